@@ -1,1 +1,1 @@
-"""All input and output: sockets, clocks, threads. No other package waits."""
+"""All input and output of clients and brokers: sockets, clocks, threads. Other packages never block."""

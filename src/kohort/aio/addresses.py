@@ -1,7 +1,6 @@
 """Resolve a host name and connect to its addresses in turn, so that one dead address does not block the client.
 
-A slow DNS lookup outlives the connection attempt; the next attempt uses its result. A new lookup each time would never
-finish in time.
+A slow DNS lookup continues after the connection attempt that started it; the next attempt uses its result.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from weakref import WeakKeyDictionary
 AddressInfo = tuple[Any, ...]
 INVALID_HOST: Final = "invalid host name"
 KEPT_S: Final = 30.0
-"""Time that a lookup's result stays available for the next attempt, in seconds."""
+"""Time in seconds for which a DNS result stays available for the next connection attempt."""
 Lookup = asyncio.Task[Sequence[AddressInfo]]
 _lookups: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], Lookup]]] = WeakKeyDictionary()
 
@@ -28,13 +27,13 @@ async def connect_to(host: str, port: int, limit_s: float) -> socket.socket:
     """
     try:
         addresses = await _addresses_of(host, port)
-    except UnicodeError:  # empty labels, or labels of more than 63 characters
+    except UnicodeError:  # host name with empty labels, or labels of more than 63 characters
         raise OSError(0, INVALID_HOST) from None
     return await first_connected(addresses, limit_s)
 
 
 async def _addresses_of(host: str, port: int) -> Sequence[AddressInfo]:
-    """Resolve a name, or join a lookup that is in flight."""
+    """Resolve a host name, or wait for a DNS lookup of this name that is in flight."""
     loop = asyncio.get_running_loop()
     lookups = _lookups.setdefault(loop, {})
     key = host, port
@@ -57,11 +56,11 @@ def _remove(lookups: dict[tuple[str, int], Lookup], key: tuple[str, int], done: 
     if lookups.get(key) is done:
         del lookups[key]
     if not done.cancelled():
-        done.exception()  # else asyncio logs an exception that was never retrieved
+        done.exception()  # reads the error: else asyncio logs an exception that was never retrieved
 
 
 async def first_connected(addresses: Sequence[AddressInfo], limit_s: float) -> socket.socket:
-    """Connect to the first address that answers within its share of the time; the last has all the rest.
+    """Connect to the first address that answers; each gets a share of the time, the last one all of the rest.
 
     Raises OSError of the last failed address.
     """

@@ -115,7 +115,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         return _checked(await self._run("create_partitions", operation, timeout_ms), check)
 
     async def list_topics(self, *, internal: bool = False, timeout_ms: int | None = None) -> list[TopicListing]:
-        """Return all topics, sorted by name; internal topics only with ``internal``."""
+        """Return all topics, sorted by name; internal topics only with ``internal=True``."""
         operation = topic_operations.list_topics(self._metadata, internal=internal)
         return await self._run("list_topics", operation, timeout_ms)
 
@@ -131,7 +131,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         return await self._run("describe_topics", operation, timeout_ms)
 
     async def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
-        """Return the id, the controller and the brokers of the cluster."""
+        """Return the cluster's id, controller and brokers."""
         return await self._run("describe_cluster", topic_operations.describe_cluster(self._metadata), timeout_ms)
 
     async def describe_configs(
@@ -244,8 +244,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def list_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offsets of a group, of all partitions or of ``partitions``; None without a commit
-        (KIP-396).
+        """Return the committed offset of each partition of a group (KIP-396); None for a partition without a commit.
+
+        ``partitions``: partitions to query; None: all partitions with a committed offset.
         """
         operation = group_operations.list_group_offsets(self._metadata, group, partitions)
         return await self._run("list_group_offsets", operation, timeout_ms, group)
@@ -316,7 +317,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def delete_records(
         self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, int]:
-        """Delete the records before these offsets, or all with ``"latest"`` (KIP-107).
+        """Delete the records before an offset in each partition; with ``"latest"`` delete all records (KIP-107).
 
         Returns the new first offset of each partition. Raises ApiError for a refused partition, such as
         OFFSET_OUT_OF_RANGE, and UsageError for an invalid offset.
@@ -361,7 +362,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
 
 
 def _blocking(call: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Admin, P], R]:
-    """Return the method of ``Admin`` for a method of ``AsyncAdmin``, with the same arguments, types and docstring."""
+    """Convert a method of ``AsyncAdmin`` to a blocking method of ``Admin`` with the same arguments, types and
+    docstring.
+    """
 
     @wraps(call)
     def wait(admin: Admin, /, *args: P.args, **options: P.kwargs) -> R:
@@ -437,7 +440,7 @@ class Admin(OtherNames):
         self._io.call(self._admin.close)
 
     def after_fork(self) -> None:
-        """Do nothing: the client has no lock, and each call checks the process."""
+        """Do nothing after ``fork()``: the admin client has no lock, and each call checks the process."""
 
     def __enter__(self) -> Admin:
         return self

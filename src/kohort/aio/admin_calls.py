@@ -41,18 +41,18 @@ Topics = Mapping[str, int] | Iterable[NewTopic | str]
 
 
 def new_topics(topics: Topics) -> list[NewTopic]:
-    """Convert topics in any form to ``NewTopic`` values. Raises UsageError for a bare string."""
+    """Convert the ``topics`` argument to ``NewTopic`` values. Raises UsageError for a bare string."""
     if isinstance(topics, Mapping):
         return [NewTopic(name, partitions) for name, partitions in topics.items()]
     if isinstance(topics, str):
-        raise UsageError(f"topics are a mapping or a list; for one topic: [{topics!r}]")
+        raise UsageError(f"topics must be a mapping or a list; for one topic pass [{topics!r}]")
     return [topic if isinstance(topic, NewTopic) else NewTopic(topic) for topic in topics]
 
 
 def names_of(names: Iterable[str]) -> list[str]:
-    """Return a list of names. Raises UsageError for a bare string, whose characters would be names."""
+    """Convert an iterable of names to a list. Raises UsageError for a bare string, whose characters would be names."""
     if isinstance(names, str):
-        raise UsageError(f"names are a list; for one name: [{names!r}]")
+        raise UsageError(f"expected a list of names; for one name pass [{names!r}]")
     return list(names)
 
 
@@ -70,12 +70,13 @@ class PositionCalls:
     async def list_offsets_of_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, Results[TopicPartition, OffsetAndMetadata | None]]:
-        """Return all committed offsets of groups, by group id; one request asks for many groups (KIP-709).
+        """Return all committed offsets of groups, by group id; one request queries many groups (KIP-709).
 
-        ``results[group]`` raises ApiError if the group may not be described. Raises UsageError for a bare string.
+        ``results[group]`` raises ApiError if the client may not describe the group. Raises UsageError for a bare
+        string.
         """
         if isinstance(groups, str):
-            raise UsageError(f"names are a list; for one name: [{groups!r}]")
+            raise UsageError(f"groups must be a list of group ids; for one group pass [{groups!r}]")
         operation = group_operations.list_offsets_of_groups(self._metadata, groups)
         return await self._run("list_offsets_of_groups", operation, timeout_ms)
 
@@ -95,11 +96,11 @@ class PositionCalls:
         isolation_level: str = "read_committed",
         timeout_ms: int | None = None,
     ) -> Results[PartitionOffset, FirstRecord | None]:
-        """Return offset and timestamp of the first record at or after each place, read from the log.
+        """Return offset and timestamp of the first record at or after each given offset, read from the log.
 
-        None if no record follows before the end for ``isolation_level``. Transaction markers, aborted records (with
-        read_committed) and compacted records are skipped. ``results[place]`` raises ApiError for a place outside of the
-        log (OFFSET_OUT_OF_RANGE), and CorruptRecord for a damaged batch.
+        The result is None if no record follows before the end for ``isolation_level``. Transaction markers, aborted
+        records (with read_committed) and compacted records are skipped. ``results[place]`` raises ApiError for an
+        offset outside of the log (OFFSET_OUT_OF_RANGE), and CorruptRecord for a damaged batch.
         """
         operation = first_record_operations.first_records(self._metadata, places, isolation_level=isolation_level)
         return await self._run("first_records", operation, timeout_ms)
@@ -148,7 +149,7 @@ class TransactionCalls:
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, list[ProducerState]]:
-        """Return the producers that the leader of each partition knows, with their open transactions (KIP-664).
+        """Return the producers that the leader of each partition has in its state, with open transactions (KIP-664).
 
         ``results[partition]`` raises ApiError for a missing or unauthorized partition.
         """
@@ -235,7 +236,7 @@ class SecurityCalls:
         bare string.
         """
         if isinstance(users, str):
-            raise UsageError(f"names are a list; for one name: [{users!r}]")
+            raise UsageError(f"users must be a list of user names; for one user pass [{users!r}]")
         operation = user_operations.describe_user_scram_credentials(None if users is None else list(users))
         return await self._run("describe_user_scram_credentials", operation, timeout_ms)
 
@@ -295,7 +296,7 @@ class SecurityCalls:
 
 def _all_of(given: Iterable[T], kinds: type | UnionType) -> list[T]:
     if isinstance(given, kinds):
-        raise UsageError(f"expected a list; for one: [{given!r}]")
+        raise UsageError(f"expected a list; for one item pass [{given!r}]")
     found = list(given)
     for one in found:
         if not isinstance(one, kinds):

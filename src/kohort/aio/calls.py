@@ -3,7 +3,7 @@
 A call yields each wait and continues with its result. ``run_call`` waits in the caller's thread, ``run_call_async``
 awaits. ``consuming/waits.py`` and ``consuming/async_waits.py`` implement a consumer's waits.
 
-No call yields while it holds the machine's lock: an interrupt (Ctrl-C) that ends a wait would leave the lock taken.
+No call yields while it holds the client's lock: an interrupt (Ctrl-C) that ends a wait would leave the lock taken.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ W = TypeVar("W")
 
 
 def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
-    """Run ``call``, blocking for each of its waits with ``wait_out``. Return its result.
+    """Run a client call in this thread, blocking in ``wait_out`` for each wait that it yields. Return its result.
 
     An error of a wait, also an interrupt, is raised at the ``yield``, so that ``finally`` clauses of a call can wait.
     """
@@ -46,7 +46,7 @@ def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
 
 
 async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awaitable[Any]]) -> R:
-    """Run ``call``, awaiting ``wait_out`` for each of its waits. Return its result; errors as in ``run_call``."""
+    """Run a client call as a coroutine, awaiting ``wait_out`` for each wait that it yields. Return its result."""
     failed: BaseException | None = None
     while True:
         try:
@@ -62,7 +62,7 @@ async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awa
 
 
 def blocking(call: Callable[Concatenate[Any, P], Generator[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
-    """Return the blocking method that runs ``call``, with the same arguments, types and docstring."""
+    """Convert a generator method to a blocking method with the same arguments, types and docstring."""
 
     @wraps(call)
     def wait(client: Any, /, *args: P.args, **options: P.kwargs) -> R:
@@ -74,7 +74,7 @@ def blocking(call: Callable[Concatenate[Any, P], Generator[Any, Any, R]]) -> Cal
 def awaiting(
     call: Callable[Concatenate[Any, P], Generator[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """Return the coroutine method that runs ``call``, with the same arguments, types and docstring."""
+    """Convert a generator method to a coroutine method with the same arguments, types and docstring."""
 
     @wraps(call)
     async def wait(client: Any, /, *args: P.args, **options: P.kwargs) -> R:
@@ -92,7 +92,7 @@ def _with_result_type(method: R, call: Callable[..., Any]) -> R:
 
 
 def documented_as(blocking_class: type) -> Callable[[F], F]:
-    """Copy missing docstrings of an asyncio class from the blocking class."""
+    """Copy missing docstrings of an asyncio class from its blocking class."""
 
     def document(client: F) -> F:
         for name, method in vars(client).items():
@@ -106,7 +106,7 @@ def documented_as(blocking_class: type) -> Callable[[F], F]:
 
 @dataclass(slots=True)
 class WaitFor:
-    """Wait for the result or error of ``promise``.
+    """Wait request: wait for the result or error of ``promise``.
 
     Raises ApiTimeout with the message ``too_late`` after ``timeout_ms``; with ``check`` also errors of background work.
     """
@@ -119,8 +119,9 @@ class WaitFor:
 
 @dataclass(slots=True)
 class WaitUntil:
-    """Wait until ``ready``, called under the lock, returns a value; None after ``timeout_ms``. Rebalances pause
-    meanwhile.
+    """Wait request: call ``ready`` under the lock until it returns a value; the result is None after ``timeout_ms``.
+
+    Rebalances do not continue meanwhile.
     """
 
     ready: Callable[[], Any]
@@ -129,7 +130,7 @@ class WaitUntil:
 
 @dataclass(slots=True)
 class WaitLast:
-    """Wait until ``promise`` is done, at most for ``close_timeout``; its error is not raised."""
+    """Wait request during ``close()``: wait for ``promise`` until ``close_timeout``, and ignore its error."""
 
     promise: Promise[Any]
     close_timeout: CloseTimeout
@@ -137,7 +138,7 @@ class WaitLast:
 
 @dataclass(slots=True)
 class PollUntil:
-    """Poll until ``ready`` returns a value; None after ``timeout_ms``.
+    """Wait request: poll until ``ready`` returns a value; the result is None after ``timeout_ms``.
 
     Meanwhile the member counts as alive, rebalances continue and the listener is called. ``ready`` is called without
     the lock, after each ``has_work`` (under the lock) that returns True.
@@ -150,7 +151,7 @@ class PollUntil:
 
 @dataclass(slots=True)
 class Run:
-    """Run user code or code of the API; the asyncio API awaits an awaitable result."""
+    """Wait request: run a function of the user or of the API; the asyncio API awaits an awaitable result."""
 
     work: Callable[[], Any]
 
@@ -174,16 +175,18 @@ class Waits(Protocol):
         """Wake the waiting calls, so that they check their conditions."""
 
     def run_listener(self, callback: CallbackNeeded) -> Any:
-        """Call the listener, or return the awaitable of its call; keep its first error."""
+        """Call the rebalance listener, or return the awaitable of its call; store its first error."""
 
     def raise_listener_error(self) -> None: ...
 
     def run_anywhere(self, call: Call[Any]) -> Any:
-        """Run a call in the current thread or task, or return an awaitable for it."""
+        """Run a client call in the current thread, or return an awaitable for it in the current task."""
 
 
 class ListenerRuns:
-    """Calls of a consumer's listener. Its first error is kept, because the rebalance must continue."""
+    """Calls of a consumer's rebalance listener. Its first error is raised later, because the rebalance must
+    continue.
+    """
 
     listener: Any
     machine: ConsumerMachine
@@ -195,7 +198,9 @@ class ListenerRuns:
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
-        """Yield the listener's method. A listener that hangs in this block does not keep the member alive."""
+        """Yield the listener's method; meanwhile ``max.poll.interval.ms`` runs, so a hanging listener loses the
+        membership.
+        """
         with self.guard:
             called_at_ms = self.now_ms()
             self.machine.leave_poll(called_at_ms)
@@ -210,7 +215,7 @@ class ListenerRuns:
                 self.machine.resume_poll(now_ms)
 
     def raise_listener_error(self) -> None:
-        """Raise the kept error of the listener, once."""
+        """Raise the first error of the rebalance listener, once."""
         if self._listener_error is not None:
             error, self._listener_error = self._listener_error, None
             raise error

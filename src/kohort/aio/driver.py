@@ -1,6 +1,6 @@
-"""Run an Engine on asyncio sockets: one event loop, one timer, and wake-ups by user calls.
+"""Run a client's Engine on asyncio sockets: one event loop, one timer, and wake-ups by user calls.
 
-The engine runs under ``guard``, so that blocking clients can use the same machines from other threads.
+The engine runs under ``guard``, so that blocking clients can use the same state from other threads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
 def log_notes(notes: Notes, log: logging.Logger) -> None:
-    """Log each note once. The caller need not hold the machine's lock."""
+    """Write each line of a client's log once. The caller need not hold the client's lock."""
     if not notes:
         return
     for note in notes.take():
@@ -61,7 +61,8 @@ class _Link(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's transport has no asyncio base class
+        # uvloop's transport class does not inherit from asyncio's
+        self.transport = cast("asyncio.Transport", transport)
         self._driver.linked(self._connection, self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # the protocol's signature
@@ -76,9 +77,9 @@ class _Link(asyncio.BufferedProtocol):
 
 
 class _TlsLink(AboveClient):
-    """A TLS connection of an engine, which decrypts directly into the engine's buffers.
+    """TLS connection of an engine, which decrypts directly into the engine's buffers.
 
-    Paused writing needs no handling: the engine bounds its requests.
+    It does not pause writing: the engine bounds its requests.
     """
 
     def __init__(self, driver: Driver, connection: ConnectionId) -> None:
@@ -106,7 +107,7 @@ class _TlsLink(AboveClient):
 
 
 class Driver:
-    """An engine, its sockets and its timer. Used only on its event loop, except ``kick_soon``."""
+    """Runs a client's engine with its sockets and its timer. Used only on its event loop, except ``kick_soon``."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Driver:
         self._listeners: list[Callable[[], None]] = []
         self._drained = asyncio.Event()
         self.failure: KohortError | None = None
-        """Error after an internal failure of a machine; the client is unusable then."""
+        """Error after a bug in the client's logic raised an exception; the client is unusable then."""
 
     def on_progress(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
@@ -153,23 +154,24 @@ class Driver:
         try:
             self._kicked = True
             self.loop.call_soon_threadsafe(self._on_kick)
-        except RuntimeError:  # the loop is closed
+        except RuntimeError:  # the event loop is closed
             pass
-        except BaseException:  # an interrupt, perhaps before the call was scheduled
+        except BaseException:  # an interrupt (Ctrl-C), perhaps before the call was scheduled
             self._kicked = False
             raise
 
     async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
-        """Return the value of ``ready`` once it is not None; None after ``timeout_ms``. Raises errors of ``ready``.
+        """Call ``ready`` now and after each step of the engine, until it returns a value; return None after
+        ``timeout_ms``.
 
-        ``ready`` is called now and after each step of the engine.
+        Raises errors of ``ready``.
         """
         if self.failure is not None:
             raise self.failure
         try:
             value = ready()
         except Exception:
-            self.kick()  # the error may have started a new request for the next call
+            self.kick()  # ready() may have created a new request for the next call before it raised the error
             raise
         if value is not None or timeout_ms == 0:
             return value
@@ -228,7 +230,7 @@ class Driver:
                 await asyncio.wait_for(self._drained.wait(), CLOSE_GRACE_S)
 
     def linked(self, connection: ConnectionId, link: _Link | _TlsLink) -> None:
-        if connection not in self._connecting:  # closed by the engine meanwhile
+        if connection not in self._connecting:  # the engine closed the connection while it was being opened
             assert link.transport is not None
             link.transport.abort()
             return
@@ -318,14 +320,14 @@ class Driver:
             try:
                 value = ready()
             except Exception as error:  # noqa: BLE001  # raised in the waiting call
-                self.kick()  # as in until()
+                self.kick()  # ready() may have created a new request before it raised the error
                 future.set_exception(error)
             else:
                 if value is not None:
                     future.set_result(value)
 
     def _fail(self, error: Exception) -> None:
-        """Close the client after an internal error of a machine, and fail all waiting calls."""
+        """Close the client after an unexpected exception in its logic, and fail all waiting calls."""
         self.failure = KohortError(f"an internal error of kohort closed this client: {type(error).__name__}: {error}")
         for future in self._watchers.values():
             if not future.done():
@@ -340,7 +342,7 @@ def _reason_of_loss(error: Exception | None) -> str:
 
 
 def _message_of(error: OSError) -> str:
-    """Return the system's message of an error; asyncio replaces it."""
+    """Return the operating system's message of an error, which asyncio replaces by its own."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 

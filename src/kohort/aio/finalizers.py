@@ -22,7 +22,7 @@ LEAVE_MS: Final = 5000
 REASON: Final = "the consumer was dropped without close()"
 Work = Callable[[], Coroutine[Any, Any, None]]
 _running: Final[set[object]] = set()
-"""References to running tasks: event loops keep only weak ones."""
+"""Strong references to running tasks: event loops keep only weak ones."""
 
 
 def leave_dropped(
@@ -32,11 +32,14 @@ def leave_dropped(
     guard: AbstractContextManager[Any],
     finish: Callable[[Work], None] | None = None,
 ) -> None:
-    """Leave the group and close the connections. ``finish`` schedules the work; default: on the driver's loop."""
+    """Leave the group and close the connections of a garbage-collected consumer.
+
+    ``finish`` schedules this work; default: on the driver's event loop.
+    """
 
     async def leave() -> None:
         with guard:
-            machine.prepare_leave()  # the listener is not called
+            machine.prepare_leave()  # ends the membership without calling the rebalance listener
             promise = machine.leave(REASON)
             machine.stop_fetching()
         await driver.until(lambda: True if promise.done else None, LEAVE_MS)
@@ -56,7 +59,7 @@ def deliver_dropped(
     guard: AbstractContextManager[Any],
     finish: Callable[[Work], None] | None = None,
 ) -> None:
-    """Deliver buffered records until ``delivery.timeout.ms``, then close the connections."""
+    """Deliver the buffered records of a garbage-collected producer until ``delivery.timeout.ms``, then close it."""
 
     async def deliver() -> None:
         with guard:
@@ -82,5 +85,5 @@ def _on_loop(driver: Driver, work: Work) -> None:
         _running.add(task)
         task.add_done_callback(_running.discard)
 
-    with suppress(RuntimeError):  # the loop has ended with its connections
+    with suppress(RuntimeError):  # the event loop has ended, and its connections with it
         driver.loop.call_soon_threadsafe(begin)

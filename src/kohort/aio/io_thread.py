@@ -32,18 +32,20 @@ class Closeable(Protocol):
     def close(self) -> Callable[..., None]: ...
 
     def after_fork(self) -> None:
-        """Prepare for use after ``fork()``: replace locks, so that calls raise errors and never block."""
+        """Prepare the client for a forked child process: replace its locks, so that calls raise errors and never
+        block.
+        """
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Return an uvloop event loop if installed (half the cost of asyncio's), else asyncio's."""
+    """Return a uvloop event loop (half the CPU cost of asyncio's) if uvloop is installed, else asyncio's."""
     try:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
 
     class Loop(uvloop.Loop):  # type: ignore[misc]  # uvloop has no types here
-        """An uvloop event loop that survives a fork.
+        """uvloop event loop that survives a fork.
 
         uvloop resolves names on libuv's thread pool. A forked child inherits the pool without its threads, and crashes
         at exit.
@@ -57,7 +59,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def resolved(loop: asyncio.AbstractEventLoop, host: Any, port: Any, **hints: int) -> list[Any]:
-    """Resolve an IP address immediately, and a host name on a daemon thread, which does not delay the exit.
+    """Resolve an IP address immediately, and a host name on a daemon thread, which does not delay the process exit.
 
     Raises OSError, or UnicodeError for an invalid host name.
     """
@@ -79,7 +81,7 @@ async def resolved(loop: asyncio.AbstractEventLoop, host: Any, port: Any, **hint
             result = socket.getaddrinfo(host, port, **hints)
         except (OSError, UnicodeError) as error:
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(finish, result, failure)
 
     threading.Thread(target=resolve, name="kohort-resolve", daemon=True).start()
@@ -87,7 +89,7 @@ async def resolved(loop: asyncio.AbstractEventLoop, host: Any, port: Any, **hint
 
 
 class IoThread:
-    """A daemon thread that runs an event loop until the process ends."""
+    """Daemon thread that runs an event loop until the process ends."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -105,7 +107,7 @@ class IoThread:
         return self.pid == os.getpid()
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run ``work`` on the loop and wait for it; an interrupt (Ctrl-C) cancels it."""
+        """Run a coroutine on the I/O thread and wait for its result; an interrupt (Ctrl-C) cancels it."""
         self.check_thread()
         future = asyncio.run_coroutine_threadsafe(work(), self.loop)
         try:
@@ -115,7 +117,7 @@ class IoThread:
             raise
 
     def call_now(self, work: Callable[[], T]) -> T:
-        """Run a plain function on the loop and wait for it: cheaper than ``call``."""
+        """Run a plain function on the I/O thread and wait for its result; cheaper than ``call``."""
         self.check_thread()
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
@@ -129,7 +131,7 @@ class IoThread:
         return future.result()
 
     def check_thread(self) -> None:
-        """Raise UsageError on the I/O thread, where waiting would deadlock, and in a forked child."""
+        """Raise UsageError on the I/O thread, where a blocking call would deadlock, and in a forked child process."""
         if threading.get_ident() == self._thread.ident:
             raise UsageError(
                 "blocking calls are not allowed in a callback on kohort's I/O thread: it would wait for itself"
@@ -137,12 +139,12 @@ class IoThread:
         self.check_process()
 
     def check_process(self) -> None:
-        """Raise UsageError in a forked child, which has no I/O thread for this client."""
+        """Raise UsageError in a forked child process, which has no I/O thread for this client."""
         if not self.is_here:
             raise UsageError("this client was created before fork(); create a new one in the child process")
 
     def close_at_exit(self, client: Closeable, **options: Any) -> None:
-        """Call ``client.close(**options)`` when the process ends, unless the client is gone by then."""
+        """Call ``client.close(**options)`` when the process ends, if the client still exists."""
         self._open[client] = options
 
     def forget(self, client: Closeable) -> None:
@@ -159,16 +161,16 @@ class IoThread:
             self._final_tasks.add(task)
             task.add_done_callback(self._final_tasks.discard)
 
-        with contextlib.suppress(RuntimeError):  # the loop has ended
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
             self.loop.call_soon_threadsafe(begin)
 
     def after_fork(self) -> None:
-        """Tell open clients of the parent process that they are in a forked child."""
+        """Prepare the open clients of the parent process for the forked child process."""
         for client in list(self._open):
             client.after_fork()
 
     def stop(self) -> None:
-        """Close the open clients, wait for scheduled work, and end the loop."""
+        """Close the open clients, wait for scheduled work, and end the event loop."""
         for client, options in list(self._open.items()):
             try:
                 client.close(**options)
@@ -200,7 +202,7 @@ class IoThread:
 
 
 class _Process:
-    """The I/O thread of this process; forked children get their own."""
+    """Holder of this process's I/O thread; a forked child process gets its own."""
 
     lock = threading.Lock()
     current: IoThread | None = None

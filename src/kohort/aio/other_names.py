@@ -1,4 +1,4 @@
-"""Method names of other Kafka clients with their kohort counterparts, for the message of an AttributeError."""
+"""Method names of other Kafka clients and the kohort methods to use instead, for the message of an AttributeError."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OF_ADMINS: Final[Mapping[str, str]] = {
 
 
 class ForeignName:
-    """A method name of another client: reading it raises AttributeError with the counterpart."""
+    """Method name of another Kafka client: reading it raises AttributeError with the name of the kohort method."""
 
     __slots__ = ("_counterpart", "_name")
 
@@ -65,7 +65,7 @@ class ForeignName:
 
 
 class OtherNames:
-    """Mixin: reading a method name of another client raises an error that names the counterpart.
+    """Mixin: reading a method name of another Kafka client raises an error that names the kohort method.
 
     It uses descriptors, because ``__getattr__`` would slow down every attribute, by a quarter of the cost of ``send``.
     """

@@ -1,4 +1,4 @@
-"""The system's clocks, random numbers and threads, which machines get as arguments."""
+"""The operating system's clocks, random numbers and threads, which clients and brokers get as arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NS_PER_MS: Final = 1_000_000
 
 
 class SystemClock:
-    """The monotonic clock, in wall-clock time as of the start.
+    """Monotonic clock that starts at the wall-clock time.
 
     Adjusting the wall clock, or suspending the machine, changes ``ahead_ms`` but no timer.
     """
@@ -32,12 +32,12 @@ class SystemClock:
 
 
 def wall_ms() -> int:
-    """Return the wall clock in ms since 1970. It may go back."""
+    """Return the wall clock in ms since 1970. It may move backwards."""
     return time.time_ns() // 1_000_000
 
 
 def system_rng() -> random.Random:
-    """Return the operating system's random numbers: nonces of logins must be unpredictable."""
+    """Return the operating system's random number generator: nonces of logins must be unpredictable."""
     return random.SystemRandom()
 
 
@@ -45,7 +45,9 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], name: str = "kohort-credentials") -> T:
-    """Run ``work`` in a daemon thread, which does not delay the exit; return its result or raise its error."""
+    """Run a function in a daemon thread, which does not delay the process exit; return its result or raise its
+    error.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -64,7 +66,7 @@ async def in_thread(work: Callable[[], T], name: str = "kohort-credentials") -> 
 
 def _settle(future: asyncio.Future[T], error: Exception | None, value: T | None) -> None:
     if future.done():
-        return  # the waiting task was cancelled
+        return  # the task that waits for the thread was cancelled
     if error is None:
         future.set_result(value)  # type: ignore[arg-type]  # one of both is set
     else:
@@ -72,5 +74,5 @@ def _settle(future: asyncio.Future[T], error: Exception | None, value: T | None)
 
 
 def _call(loop: asyncio.AbstractEventLoop, *args: object) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended
+    with contextlib.suppress(RuntimeError):  # the event loop has ended
         loop.call_soon_threadsafe(*args)  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""The consumer, blocking and for asyncio."""
+"""The blocking consumer and the asyncio consumer."""

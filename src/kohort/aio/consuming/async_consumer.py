@@ -102,15 +102,16 @@ class AsyncConsumer(ImmediateCalls):
     async def getmany(
         self, timeout_ms: int = 0, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
-        """Return the records of a ``poll`` by partition. Raises as ``poll``."""
+        """Poll and return the records by partition. Raises as ``poll``."""
         found: dict[TopicPartition, list[Record]] = {}
         for record in await self.poll(timeout_ms, max_records=max_records):
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
 
     async def getone(self) -> Record:
-        """Wait for the next record and return it. Raises as ``poll``, and UsageError if the consumer is closed
-        meanwhile.
+        """Wait for the next record and return it.
+
+        Raises as ``poll``, and UsageError if the consumer is closed meanwhile.
         """
         while True:
             records = await self.poll(FOREVER_MS, max_records=1)

@@ -1,7 +1,7 @@
-"""The waits of an asyncio consumer (``waits.py`` has those of the blocking one).
+"""Implement the waits of an asyncio consumer (``waits.py`` has those of the blocking consumer).
 
-No lock is needed: the machine is only used between two awaits. One task polls at a time; other tasks may seek, commit
-or query offsets meanwhile.
+No lock is needed: the consumer's state is only used between two awaits. One task polls at a time; other tasks may seek,
+commit or query offsets meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WAIT_SLICE_MS: Final = 1000
 
 
 class AsyncRebalanceListener(Protocol):
-    """A listener of an ``AsyncConsumer``. The rebalance waits for methods that are coroutines."""
+    """Rebalance listener of an ``AsyncConsumer``. The rebalance waits for methods that are coroutines."""
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
         """Handle the revocation of ``partitions``, which are owned until this returns. Commits are possible here."""
@@ -43,7 +43,7 @@ class AsyncConsumerWaits(ListenerRuns):
     def __init__(self, machine: ConsumerMachine) -> None:
         self.listener: AsyncRebalanceListener | RebalanceListener | None = None
         self.closing = False
-        """True once polls are refused; the listener may still commit."""
+        """True once ``close()`` has begun: polls raise UsageError, but the rebalance listener may still commit."""
         self.closed = False
         self.machine = machine
         self.guard: AbstractContextManager[Any] = nullcontext()
@@ -57,7 +57,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
     @property
     def driver(self) -> Driver:
-        """The driver, created by the first await on its event loop."""
+        """Driver of the consumer's engine, created by the first await on its event loop."""
         if self._driver is None:
             self._driver = Driver(self.machine.engine, tls=self._tls, clock=self._clock)
             notes = self.machine.notes
@@ -77,14 +77,14 @@ class AsyncConsumerWaits(ListenerRuns):
 
     async def end(self) -> None:
         try:
-            await asyncio.sleep(0)  # the engine writes its last requests
+            await asyncio.sleep(0)  # lets the engine write its last requests
         finally:
             self.closed = True
             if self._driver is not None:
                 await self._driver.close()
 
     def check_usable(self) -> None:
-        """Raise UsageError if the consumer is closed, or outside of its event loop."""
+        """Raise UsageError if the consumer is closed, or called outside of its event loop."""
         if self.closed:
             raise UsageError("the consumer is closed")
         if self._driver is not None and _running_loop() is not self._driver.loop:
@@ -95,7 +95,9 @@ class AsyncConsumerWaits(ListenerRuns):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Count the member as alive while the block runs. Raises UsageError if another task polls, with both names."""
+        """Count the member as alive while the block runs. Raises UsageError, with both task names, if another task
+        polls.
+        """
         self.check_usable()
         if self.closing:
             raise UsageError("the consumer is being closed")
@@ -160,7 +162,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
         driver = self.driver
         deadline_ms = self.now_ms() + timeout_ms
-        await asyncio.sleep(0)  # polls that always find data must let other tasks and the engine run
+        await asyncio.sleep(0)  # if data is always buffered, polls must still let other tasks and the engine run
         while not self.closing:
             await self._rebalance()
             value = ready()
@@ -174,7 +176,9 @@ class AsyncConsumerWaits(ListenerRuns):
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait as ``until``, but without rebalances: for calls that are no polls, and inside listeners."""
+        """Wait until ``ready`` returns a value, without rebalances: for calls other than polls, and inside
+        listeners.
+        """
 
         def checked() -> T | None:
             value = ready()

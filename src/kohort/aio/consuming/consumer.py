@@ -46,12 +46,11 @@ FOREVER_MS: Final = 3_600_000
 
 
 class Consumer(ImmediateCalls):
-    """``Consumer(bootstrap_servers="localhost:9092", group_id="g")``; options by Kafka's names, with underscores or in
-    a mapping.
+    """Kafka consumer, blocking: ``Consumer(bootstrap_servers="localhost:9092", group_id="g")``.
 
-    One thread at a time may use it, except ``wakeup``, which makes a waiting call raise Wakeup. Heartbeats are sent in
-    the background; rebalances take effect, and listeners run, inside ``poll``. Raises ConfigError for an unknown option
-    or an invalid value.
+    Options have Kafka's names, with underscores, or with dots in a mapping. One thread at a time may use the consumer,
+    except ``wakeup``, which makes a waiting call raise Wakeup. Heartbeats are sent in the background; rebalances take
+    effect, and listeners run, inside ``poll``. Raises ConfigError for an unknown option or an invalid value.
 
     Guides: docs/guides/consumer.md; for Arrow, docs/guides/arrow.md.
     """
@@ -102,8 +101,7 @@ class Consumer(ImmediateCalls):
             self._waits.listener = listener
 
     def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
-        """Return records of the assigned partitions, at most ``max.poll.records``; an empty list after ``timeout_ms``
-        ms.
+        """Return up to ``max.poll.records`` records of the assigned partitions; an empty list after ``timeout_ms`` ms.
 
         Call it again within ``max.poll.interval.ms``, or the group rebalances without this member.
 
@@ -186,7 +184,9 @@ class Consumer(ImmediateCalls):
             yield from batches or ()
 
     def wakeup(self) -> None:
-        """Make the waiting call, or the next one that waits, raise Wakeup; except ``close``. Safe from any thread."""
+        """Make the waiting call, or the next one that waits, raise Wakeup; ``close`` ignores it. Safe from any
+        thread.
+        """
         self._waits.wakeup()
 
     def close(self, *, timeout_ms: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Consumer methods that the blocking and the asyncio API share: immediate ones, and calls that wait for the cluster.
+"""Consumer methods that the blocking and the asyncio API share: immediate methods, and calls that wait for brokers.
 
 Each waiting call is a generator of its waits (``calls.py``); ``blocking`` and ``awaiting`` turn it into a method.
 ``poll`` and the iterators are separate in each API: two more generators would slow them down.
@@ -41,7 +41,7 @@ class CommitCallbacks:
         return [promise for promise, _ in self._waiting]
 
     def run_due(self) -> None:
-        """Run the callbacks of finished commits in this thread. Raises errors of callbacks."""
+        """Run the ``commit_async`` callbacks of finished commits in this thread. Raises errors of callbacks."""
         while self._waiting and self._waiting[0][0].done:
             promise, callback = self._waiting.popleft()
             if callback is not None:
@@ -52,7 +52,7 @@ LISTENER_METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned", "o
 
 
 class ImmediateCalls(OtherNames, ABC):
-    """Methods of a consumer that do not wait. All raise UsageError for a closed consumer.
+    """Consumer methods that do not wait. All raise UsageError for a closed consumer.
 
     Methods enter ``_use`` and the lock ``_held`` separately: an interrupt (Ctrl-C) inside of ``_use`` could leave a
     lock taken until its traceback is freed.
@@ -68,7 +68,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
-        """Yield the machine to the one allowed caller; then wake the engine."""
+        """Yield the consumer's state to the one allowed caller; then wake the engine."""
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this consumer by Kafka's names (docs/guides/client-metrics.md).
@@ -160,7 +160,9 @@ class ImmediateCalls(OtherNames, ABC):
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return the lag of each partition, in offsets, as of its last fetch; none before the first fetch."""
+        """Return the lag of each partition, in offsets, as of its last fetch; partitions without a fetch are left
+        out.
+        """
         with self._use() as machine, self._held:
             return machine.lag()
 
@@ -183,10 +185,12 @@ class ImmediateCalls(OtherNames, ABC):
 def checked_topics(
     topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
 ) -> list[str] | re.Pattern[str] | SubscriptionPattern:
-    """Check the argument of ``subscribe``; return names (none: unsubscribe) or a pattern. Raises UsageError."""
+    """Check the topics argument of ``subscribe``; return topic names (none: unsubscribe) or a pattern. Raises
+    UsageError.
+    """
     if isinstance(topics, re.Pattern):
         if not isinstance(topics.pattern, str):
-            raise UsageError("subscribe: the pattern has bytes; topic names are text")
+            raise UsageError("subscribe: the pattern is of bytes; use a pattern of str, because topic names are text")
         return topics
     if isinstance(topics, SubscriptionPattern):
         return topics
@@ -200,7 +204,9 @@ def checked_topics(
 
 
 def poll_limits(config: ConsumerConfig, timeout_ms: int, max_records: int | None) -> tuple[int, int]:
-    """Return the timeout in ms and the maximum of records of a poll. Raises UsageError."""
+    """Check the arguments of ``poll``; return the timeout in ms and the maximum number of records. Raises
+    UsageError.
+    """
     limit_ms = checked_ms("timeout_ms", timeout_ms)
     most = config.max_poll_records if max_records is None else whole_number("max_records", max_records)
     if most < 1:
@@ -209,7 +215,7 @@ def poll_limits(config: ConsumerConfig, timeout_ms: int, max_records: int | None
 
 
 def checked_listener(listener: object) -> None:
-    """Raise UsageError for a listener with missing methods."""
+    """Raise UsageError if a rebalance listener lacks a method."""
     missing = [name for name in LISTENER_METHODS if not callable(getattr(listener, name, None))]
     if listener is not None and missing:
         raise UsageError(f"subscribe: the listener {listener!r} has no {missing[0]}; derive it from RebalanceListener")
@@ -220,7 +226,7 @@ COMMIT_TOO_LATE: Final = "the commit was not answered in time"
 
 
 class ConsumerCalls:
-    """The waiting calls of a consumer. ``timeout_ms=None`` means ``default.api.timeout.ms``."""
+    """Consumer methods that wait for brokers. ``timeout_ms=None`` means ``default.api.timeout.ms``."""
 
     def __init__(self, waits: Waits, callbacks: CommitCallbacks) -> None:
         self._waits = waits
@@ -245,7 +251,9 @@ class ConsumerCalls:
         """
         found: int | None = yield WaitUntil(lambda: self._machine.partitions(topic), self._limit(timeout_ms))
         if found is None:
-            raise ApiTimeout(f"the partitions of {topic!r} were not found in time; does the topic exist?")
+            raise ApiTimeout(
+                f"the number of partitions of topic {topic!r} was not found in time; does the topic exist?"
+            )
         return found
 
     def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> Call[int]:
@@ -275,7 +283,7 @@ class ConsumerCalls:
             promise = self._machine.commit(offsets, self._waits.now_ms() + limit_ms)
         yield from self._timed("commit", WaitFor(promise, limit_ms, COMMIT_TOO_LATE))
         for before in earlier:
-            with suppress(KohortError):  # its callback gets the error
+            with suppress(KohortError):  # the commit's callback gets the error
                 yield WaitFor(before, limit_ms, "an earlier commit was not answered in time", check=False)
         self._callbacks.run_due()
 
@@ -325,7 +333,8 @@ class ConsumerCalls:
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Return the first record at or after each time (ms since 1970); None without one.
+        """Return the first record at or after each timestamp (ms since 1970); None for a partition without such a
+        record.
 
         Timeout and errors as ``beginning_offsets``; UsageError for a negative time.
         """
@@ -346,7 +355,7 @@ class ConsumerCalls:
         return found
 
     def close_timeout(self, timeout_ms: int | None) -> CloseTimeout:
-        """Return the deadline of closing the consumer, from now. Raises UsageError for an invalid time."""
+        """Return the deadline of ``close()``, from now. Raises UsageError for an invalid timeout."""
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         return CloseTimeout(self._machine.engine, self._waits.now_ms(), limit_ms)
 
@@ -356,7 +365,8 @@ class ConsumerCalls:
         if self._config.enable_auto_commit:
             with self._waits.guard:
                 left.append(self._machine.commit(None, close_timeout.deadline_ms, before_revocation=True))
-        for promise in left:  # a failed commit is no error: auto-commit promises at least once
+        # close() ignores a failed auto-commit: records without a commit are read again (at least once)
+        for promise in left:
             yield WaitLast(promise, close_timeout)
         self._callbacks.run_due()
         try:
@@ -371,11 +381,13 @@ class ConsumerCalls:
 
 
 def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Check timestamps of a query. Raises UsageError for a negative one: Kafka gives these a special meaning."""
+    """Check the timestamps of ``offsets_for_times``. Raises UsageError if negative: in Kafka these are special
+    values.
+    """
     found: dict[TopicPartition, int] = {}
     for partition, timestamp in timestamps.items():
         place = checked_partition("offsets_for_times", partition)
         at_ms = found[place] = whole_number(f"offsets_for_times: the time for {place}", timestamp)
         if at_ms < 0:
-            raise UsageError(f"offsets_for_times: {at_ms} ms for {place} is negative")
+            raise UsageError(f"offsets_for_times: the timestamp {at_ms} ms of {place} is negative")
     return found

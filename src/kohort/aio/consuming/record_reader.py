@@ -1,6 +1,6 @@
-"""Turn fetched data into records and Arrow batches, for both consumer APIs.
+"""Decode fetched data to records and Arrow batches, for both consumer APIs.
 
-The lock is held only while the machine is used. Decoding runs in the caller's thread without it, after the next fetch
+The consumer's lock is not held while records are decoded. Decoding runs in the caller's thread, after the next fetch
 was sent.
 """
 
@@ -28,7 +28,9 @@ class RecordReader:
         self._check_crcs = machine.config.check_crcs
 
     def records(self, most: int) -> list[Record] | None:
-        """Return up to ``most`` records, or None. Raises CorruptRecord if the next record is damaged."""
+        """Return up to ``most`` records, or None if none are buffered. Raises CorruptRecord if the next record is
+        damaged.
+        """
         out: list[Record] = []
         while len(out) < most:
             fetched = self.next_fetched(may_raise=not out)
@@ -42,7 +44,9 @@ class RecordReader:
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return records of ``fetched``, which count as consumed; none if the partition was revoked meanwhile."""
+        """Return records of ``fetched`` and count them as consumed; return none if the partition was revoked
+        meanwhile.
+        """
         with self._guard:
             return self._machine.take_records(fetched, most)
 
@@ -60,13 +64,15 @@ class RecordReader:
             yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Return decoded data with remaining records. Raises CorruptRecord if the next record is damaged."""
+        """Return the next fetched batch that has unread records, decoded. Raises CorruptRecord if its next record is
+        damaged.
+        """
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_batch()
                 may_fetch = is_new and self._machine.may_fetch
             if may_fetch:
-                self._kick()  # send the next fetch before decoding
+                self._kick()  # the next fetch is sent before this one is decoded
             if fetched is None:
                 return None
             records = fetched.decode_records(check_crcs=self._check_crcs)
@@ -81,19 +87,22 @@ class RecordReader:
                 if may_raise:
                     raise fetched.error
                 return None
-            self.hand_out(fetched, 0)  # only control records and gaps: skip them
+            self.hand_out(fetched, 0)  # the batch has only control records or compacted offsets: skip it
 
     def take_batches(self, max_bytes: int) -> list[Fetched] | None:
-        """Take buffered data of up to ``max_bytes``, at least one batch, or None. Its records count as consumed."""
+        """Remove up to ``max_bytes`` of fetched batches (at least one) from the buffer, or return None if it is empty.
+
+        Their records count as consumed.
+        """
         with self._guard:
             taken = self._machine.take_batches(max_bytes)
             may_fetch = taken and self._machine.may_fetch
         if may_fetch:
-            self._kick()  # send the next fetch before decoding
+            self._kick()  # the next fetch is sent before this one is decoded
         return taken or None
 
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        """Return buffered data as Arrow batches, which count as consumed; None without records.
+        """Return buffered records as Arrow batches, which count as consumed; None without records.
 
         Raises CorruptRecord if the next record is damaged.
         """
@@ -101,7 +110,10 @@ class RecordReader:
         return self._decoded(taken, layout) or None if taken else None
 
     def _decoded(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
-        """Decode taken data; keep the data behind a damage. Raises CorruptRecord if the first record is damaged."""
+        """Decode fetched batches to Arrow; buffer the batches after a damaged one again.
+
+        Raises CorruptRecord if the first record is damaged.
+        """
         batches: list[pyarrow.RecordBatch] = []
         for i, fetched in enumerate(taken):
             decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
@@ -127,7 +139,7 @@ def layout_of(
     *,
     json_errors: bool = False,
 ) -> Layout:
-    """Return the layout for the options of ``poll_arrow`` and ``iter_arrow``. Needs ``kohort[arrow]``.
+    """Return the Arrow layout for the options of ``poll_arrow`` and ``iter_arrow``. Needs ``kohort[arrow]``.
 
     Raises UsageError for an unknown column or type.
     """

@@ -1,7 +1,7 @@
-"""The waits of a blocking consumer, whose machine is shared with the I/O thread under one lock.
+"""Implement the waits of a blocking consumer, whose state is shared with the I/O thread under one lock.
 
-The caller's thread waits on that lock and wakes after each step of the engine. Listeners run in the caller's thread; a
-second thread is refused.
+The caller's thread waits on that lock and wakes after each step of the engine. Listeners run in the caller's thread. A
+call from a second thread raises UsageError.
 """
 
 from __future__ import annotations
@@ -22,22 +22,26 @@ from kohort.errors import ApiTimeout, UsageError, Wakeup
 
 T = TypeVar("T")
 LONGEST_WAIT_S: Final = 1.0
-"""Longest sleep of a waiting thread, so that Ctrl-C works on every platform."""
+"""Longest sleep of a waiting thread, in seconds, so that Ctrl-C works on every platform."""
 
 
 class ConsumerWaits(ListenerRuns):
     def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
         self.closing = False
-        """True once another ``close()`` has no effect; the listener may still commit."""
+        """True once ``close()`` has begun: a second ``close()`` has no effect, but the rebalance listener may still
+        commit.
+        """
         self.machine = machine
         self.driver = driver
         self.guard = guard
         self.io = io
         self._closed = False
         self._step = threading.Condition(guard)
-        """Always entered as ``guard``: an interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken, and
-        then the I/O thread would block for ever.
+        """Condition of the lock ``guard``; always enter ``guard`` itself.
+
+        An interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken, and then the I/O thread would block
+        for ever.
         """
         self._waiting = 0
         self._woken = False
@@ -70,7 +74,7 @@ class ConsumerWaits(ListenerRuns):
         return not self.closing and self.io.is_here
 
     def after_fork(self) -> None:
-        """Replace the lock after ``fork()``: a thread of the parent may have held it."""
+        """Replace the lock after ``fork()``: a thread of the parent process may have held it."""
         self.guard = threading.RLock()
 
     def end(self, client: Closeable) -> None:
@@ -80,9 +84,9 @@ class ConsumerWaits(ListenerRuns):
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Exclude other threads while the block runs.
+        """Exclude other threads from the consumer while the block runs.
 
-        Raises UsageError if another thread uses the consumer, with both names, or if it is closed.
+        Raises UsageError if the consumer is closed, or if another thread uses it, with the names of both threads.
         """
         with self.guard:
             self._user = self._checked_thread()
@@ -96,7 +100,7 @@ class ConsumerWaits(ListenerRuns):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Exclude other threads and count the member as alive while the block runs.
+        """Exclude other threads, and count the member as alive, while the block runs.
 
         It does not call ``using``: a second generator would cost much of a poll that returns one record.
         """
@@ -187,13 +191,14 @@ class ConsumerWaits(ListenerRuns):
                     self._sleep(deadline_ms - now_ms)
                 is_due = machine.needs_user
                 if is_due:
-                    kicked = False  # the engine may need to see the effects of the next callback
-                may_advance = is_due or not machine.is_stable  # a rebalance in flight also has deadlines
+                    kicked = False  # the listener callback may have created new work for the engine
+                # a rebalance in flight also has deadlines, so advance it after each step
+                may_advance = is_due or not machine.is_stable
         time.sleep(0)  # releases the GIL: a loop of polls without a timeout would block the I/O thread
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait as ``until``, but without rebalances: for calls that are no polls, and inside listeners.
+        """Wait until ``ready`` returns a value, without rebalances: for calls other than polls, and inside listeners.
 
         ``ready`` is called under the lock.
         """
@@ -232,7 +237,7 @@ class ConsumerWaits(ListenerRuns):
         try:
             self.machine.raise_failure()
         except Exception:
-            self.driver.kick_soon()  # the engine retries while the user handles the error, as in until()
+            self.driver.kick_soon()  # the engine retries while the user handles the error
             raise
 
     def _sleep(self, most_ms: int) -> None:

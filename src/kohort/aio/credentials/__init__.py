@@ -1,1 +1,1 @@
-"""Logins of clients that need slow computation, the network or user code; sources of tokens."""
+"""SASL logins of clients that need slow computation, the network or user code, and sources of OAuth tokens."""

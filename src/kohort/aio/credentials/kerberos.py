@@ -19,7 +19,7 @@ from kohort.extras import needs
 from kohort.security.sasl.exchange import ClientExchange
 
 NO_LAYER: Final = b"\x01\x00\x00\x00"
-"""The client's choice of a security layer: none, with buffers of size 0."""
+"""Security layer that a GSSAPI client selects in its last message: none, with a buffer size of 0."""
 OFFERS_BYTES: Final = 4
 _KRB5: Final = -1765328384 & 0xFFFFFFFF
 _NEW_TICKET: Final = "get a ticket with kinit, or set sasl.kerberos.keytab and sasl.kerberos.principal"
@@ -42,7 +42,7 @@ ADVICE: Final[Mapping[int, str]] = MappingProxyType(
 
 
 class KerberosClient(ClientExchange):
-    """The client's side of a GSSAPI login. Each step may block."""
+    """Client side of a GSSAPI (Kerberos) login. Each step may block."""
 
     mechanism = "GSSAPI"
 
@@ -65,7 +65,7 @@ class KerberosClient(ClientExchange):
             mine = None
             if own.principal or own.keytab:
                 principal = gssapi.Name(own.principal, gssapi.NameType.kerberos_principal) if own.principal else None
-                # a keytab has its own ticket cache: the default one may be another user's
+                # use a separate ticket cache for a keytab: the default cache may have another user's ticket
                 cache = f"MEMORY:kohort-{zlib.crc32(f'{own.principal} {own.keytab}'.encode()):x}"
                 store = {"client_keytab": own.keytab, "ccache": cache} if own.keytab else None
                 mine = gssapi.Credentials(name=principal, usage="initiate", mechs=[mech], store=store)
@@ -106,7 +106,7 @@ class KerberosClient(ClientExchange):
         return " ".join(" ".join(texts or error.get_all_statuses(error.maj_code, True)).split())
 
     def _keytab_problem(self) -> str | None:
-        """Return a problem of the keytab file; the library reports all of them as "no credentials"."""
+        """Return a problem of the keytab file, or None; the GSSAPI library reports all problems as "no credentials"."""
         own = self._credentials
         if not own.keytab:
             return None

@@ -20,14 +20,14 @@ from kohort.security.sasl.oauthbearer import OAuthBearerClient
 from kohort.security.sasl.scram import DerivedPasswords
 
 LONGEST_SLEEP_S = 60.0
-"""Longest sleep until a renewal, in seconds: suspended machines and corrected clocks shift the time."""
+"""Longest sleep before a token renewal, in seconds: suspended machines and corrected clocks shift the time."""
 
 
 def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float) -> int | None:
-    """Return the time to renew a token that was fetched at ``now_ms``; None if its expiry is unknown.
+    """Return the time at which to renew a token that was fetched at ``now_ms``; None if its expiry is unknown.
 
-    That is at the refresh window's share of its life, after the minimum period and before the buffer. Both are ignored
-    if they are longer than its life (KIP-255).
+    The token is renewed after the refresh window's share of its lifetime, but not within the minimum period after the
+    fetch, nor within the buffer before the expiry. Both limits are ignored if they exceed the lifetime (KIP-255).
     """
     if token.expires_ms is None:
         return None
@@ -42,7 +42,7 @@ def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float
 
 
 class TokenCache:
-    """Cached tokens: one, or one for each broker's host with ``per_host``."""
+    """Cached OAuth tokens of a client: one token, or one for each broker's host with ``per_host``."""
 
     def __init__(self, config: ClientConfig, source: TokenSource, *, per_host: bool = False) -> None:
         self._config = config
@@ -67,7 +67,7 @@ class TokenCache:
             return await self._fetch(key)
         except KohortError:
             if is_good:
-                return token  # the background renewal tries again
+                return token  # the token is still valid, and the background renewal tries again
             raise
 
     def reject(self, host: str) -> None:
@@ -94,14 +94,14 @@ class TokenCache:
             raise AuthenticationFailed(f"the fetched token expired {ago_s:.0f} s ago by this machine's clock")
         at_ms = renewed_at_ms(self._config, token, now_ms, random.random())  # not a secret
         if at_ms is None:
-            return token  # unknown expiry: each login fetches a token
+            return token  # the expiry is unknown, so each login fetches a token
         self._tokens[key] = (token, at_ms)
         if key not in self._renewing:
             self._renewing[key] = asyncio.create_task(self._renew(key))
         return token
 
     async def _renew(self, key: str) -> None:
-        """Renew the token before it expires. After an error try again later; the next login reports it."""
+        """Renew a token before it expires. After an error try again later; the next login reports the error."""
         try:
             while (cached := self._tokens.get(key)) is not None:
                 token, at_ms = cached
@@ -129,7 +129,9 @@ class _LoginInFlight:
 
 
 class Logins:
-    """Answers each ``RequestToken`` with a ``TokenReady``, later and on the same loop."""
+    """SASL logins of a client: answers each ``RequestToken`` with a ``TokenReady``, later and on the same event
+    loop.
+    """
 
     def __init__(self, config: ClientConfig, credentials: Credentials, answer: Callable[[TokenReady], None]) -> None:
         self._config = config

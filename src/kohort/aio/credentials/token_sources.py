@@ -32,7 +32,7 @@ from kohort.secret import Secret
 
 
 class Token(NamedTuple):
-    """A token and its properties. ``expires_ms`` is None if the expiry is unknown."""
+    """OAuth token and its properties. ``expires_ms`` is None if the expiry is unknown."""
 
     text: Secret
     expires_ms: int | None
@@ -41,7 +41,7 @@ class Token(NamedTuple):
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
-    """Return the claims of a JWT without checking its signature; empty for other tokens."""
+    """Return the claims of a JWT without checking its signature; empty for tokens that are no JWT."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -58,7 +58,7 @@ def expiry_ms(token: str) -> int | None:
 
 
 def describe_token(token: Token, now_ms: int) -> str:
-    """Describe a token for error messages: principal, expiry, audience, issuer; nothing secret."""
+    """Describe a token for error messages, without secrets: principal, expiry, audience, issuer."""
     claims = claims_of(token.text.reveal())
     name = token.principal or claims.get("sub")
     details = [f"a token of {name!r}" if name else "a token"]
@@ -72,9 +72,9 @@ def describe_token(token: Token, now_ms: int) -> str:
 
 
 def unsecured(options: Mapping[str, str], extensions: Mapping[str, str], now_ms: int) -> Token:
-    """Make an unsigned token with the claims of Java's ``unsecuredLogin`` options (KIP-255).
+    """Create an unsigned token with the claims of Java's ``unsecuredLogin`` options (KIP-255).
 
-    The first character of a list is its separator.
+    For a claim with a list of values, the first character of the option is the separator.
     """
     claims: dict[str, Any] = {}
     for key, text in options.items():
@@ -100,10 +100,10 @@ def _part(value: Mapping[str, Any]) -> str:
 RESPONSE_MAX_BYTES: Final = 1 << 20
 ERROR_MAX_CHARS: Final = 300
 ATTEMPTS_MOST: Final = 4
-"""Attempts to fetch a token; afterwards the connection counts as lost and is retried."""
+"""Maximum attempts to fetch a token; then the connection counts as lost and is retried."""
 NO_TIMEOUT_MS: Final = 30_000
 PERMANENT: Final = frozenset({*range(400, 408), *range(409, 416), 501, 505})
-"""HTTP statuses that are not retried, as in Kafka's client."""
+"""HTTP statuses of a token endpoint after which no retry follows, as in Kafka's client."""
 
 
 async def fetch_token(config: ClientConfig, credentials: Credentials) -> Token:
@@ -147,14 +147,14 @@ def _ask(config: ClientConfig, credentials: Credentials) -> Token:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: the client's secret goes only to the configured URL."""
+    """Refuses HTTP redirects: the client's secret is sent only to the configured URL."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def https_context(config: ClientConfig) -> ssl.SSLContext:
-    """Return the TLS context for identity providers.
+    """Return the TLS context for connections to identity providers.
 
     It trusts the system's CAs, ``https.ca.location``, and the brokers' CAs if they are PEM. Raises AuthenticationFailed
     for an unreadable file.
@@ -200,7 +200,7 @@ def _token_in(body: bytes, where: str, credentials: Credentials) -> Token:
         said = None
     text = said.get("access_token") if isinstance(said, dict) else None
     if not isinstance(text, str) or not text:
-        raise AuthenticationFailed(f"{where} answers without an access_token")
+        raise AuthenticationFailed(f"{where} returned no access_token in its answer")
     expires_ms = expiry_ms(text)
     lasts_s = said.get("expires_in")
     if expires_ms is None and isinstance(lasts_s, int | float) and not isinstance(lasts_s, bool):
@@ -259,15 +259,16 @@ def _read(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise AuthenticationFailed(f"cannot read {path}: {why}") from None
+        raise AuthenticationFailed(f"cannot read the token or key file {path}: {why}") from None
 
 
 MILLISECONDS_FROM: Final = 100_000_000_000
-"""Expiry times above this are in milliseconds, as Amazon's signer returns them; as seconds it is the year 5138."""
+"""Expiry times above this are milliseconds, as from Amazon's signer; as seconds they would be after the year 5138."""
 MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
 TokenSource = Callable[[str], Awaitable[Token]]
-"""Returns a token for a broker's host. Raises AuthenticationFailed for permanent errors, other KohortErrors for
-temporary ones.
+"""Function that returns a token for a broker's host.
+
+Raises AuthenticationFailed for permanent errors, other KohortErrors for temporary ones.
 """
 
 
@@ -299,7 +300,7 @@ def token_source(config: ClientConfig, credentials: Credentials) -> TokenSource:
 
 
 async def _from_callback(config: ClientConfig, extensions: Mapping[str, str]) -> Token:
-    """Call the user's function, with ``sasl.oauthbearer.config`` if it takes an argument, as in librdkafka."""
+    """Get a token from the user's function, with ``sasl.oauthbearer.config`` as its argument, as in librdkafka."""
     provider = config.sasl_oauth_token_provider
     function = getattr(provider, "token", None) if not callable(provider) else provider
     assert function is not None, "credentials_of has checked it"

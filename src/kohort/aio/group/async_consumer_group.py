@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @documented_as(GroupSession)
 class AsyncGroupSession(Session):
-    """A member's time with one assignment, from ``setup`` to ``cleanup``, in asyncio.
+    """Session of a group member with one assignment, from ``setup`` to ``cleanup``, in asyncio.
 
-    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assignment, ``claims`` the same with
-    records.
+    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assignment; ``claims`` yield the
+    records of these partitions.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -51,7 +51,7 @@ class AsyncGroupSession(Session):
 
 @documented_as(Claim)
 class AsyncClaim(SessionClaim):
-    """A partition during a session; ``async for`` yields its records until the session ends.
+    """Claimed (assigned) partition in a session; ``async for`` yields its records until the session ends.
 
     ``topic`` and ``partition`` identify it; ``initial_offset`` is the first offset that the session reads.
     """
@@ -93,7 +93,7 @@ class AsyncClaim(SessionClaim):
             self._session.check_damage(self._state, fetched)
 
     async def _take(self) -> Fetched | None:
-        await asyncio.sleep(0)  # a handler that never waits must let other tasks run, also heartbeats
+        await asyncio.sleep(0)  # a handler that never waits must let heartbeats and other tasks run
         while not (self._state.inbox or self._session.ending):
             self._changed.clear()
             await self._changed.wait()
@@ -119,7 +119,7 @@ class HandlerTasks:
         try:
             await handler.consume_claim(self.session, claim)
         except asyncio.CancelledError as error:
-            if not self.state.ending:  # cancelled by other code than this session
+            if not self.state.ending:  # the user's code, and not this session, cancelled the handler task
                 self.state.fail(state, error)
             raise
         except BaseException as error:  # noqa: BLE001  # raised in the task that runs the group
@@ -131,7 +131,7 @@ class HandlerTasks:
         return asyncio.current_task() in self._tasks
 
     async def join(self, patience_ms: int) -> None:
-        """Wait until all handlers have returned; cancel the late ones."""
+        """Wait until all claim handlers have returned; cancel their tasks after ``patience_ms``."""
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks, timeout=patience_ms / 1000)
@@ -142,28 +142,26 @@ class HandlerTasks:
 
 
 class AsyncHandler(Protocol):
-    """The handler of ``AsyncConsumerGroup.run``; derive it from ``AsyncGroupHandler`` to omit ``setup`` and
-    ``cleanup``.
-    """
+    """Handler of ``AsyncConsumerGroup.run``; derive it from ``AsyncGroupHandler`` to omit ``setup`` and ``cleanup``."""
 
     async def setup(self, session: AsyncGroupSession) -> None:  # noqa: ARG002
-        """Prepare a session before its claims are handled."""
-        return  # after_fork by subclasses, so not abstract
+        """Prepare a session before its partitions are handled."""
+        return  # optional in subclasses, so not abstract
 
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
-        """Handle a partition; return when the iteration over the claim ends."""
+        """Handle the records of one partition; return when the iteration over ``claim`` ends."""
 
     async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: ARG002
-        """Finish a session after all claims were handled, before the last commit."""
-        return  # after_fork by subclasses, so not abstract
+        """Clean up a session after all its partitions were handled, before the last commit."""
+        return  # optional in subclasses, so not abstract
 
 
 class AsyncGroupHandler(AsyncHandler, ABC):
-    """Base class of handlers: only ``consume_claim`` is required."""
+    """Base class for handlers of an ``AsyncConsumerGroup``: only ``consume_claim`` is required."""
 
     @abstractmethod
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
-        """Handle a partition in its own task; return when the iteration over the claim ends."""
+        """Handle the records of one partition in its own task; return when the iteration over ``claim`` ends."""
 
 
 @documented_as(ConsumerGroup)
@@ -224,7 +222,7 @@ class AsyncConsumerGroup:
             return consumer_metrics(self._machine, self._waits.now_ms())
 
     def stop(self) -> None:
-        """End the session and let ``run`` return. Call it on the loop; handlers and signal handlers may."""
+        """End the session and let ``run`` return. Call it on the event loop, also from handlers and signal handlers."""
         self._calls.stop()
 
     async def close(self, *, timeout_ms: int | None = None) -> None:

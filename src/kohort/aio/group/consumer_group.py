@@ -43,10 +43,10 @@ log = logging.getLogger(__name__)
 
 
 class GroupSession(Session):
-    """A member's time with one assignment, from ``setup`` to ``cleanup``. Methods may be called from any thread.
+    """Session of a group member with one assignment, from ``setup`` to ``cleanup``. Any thread may call its methods.
 
-    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assignment, ``claims`` the same with
-    records.
+    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assignment; ``claims`` yield the
+    records of these partitions.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -63,7 +63,7 @@ class GroupSession(Session):
 
 
 class Claim(SessionClaim):
-    """A partition during a session; iterating yields its records until the session ends.
+    """Claimed (assigned) partition in a session; iterating yields its records until the session ends.
 
     ``topic`` and ``partition`` identify it; ``initial_offset`` is the first offset that the session reads.
     """
@@ -74,7 +74,9 @@ class Claim(SessionClaim):
         session.wake_by(state, self._changed.notify_all)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records one by one until the session ends. Raises CorruptRecord if the log is damaged."""
+        """Yield the partition's records one by one until the session ends. Raises CorruptRecord if the log is
+        damaged.
+        """
         for records in self.batches():
             for record in records:
                 if self._session.ending:
@@ -82,7 +84,9 @@ class Claim(SessionClaim):
                 yield record
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield fetched records in lists until the session ends. Raises as iterating does."""
+        """Yield the partition's records in lists, one per fetched batch, until the session ends. Raises as iterating
+        does.
+        """
         while (fetched := self._take()) is not None:
             records = fetched.decode_records(check_crcs=self._session.check_crcs)
             if records:
@@ -146,7 +150,9 @@ class HandlerThreads:
         return threading.current_thread() in self._threads
 
     def join(self, patience_ms: int) -> None:
-        """Wait until all handlers have returned; warn of a late one."""
+        """Wait until all claim handlers have returned; log a warning for a handler still running after
+        ``patience_ms``.
+        """
         now_ms = self.state.waits.now_ms
         deadline_ms = now_ms() + patience_ms
         warned = False
@@ -161,26 +167,26 @@ class HandlerThreads:
 
 
 class Handler(Protocol):
-    """The handler of ``ConsumerGroup.run``; derive it from ``GroupHandler`` to omit ``setup`` and ``cleanup``."""
+    """Handler of ``ConsumerGroup.run``; derive it from ``GroupHandler`` to omit ``setup`` and ``cleanup``."""
 
     def setup(self, session: GroupSession) -> None:  # noqa: ARG002
-        """Prepare a session before its claims are handled."""
-        return  # after_fork by subclasses, so not abstract
+        """Prepare a session before its partitions are handled."""
+        return  # optional in subclasses, so not abstract
 
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:
-        """Handle a partition; return when the iteration over the claim ends."""
+        """Handle the records of one partition; return when the iteration over ``claim`` ends."""
 
     def cleanup(self, session: GroupSession) -> None:  # noqa: ARG002
-        """Finish a session after all claims were handled, before the last commit."""
-        return  # after_fork by subclasses, so not abstract
+        """Clean up a session after all its partitions were handled, before the last commit."""
+        return  # optional in subclasses, so not abstract
 
 
 class GroupHandler(Handler, ABC):
-    """Base class of handlers: only ``consume_claim`` is required."""
+    """Base class for handlers of a ``ConsumerGroup``: only ``consume_claim`` is required."""
 
     @abstractmethod
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:
-        """Handle a partition in its own thread; return when the iteration over the claim ends."""
+        """Handle the records of one partition in its own thread; return when the iteration over ``claim`` ends."""
 
 
 class ConsumerGroup:

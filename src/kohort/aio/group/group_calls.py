@@ -1,6 +1,6 @@
-"""The sessions of a consumer group with handlers, for threads and asyncio.
+"""Sessions of a consumer group with handlers, for threads and asyncio.
 
-Each call is a generator of its waits (``calls.py``). ``Workers`` hides whether threads or tasks handle the claims.
+Each call is a generator of its waits (``calls.py``). ``Workers`` hides whether threads or tasks handle the partitions.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Workers(Protocol):
     def start(self, handler: Any) -> None: ...
 
     def join(self, patience_ms: int) -> Any:
-        """Wait until all handlers have returned, or return an awaitable for that."""
+        """Wait until all claim handlers have returned, or return an awaitable for that."""
 
     def is_current(self) -> bool: ...
 
 
 @dataclasses.dataclass(slots=True)
 class GroupOptions:
-    """Checked options of a group. Raises ConfigError for an unknown option or a value out of bounds."""
+    """Checked options of a handler-style group. Raises ConfigError for an unknown option or a value out of bounds."""
 
     config: ConsumerConfig
     max_processing_time_ms: int
@@ -51,12 +51,13 @@ class GroupOptions:
         cls, config: Mapping[str, Any] | None, options: Mapping[str, Any], max_processing_time_ms: int
     ) -> GroupOptions:
         if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
-            raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected at least 0")
+            raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected 0 or more milliseconds")
         return cls(client_config(ConsumerConfig, config, options), max_processing_time_ms)
 
     def new_machine(self) -> ConsumerMachine:
-        """Return the group's machine. Raises UsageError without a ``group.id``."""
-        by_hand = dataclasses.replace(self.config, enable_auto_commit=False)  # only marked offsets are committed
+        """Create the group's consumer. Raises UsageError without a ``group.id``."""
+        # no auto-commit in the consumer: the session commits the marked offsets
+        by_hand = dataclasses.replace(self.config, enable_auto_commit=False)
         machine = ConsumerMachine(by_hand, system_rng())
         machine.group  # noqa: B018  # raises without a group.id
         return machine
@@ -80,7 +81,7 @@ class GroupCalls:
         self._handler: Any = None
 
     def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Any) -> Call[None]:
-        """Run one session, from the join to its end."""
+        """Run one session of the group, from the join to its end."""
         self._handler = handler
         self._waits.listener = _SessionEnder(self, self._waits)
         try:
@@ -112,14 +113,15 @@ class GroupCalls:
             raise state.failure
 
     def _is_assigned(self) -> bool | None:
-        """Return True when the group is stable and all positions are known, or the wait must end."""
+        """True if the group is stable and all positions are known, or if the session must end; else None."""
         with self._waits.guard:
             settled = self._machine.group.rebalance.is_stable
             known = all(s.has_position for s in self._machine.subscription.assigned.values())
         return True if self.stopping or (settled and known) else None
 
     def end_session(self, *, commit: bool, is_last: bool = False) -> Call[None]:
-        """End the session: wait for the handlers, clean up, commit, and reset positions to the marks.
+        """End the session: wait for the handlers, call ``cleanup``, commit, and move positions back to the marked
+        offsets.
 
         The commit of the last session does not wait for unreachable brokers.
         """
@@ -149,7 +151,9 @@ class GroupCalls:
         self._waits.wake_waiting()
 
     def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> CloseTimeout:
-        """Stop, and return the deadline of closing. Raises UsageError in a handler, which would wait for itself."""
+        """Stop the group, and return the deadline of ``close()``. Raises UsageError in a handler, which would
+        deadlock.
+        """
         workers = self._workers
         if is_runner or (workers is not None and workers.is_current()):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
@@ -171,7 +175,7 @@ def handlers_running_error(close_timeout: CloseTimeout) -> ApiTimeout:
 
 
 class _SessionEnder:
-    """A listener that ends the session before its partitions change."""
+    """Rebalance listener that ends the session before its partitions change."""
 
     def __init__(self, calls: GroupCalls, waits: Waits) -> None:
         self._calls = calls

@@ -1,4 +1,4 @@
-"""State of a session of a consumer group with handlers: data of its claims, its failure, and commits of marks.
+"""State of a handler-style group session: records of its partitions, first failure, commits of marked offsets.
 
 Handlers see it as ``GroupSession`` or ``AsyncGroupSession``.
 """
@@ -24,13 +24,13 @@ from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 log = logging.getLogger(__name__)
 MAX_PROCESSING_TIME_MS: Final = 100
-"""Time after which an idle claim is not fetched any more, in ms (sarama's default)."""
+"""Time in ms after which fetching pauses for a claim whose handler takes no records (sarama's default)."""
 
 
 class SessionState:
-    """State of a session, from ``setup`` to ``cleanup``. Created under the lock.
+    """State of a group session, from ``setup`` to ``cleanup``. Created under the client's lock.
 
-    ``new_guard`` creates the lock of a claim's mark.
+    ``new_guard`` creates the lock for the marked offset of each claim.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class SessionState:
         self._wake: dict[ClaimState, Callable[[], None]] = {}
 
     def wake_by(self, claim: ClaimState, wake: Callable[[], None]) -> None:
-        """Call ``wake``, under the lock, when the claim has new data, and at the session's end."""
+        """Call ``wake``, under the lock, when the claim has new records, and when the session ends."""
         self._wake[claim] = wake
 
     def feed(self) -> bool | None:
-        """Distribute fetched data to the claims. Return True when the session is over."""
+        """Distribute fetched batches to the claims. Return True when the session is over."""
         if self.ending:
             return True
         with self.waits.guard:
@@ -83,7 +83,7 @@ class SessionState:
             self.waits.machine.count_records(fetched, records)
 
     def check_damage(self, claim: ClaimState, fetched: Fetched) -> None:
-        """Fetch damaged data again; raise CorruptRecord if it stays damaged."""
+        """Fetch damaged batches again; raise CorruptRecord if they stay damaged."""
         if fetched.error is None:
             return
         with self.waits.guard:
@@ -100,7 +100,9 @@ class SessionState:
         self.waits.wake_waiting()
 
     def fail(self, claim: ClaimState, error: BaseException) -> None:
-        """Keep an error of a claim's handler. The first is raised; later ones are notes on it."""
+        """Store an error of a claim's handler. The session raises the first one; later ones become exception notes
+        on it.
+        """
         failed = HandlerFailed(str(claim.partition), error)
         failed.__cause__ = error
         if self.failure is None:
@@ -109,7 +111,7 @@ class SessionState:
             self.failure.add_note(str(failed))
 
     def commit(self, timeout_ms: int | None = None, *, before_revocation: bool = False) -> Call[None]:
-        """Commit the marked offsets and wait for the response."""
+        """Commit the offsets that handlers have marked, and wait for the response."""
         limit_ms = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self.waits.guard:
             deadline_ms = self.waits.now_ms() + limit_ms
@@ -119,26 +121,26 @@ class SessionState:
         self.claims.committed(offsets)
 
     def commit_last(self) -> Call[None]:
-        """Commit as ``commit``, without waiting for unreachable brokers."""
+        """Commit the marked offsets at the end of the session, without waiting for unreachable brokers."""
         close_timeout = CloseTimeout(self.waits.machine.engine, self.waits.now_ms(), most_ms=self._commit_ms)
         with self.waits.guard:
             offsets, promise = self._begin_commit(close_timeout.deadline_ms, before_revocation=True)
         self.waits.kick()
         yield WaitLast(promise, close_timeout)
         if not promise.done:
-            raise ApiTimeout("no broker answered in time")
+            raise ApiTimeout("no broker answered the last commit of the session in time")
         promise.result()
         self.claims.committed(offsets)
 
     def warn_of_uncommitted_marks(self, error: KohortError) -> None:
-        """Warn that the last commit failed: another member will handle these records again."""
+        """Log a warning that the last commit failed: another member will handle these records again."""
         names = ", ".join(f"{p} up to {o.offset}" for p, o in self.claims.to_commit().items())
         log.warning("cannot commit the handled records of %s: %s", names, error)
 
     def _begin_commit(
         self, deadline_ms: int | None, *, before_revocation: bool = False
     ) -> tuple[Offsets, Promise[Offsets]]:
-        """Send the marked offsets, under the lock; return them with their promise."""
+        """Send the marked offsets, under the lock; return the offsets and their promise."""
         offsets = self.claims.to_commit()
         return offsets, self.waits.machine.commit(offsets, deadline_ms, before_revocation=before_revocation)
 
@@ -171,11 +173,11 @@ class Session:
 
     @property
     def ending(self) -> bool:
-        """True once the session is over; check it during long work."""
+        """True once the session is over; check it in handlers that work for a long time."""
         return self._state.ending
 
     def mark_message(self, record: Record, metadata: str = "") -> None:
-        """Mark ``record`` and all before it in its partition as handled; commits send the marks.
+        """Mark ``record``, and all records before it in its partition, as handled; commits send the marked offsets.
 
         A mark never moves back. ``metadata`` is committed with it. Raises UsageError for a partition outside of the
         session, and for metadata that is no string.
@@ -183,19 +185,21 @@ class Session:
         self._marks.mark_record(record, metadata)
 
     def mark_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Mark all records before ``offset`` as handled; it is the next one to read.
+        """Mark all records before ``offset`` as handled; the next session reads from ``offset``.
 
         A mark never moves back. Raises as ``mark_message``, and UsageError for a negative offset.
         """
         self._marks.mark(partition, OffsetAndMetadata(offset, metadata))
 
     def reset_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Let the next session start at ``offset``, even if the mark moves back. Raises as ``mark_offset``."""
+        """Let the next session start at ``offset``, even if that is before the marked offset. Raises as
+        ``mark_offset``.
+        """
         self._marks.reset(partition, OffsetAndMetadata(offset, metadata))
 
 
 class SessionClaim:
-    """A partition during a session; ``initial_offset`` is the first offset that the session reads."""
+    """Claimed (assigned) partition in a session; ``initial_offset`` is the first offset that the session reads."""
 
     def __init__(self, session: SessionState, state: ClaimState) -> None:
         self.topic = state.partition.topic
@@ -206,10 +210,9 @@ class SessionClaim:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition of the claim."""
         return self._state.partition
 
     @property
     def high_watermark(self) -> int | None:
-        """Offset behind the last record of the log, as of the last fetch; None before."""
+        """Offset after the last record of the partition's log, as of the last fetch; None before the first fetch."""
         return self._state.state.high_watermark

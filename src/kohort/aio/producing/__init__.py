@@ -1,1 +1,1 @@
-"""The producer, blocking and for asyncio."""
+"""The blocking producer and the asyncio producer."""

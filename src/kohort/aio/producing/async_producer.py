@@ -62,7 +62,7 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Buffer a record for sending; await the returned Delivery for the outcome. Arguments and errors as
+        """Buffer a record for sending; await the returned Delivery for the result. Arguments and errors as
         ``Producer.send``.
         """
         at_ms = time_of_record(timestamp_ms)
@@ -150,7 +150,7 @@ class AsyncProducer(OtherNames):
     def metrics(self) -> MetricsSnapshot:
         return producer_metrics(self._machine, self._calls.clock.now_ms())
 
-    # Transactions of KIP-98 and KIP-447
+    # Methods for transactions, see KIP-98 and KIP-447
 
     init_transactions = awaiting(ProducerCalls.init_transactions)
     send_offsets_to_transaction = awaiting(ProducerCalls.send_offsets_to_transaction)

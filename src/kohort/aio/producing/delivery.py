@@ -1,4 +1,4 @@
-"""The outcome of sending a record: the result of ``send``, to query, to wait for, or with a callback."""
+"""Result of sending a record, as returned by ``send``: to query, to wait for, or with a callback."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class Delivery(OtherNames, msgspec.Struct, eq=False):
-    """The outcome of ``send``: whether the record was written, and where.
+    """Result of ``send``: whether the record was written, and its partition and offset.
 
-    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one per batch: it is delivered when all records are; its
-    error is the first one; its position is that of the last record.
+    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one Delivery per batch: it is delivered when all records
+    are; its error is the first one; its position is that of the last record.
 
     Query it with ``done``, wait with ``result`` or ``await``, or add a callback. With ``acks=0`` a record counts as
     delivered once it was sent.
@@ -36,20 +36,20 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
     _index: int
     _owner: Owner
     _first: int | None = None
-    """Index of the first record, if the delivery stands for several."""
+    """Index of the first record in its batch, if the delivery is for several records."""
 
     @property
     def topic(self) -> str:
-        """Topic of the record."""
+        """Topic of the sent record."""
         return self._batch.topic
 
     @property
     def partition(self) -> int:
-        """Partition of the record."""
+        """Partition of the sent record."""
         return self._batch.partition
 
     def _parts(self) -> Iterator[ProduceBatch]:
-        """Yield the batches of its records: a batch that is too large for a broker is split."""
+        """Yield the batches with the delivery's records: a batch that is too large for a broker is split."""
         index = self._index if self._first is None else self._first
         while index <= self._index:
             part, at = resolve(self._batch, index)
@@ -60,7 +60,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return next((part for part in self._parts() if not part.done), None)
 
     def done(self) -> bool:
-        """Return True if the record was delivered or failed."""
+        """True if the record was delivered, or has failed."""
         return self._unfinished() is None
 
     def exception(self) -> KohortError | None:
@@ -97,14 +97,14 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._position()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery when it is done; immediately if it is done already.
+        """Call ``callback`` with this delivery when the record is delivered or has failed; at once if it already is.
 
         It runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are logged.
         """
         batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # another part of a split batch is unfinished
+            if not self.done():  # the batch was split, and another part is unfinished
                 self.add_done_callback(callback)
                 return
             try:
@@ -135,7 +135,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
 
 class Owner:
-    """Access of deliveries to their producer: its lock, and checks of the calling thread and process."""
+    """Producer of a delivery: its lock, and checks of the calling thread and process."""
 
     def __init__(
         self,
@@ -146,12 +146,12 @@ class Owner:
     ) -> None:
         self.guard = guard
         self.check_thread = check_thread
-        """Raises UsageError on the I/O thread, where waiting would deadlock."""
+        """Function that raises UsageError on the I/O thread, where waiting would deadlock."""
         self.check_process = check_process
-        """Raises UsageError in a forked child."""
+        """Function that raises UsageError in a forked child process."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
-        """Call ``callback`` after the end of ``batch``, now if it has ended."""
+        """Call ``callback`` when ``batch`` is delivered or has failed; at once if it already is."""
         with self.guard:
             done = batch.done
             if not done:
@@ -166,7 +166,7 @@ def _set_done(future: asyncio.Future[None]) -> None:
 
 
 def run_callbacks(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
-    """Run the callbacks of finished batches without the lock, and log notes."""
+    """Run the callbacks of finished batches without the lock, and write the client's log lines."""
     log_notes(machine.notes, PRODUCER_LOG)
     if driver.failure is not None:
         with guard:

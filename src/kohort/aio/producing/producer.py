@@ -1,4 +1,4 @@
-"""The blocking producer: it adds records to the machine, which the I/O thread runs."""
+"""The blocking producer: it adds records to the buffer that the I/O thread sends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 REFILL_AT: Final = 0.75
-"""A full buffer accepts records below this share of ``buffer.memory``, so that senders do not wake for each batch."""
+"""Share of ``buffer.memory`` below which a full buffer takes records again, so that senders wake rarely."""
 CLOSE_MS: Final = 30_000
 TRIES: Final = 4
 
@@ -92,8 +92,8 @@ class Producer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Buffer a record for sending. Without ``partition`` its key selects one; without a key the producer does
-        (KIP-794).
+        """Buffer a record for sending. Without ``partition`` the key selects the partition, or without a key the
+        producer (KIP-794).
 
         Strings are sent as UTF-8. ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since 1970,
         default now. Raises ApiTimeout if the topic's partitions are unknown, or the buffer full, for ``max.block.ms``;
@@ -132,7 +132,7 @@ class Producer(OtherNames):
                     record = NewRecord(key, value, headers, at_ms)  # type: ignore[arg-type]  # checked above
                     batch, index, wake = self._machine.add(topic, partition, record, self._now_ms())
                 else:
-                    batch, index, wake = placed  # append() wakes the sender only for a full batch
+                    batch, index, wake = placed  # append() wakes the sender thread only for a full batch
         finally:
             if is_first:
                 outer_lock.release()
@@ -196,7 +196,7 @@ class Producer(OtherNames):
         with self._lock:
             return producer_metrics(self._machine, self._now_ms())
 
-    # Transactions of KIP-98 and KIP-447
+    # Methods for transactions, see KIP-98 and KIP-447
 
     init_transactions = blocking(ProducerCalls.init_transactions)
     send_offsets_to_transaction = blocking(ProducerCalls.send_offsets_to_transaction)

@@ -1,4 +1,4 @@
-"""Calls of a producer, shared by the blocking and the asyncio API; ``send`` is separate in each."""
+"""Producer methods that the blocking and the asyncio API share; ``send`` is separate in each API."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 class Wait(NamedTuple):
-    """Wait until ``ready`` returns a value, at most ``timeout_ms`` (None: no limit)."""
+    """Wait request: wait until ``ready`` returns a value, at most ``timeout_ms`` (None: no limit)."""
 
     ready: Callable[[], Any]
     timeout_ms: int | None
 
 
 Call = Generator[Wait, Any, R]
-"""A running call. It receives the value of ``ready``, or None after ``timeout_ms``."""
+"""Producer call in progress. It receives the value of ``ready``, or None after ``timeout_ms``."""
 
 
 class ProducerCalls:
-    """Calls of both producer APIs, under the lock of the deliveries.
+    """Methods of both producer APIs. They run under the lock that deliveries use.
 
-    ``kick`` wakes the driver from the API's thread. A full buffer accepts records again below the share ``refill_at``
-    of ``buffer.memory``.
+    ``kick`` wakes the driver from the API's thread. ``refill_at``: share of ``buffer.memory`` below which a full buffer
+    accepts records again.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ProducerCalls:
         self._first_unkeyed = 0
 
     def running(self) -> Driver:
-        """Return the driver, created if necessary.
+        """Return the producer's driver, created on first use.
 
         Raises UsageError if the producer is closed, and in a forked child; and the error of a failed driver.
         """
@@ -73,11 +73,14 @@ class ProducerCalls:
         """Create a driver that notifies waiting deliveries. Call it on the driver's loop."""
         machine, guard = self.machine, self._owner.guard
         driver = Driver(machine.engine, tls=self.tls, clock=self.clock, guard=guard)
-        driver.on_progress(lambda: run_callbacks(machine, driver, guard))  # the driver must not reference the producer
+        # a reference to the producer itself would prevent its garbage collection
+        driver.on_progress(lambda: run_callbacks(machine, driver, guard))
         return driver
 
     def may_send(self) -> Driver:
-        """Return the driver. Raises as ``running``, and if sending is not allowed, such as outside of a transaction."""
+        """Return the producer's driver. Raises as ``running``, and if it may not send, such as outside of a
+        transaction.
+        """
         driver = self.running()
         self.machine.check_may_send()
         return driver
@@ -94,7 +97,7 @@ class ProducerCalls:
         return found
 
     def room(self) -> Call[None]:
-        """Wait until the buffer has room. Raises ApiTimeout after ``max.block.ms``."""
+        """Wait until ``buffer.memory`` has free space. Raises ApiTimeout after ``max.block.ms``."""
         buffer = self.machine.accumulator
         if not buffer.full:
             return
@@ -131,7 +134,7 @@ class ProducerCalls:
         return Delivery(batch, batch.count - 1, self._owner, 0)
 
     def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
-        """Return the rows as record batches, encoded one by one when taken."""
+        """Encode Arrow rows to record batches, one by one when the iterator is read."""
         now_ms = self.running().clock.now_ms()
         partitions = yield from self.partitions_for(topic)
         batches = rows.encoded(self.machine.config, partitions, now_ms, self._first_unkeyed)
@@ -139,7 +142,7 @@ class ProducerCalls:
         return batches
 
     def flush(self, timeout_ms: int | None) -> Call[None]:
-        """Wait until all records are delivered or failed. Raises ApiTimeout."""
+        """Wait until all buffered records are delivered or failed. Raises ApiTimeout."""
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         machine = self.machine
         with self._owner.guard:
@@ -198,7 +201,8 @@ class ProducerCalls:
     def abort_after(self, error: BaseException) -> Call[None]:
         """Abort the transaction in which ``error`` was raised.
 
-        Raises ProducerFenced if that explains ``error``: only the coordinator knows the current owner of an id.
+        Raises ProducerFenced if another producer with the transactional id caused ``error``; only the coordinator
+        knows.
         """
         try:
             yield from self.abort_transaction(None)
@@ -206,7 +210,7 @@ class ProducerCalls:
             if isinstance(error, TransactionFailed | ApiError):
                 raise fenced from error
         except KohortError:
-            pass  # the first error says more
+            pass  # ``error`` is more useful to the user than the error of the abort
 
     def _timed(self, call: str, wait: Wait) -> Call[Any]:
         began_ms = self.clock.now_ms()
@@ -216,7 +220,7 @@ class ProducerCalls:
             self.machine.sender.metrics.blocked_ms[call] += self.clock.now_ms() - began_ms
 
     def _request_coordinator(self, name: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> Call[None]:
-        """Send a request to the coordinator and wait for the response.
+        """Send a transaction request to the coordinator and wait for the response.
 
         Raises its error, ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``), and AuthenticationFailed while
         all brokers refuse the login; retries continue after both.

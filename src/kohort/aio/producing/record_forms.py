@@ -1,4 +1,4 @@
-"""Convert and check records in the short forms that producers accept."""
+"""Convert and check the arguments of ``send_batch`` and ``send_arrow``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH_BYTES: Final = 1_000_000
 
 
 class ArrowRows:
-    """Columns for ``send_arrow``. Raises UsageError for a missing value column, MissingExtra."""
+    """Arrow columns for ``send_arrow``. Raises UsageError for a missing value column, MissingExtra without pyarrow."""
 
     def __init__(
         self, table: Any, value: str, key: str | None, headers: str | None, timestamp: str | None, partition: str | None
@@ -44,7 +44,7 @@ class ArrowRows:
     def encoded(
         self, config: ProducerConfig, partitions: int, now_ms: int, first_unkeyed: int
     ) -> Iterator[EncodedBatch]:
-        """Yield record batches. Rows without a timestamp get ``now_ms``.
+        """Yield record batches of the Arrow rows. Rows without a timestamp get ``now_ms``.
 
         Raises UsageError for a wrong column type, and MissingExtra.
         """
@@ -62,7 +62,7 @@ class ArrowRows:
 
 
 def _as_table(given: Any) -> pyarrow.Table | pyarrow.RecordBatch:
-    """Convert a table, batch, reader or data frame. Raises UsageError for other values.
+    """Convert the argument of ``send_arrow`` to an Arrow table or batch. Raises UsageError for other values.
 
     Columns of string or binary views, as Polars exports them, are cast for the encoder.
     """
@@ -83,13 +83,13 @@ def _as_table(given: Any) -> pyarrow.Table | pyarrow.RecordBatch:
 Text = bytes | str | None
 Headers = Sequence[tuple[str, Text]] | Mapping[str, Text]
 RecordLike = Text | tuple[Text, Text] | tuple[Text, Text, Headers] | tuple[Text, Text, Headers, int]
-"""A value, or (key, value[, headers[, timestamp_ms]])."""
+"""Record for ``send_batch``: a value, or (key, value[, headers[, timestamp_ms]])."""
 CHUNK: Final = 1000
 BLOBS: Final = {bytes, NoneType}
 
 
 def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size: int = CHUNK) -> Iterator[SendColumns]:
-    """Yield records in lots of ``size``; ``now_ms`` is the time of records without a timestamp.
+    """Yield the records of ``send_batch`` in chunks of ``size``; records without a timestamp get ``now_ms()``.
 
     Raises UsageError for an invalid record.
     """
@@ -100,8 +100,8 @@ def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size:
 
 
 def _plain_lot(records: list[Any], now_ms: int) -> SendColumns | None:
-    """Return a lot of values, or of (key, value) pairs, of bytes and None, without checking each; None for other
-    records.
+    """Convert records that are plain values or (key, value) pairs of bytes and None, without checking each; else
+    None.
     """
     kinds = set(map(type, records))
     keys: Sequence[bytes | None] = [None] * len(records)
@@ -113,7 +113,7 @@ def _plain_lot(records: list[Any], now_ms: int) -> SendColumns | None:
 
 
 def time_of_record(given: int | None) -> int:
-    """Return a record's timestamp in ms, by default the wall clock. Raises UsageError for an invalid one."""
+    """Return a record's timestamp in ms, by default the current time. Raises UsageError for an invalid one."""
     if given is None or (at_ms := checked_timestamp(given)) < 0:
         return wall_ms()
     return at_ms
@@ -126,7 +126,7 @@ def _lot(records: list[RecordLike], now_ms: int) -> SendColumns:
 
 
 def _checked(record: RecordLike) -> tuple[bytes | None, bytes | None, int, Sequence[Header]]:
-    """Return key, value, timestamp (-1: none) and headers. Raises UsageError for an invalid record."""
+    """Return a record's key, value, timestamp (-1: none) and headers. Raises UsageError for an invalid record."""
     if not isinstance(record, tuple):
         return None, to_bytes("value", record), -1, ()
     if not 2 <= len(record) <= 4:

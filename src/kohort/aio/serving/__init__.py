@@ -1,1 +1,1 @@
-"""Run brokers: sockets, files, log, one or several nodes in a process."""
+"""Run brokers: sockets, data files, log, one or several nodes in a process."""

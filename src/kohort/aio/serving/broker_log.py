@@ -1,7 +1,7 @@
-"""Write the log of a broker: one sanitized line per note, with a limit for repeated notes.
+"""Write a broker's log: one sanitized line per message, with a limit for repeated messages.
 
-The first note of a kind is written immediately. Later ones within a minute are counted, and the last of them is written
-with their number. Otherwise thousands of bad requests could fill the disk.
+The first message of a kind is written immediately. Later ones within a minute are counted, and the last of them is
+written with their number. Otherwise thousands of bad requests could fill the disk.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class BrokerLog:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """End of the first minute with a kind; call ``write`` then, even without notes."""
+        """Time in ms at which the first counted minute ends; call ``write`` then, even without messages."""
         return next((kind.until_ms for kind in self._kinds.values()), None)
 
     def write(self, notes: Iterable[Note], now_ms: int) -> None:
-        """Write notes; count those of a kind that was written within the last minute."""
+        """Write log messages; only count messages of a kind that was written within the last minute."""
         self._end_minutes(now_ms)
         for note in notes:
             if self._log.isEnabledFor(note.level) and self._is_due(note, now_ms):
@@ -86,7 +86,7 @@ class BrokerLog:
 
 
 def _stacks(trace: TracebackException | None) -> list[str]:
-    """Return the stacks of an error and its causes; their messages take one line each."""
+    """Return the stack traces of an error and its causes; each error message is limited to one line."""
     if trace is None:
         return []
     cause = trace.__cause__ or (None if trace.__suppress_context__ else trace.__context__)

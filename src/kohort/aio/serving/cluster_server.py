@@ -1,8 +1,7 @@
-"""Several brokers (nodes) of one process, each on its own port, with one storage and one event loop.
+"""Several brokers (nodes) in one process, each on its own port, with one storage and one event loop.
 
-After an event, nodes with messages from other nodes run. Then the set of servers is reconciled with the cluster's
-target: a stopped node loses its port and connections, a started one gets its port. The cluster decides; the server only
-executes.
+After each event, nodes with messages from other nodes run. Then servers start and stop until the running nodes are
+those that the cluster's state requires: a stopped node loses its port and connections, a started one gets its port.
 """
 
 from __future__ import annotations
@@ -33,12 +32,14 @@ from kohort.log.storage import Storage
 from kohort.notes import Note, info, warning
 
 PORT_RETRY_S: Final = 1.0
-"""Delay before a node retries a port that is used by another program, in seconds."""
+"""Delay in seconds before a node tries again to bind a port that another program uses."""
 PORT_MAX: Final = 65535
 
 
 class ClusterServer:
-    """The nodes of a process. Create it with ``await ClusterServer.start(...)``, end it with ``await stop()``."""
+    """Servers of the nodes in one process. Create it with ``await ClusterServer.start(...)``, end it with ``await
+    stop()``.
+    """
 
     def __init__(
         self, cluster: Cluster, configs: dict[int, BrokerConfig], clock: Clock, rng: Rng, intercept: Intercept | None
@@ -69,7 +70,8 @@ class ClusterServer:
         rng: Rng | None = None,
         intercept: Intercept | None = None,
     ) -> ClusterServer:
-        """Bind the port of every node, recover, and serve. Ids and ports count up from those of ``config``.
+        """Bind the port of every node, recover the data, and serve. Node ids and ports count up from those of
+        ``config``.
 
         Raises ConfigError for an unusable address, StorageError for unusable data.
         """
@@ -165,7 +167,7 @@ class ClusterServer:
         return self.cluster.has_messages or self.cluster.wanted != self.servers.keys()
 
     def reconcile(self) -> None:
-        """Run nodes with messages, then start and stop nodes until the running ones are the wanted ones."""
+        """Run nodes that have messages, then start and stop nodes until the cluster's required nodes run."""
         self._will_reconcile = False
         if self._stopped:
             return
@@ -200,7 +202,7 @@ Beside = Callable[[Server | ClusterServer], AbstractContextManager[object]]
 
 
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
-    """Return the options of each node: id and ports count up from ``config``; port 0 takes any free port.
+    """Return the options of each node: node ids and ports count up from ``config``; port 0 takes any free port.
 
     Raises ConfigError if the ports collide or are too large.
     """
@@ -245,9 +247,10 @@ async def run(
     ready: Callable[[Mapping[str, str], str], None],
     beside: Beside = no_context,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. ``ready`` gets the addresses of the listeners and the cluster id.
+    """Run the brokers until SIGTERM or SIGINT.
 
-    The context ``beside`` is entered before ``ready`` and left before the brokers stop.
+    ``ready`` is called with the listener addresses and the cluster id. The context ``beside`` is entered before
+    ``ready`` and left before the brokers stop.
     """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()

@@ -40,16 +40,16 @@ LISTENER: Final = "SASL_PLAINTEXT"
 
 
 def options_for(users: Mapping[str, str | Secret], address: str) -> dict[str, Any]:
-    """Return options of a broker at ``address`` with SCRAM logins of these users. Raises ConfigError."""
+    """Return broker options for a listener at ``address`` with SCRAM logins of these users. Raises ConfigError."""
     if not users:
-        raise ConfigError("users={}: expected names and their passwords")
+        raise ConfigError("users={}: expected a mapping of user names to passwords")
     lines = [_line(mechanism, name, users[name]) for name in users for mechanism in HASHES]
     return {ADD_SCRAM: Secret("\n".join(lines)), "listeners": f"{LISTENER}://{address}"}
 
 
 def _line(mechanism: str, name: str, password: str | Secret) -> str:
     if not name or '"' in name or len(name.splitlines()) > 1 or not Secret(password):
-        raise ConfigError(f"users: {name!r}: expected a name in one line without quotes, and a password")
+        raise ConfigError(f"users: {name!r}: expected a user name in one line without quotes, and a password")
     salt = secrets.token_bytes(SALT_BYTES)
     salted = Derivation(Secret(password), salt, ITERATIONS_LOW, HASHES[mechanism]).derive()
     shown = [base64.b64encode(value).decode() for value in (salt, salted)]
@@ -64,7 +64,7 @@ _FORKED: Final = (
     "the broker runs in process {}, the parent before fork(): call it there, or create a Broker in this process"
 )
 LISTS: Final = ("listeners", "advertised.listeners")
-"""Options that accept a list besides Kafka's comma-separated text."""
+"""Options that accept a Python list, besides Kafka's comma-separated text."""
 
 
 class Broker:
@@ -126,7 +126,10 @@ class Broker:
         return self._started().bootstrap
 
     def bootstrap_of(self, listener: str) -> str:
-        """Return ``bootstrap`` of a listener, by its name. Raises UsageError for a listener that is not advertised."""
+        """Return the ``bootstrap.servers`` address of a listener, by its name.
+
+        Raises UsageError for a listener that is not advertised.
+        """
         addresses = self._started().addresses
         if listener.upper() not in addresses:
             raise UsageError(f"listener {listener!r} is not advertised; the advertised ones are {', '.join(addresses)}")
@@ -134,17 +137,17 @@ class Broker:
 
     @property
     def port(self) -> int:
-        """Port of the (first) broker."""
+        """Port of the broker, or of its first node."""
         return int(self.bootstrap.split(",")[0].rpartition(":")[2])
 
     @property
     def cluster_id(self) -> str:
-        """Cluster id: 22 characters, persisted with the data."""
+        """Cluster id: 22 characters, persisted with the broker's data."""
         return self._started().cluster_id
 
     @property
     def failed_handshakes(self) -> int:
-        """Number of failed TLS handshakes since the start; the log has the reasons."""
+        """Number of failed TLS handshakes since the broker's start; the log has the reasons."""
         return self._running().failed_handshakes
 
     def _started(self) -> Server | ClusterServer:
@@ -160,14 +163,13 @@ class Broker:
 
     @property
     def _is_forked(self) -> bool:
-        """True in a forked child: the broker runs in the parent process."""
         return self._server is not None and self._pid != os.getpid()
 
     def _check_stopped(self) -> None:
         if self._is_forked:
             raise UsageError(_FORKED.format(self._pid))
         if self._server is not None:
-            raise UsageError("the broker is running")
+            raise UsageError("the broker is already running")
         self._pid = os.getpid()
 
     @property
@@ -256,7 +258,7 @@ class Broker:
         return asyncio.run_coroutine_threadsafe(call(), self._loop).result()
 
     def start(self) -> Broker:
-        """Start on a new thread, and return when it serves.
+        """Start the broker on a new thread; return when it serves.
 
         Raises UsageError if it runs already, ConfigError or StorageError if it cannot start, such as DataDirInUse.
         """
@@ -273,7 +275,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Persist all data, close the connections and end the thread.
+        """Persist the broker's data, close its connections and end its thread.
 
         Has no effect if the broker is not running, and in a forked child.
         """
@@ -322,7 +324,7 @@ class Broker:
 
 
 def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert user options to BrokerConfig's: a string under Kafka's name may be any option of server.properties."""
+    """Convert options of ``Broker`` to those of BrokerConfig; Kafka's option names may have string values."""
     kafkas = {
         name: ",".join(value) if name in LISTS and isinstance(value, list | tuple) else value
         for name, value in given.items()
@@ -330,7 +332,7 @@ def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     understood = understand(kafkas)
     if understood.data_dir is not None:
-        raise ConfigError("log.dirs: use data_dir=")
+        raise ConfigError("option log.dirs is not allowed here: pass the folder as data_dir=")
     return understood.options | {name: value for name, value in given.items() if name not in kafkas}
 
 

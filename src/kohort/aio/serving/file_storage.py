@@ -1,8 +1,8 @@
-"""Logs in files: the Storage of ``kohort serve --data DIR``.
+"""Broker storage in files, for ``kohort serve --data DIR``.
 
-Appends go to the page cache with ``pwritev``, which survives the process; ``flush`` writes them to the disk.
-``start_flush`` does it on a thread, because flushing a segment of a gigabyte would block the broker; another thread
-deletes large files. The open folder has Kafka's lock file, so that no second broker and no Kafka can use it.
+Appends go to the page cache with ``pwritev``, so they survive a crash of the process; ``flush`` writes them to the
+disk. ``start_flush`` does it on a thread, because flushing a segment of a gigabyte would block the broker; another
+thread deletes large files. The open folder has Kafka's lock file, so that no second broker and no Kafka can use it.
 
 New files are accessible to the owner, and to the owner's group if the umask allows; secrets to the owner only. An
 existing folder keeps its mode.
@@ -30,14 +30,14 @@ from kohort.wire.codec import Buffer
 LOCK_FILE: Final = ".lock"
 REPLACEMENT: Final = ".tmp"
 DELETED: Final = ".deleted"
-"""Suffix of a file between its removal from the log and its deletion; a start deletes leftovers."""
+"""Suffix of a log file from its removal to its deletion on disk; a broker start deletes leftover files."""
 IOV_MAX: Final = 1024
 FOLDER_MODE: Final = 0o770
 FILE_MODE: Final = 0o640
 SECRET_MODE: Final = 0o600
 
 _open_here: set[Path] = set()
-"""Folders open in this process: POSIX locks do not exclude the same process."""
+"""Data folders open in this process: POSIX locks do not exclude a second broker in the same process."""
 
 
 @contextlib.contextmanager
@@ -49,7 +49,7 @@ def _storage_errors(action: str) -> Iterator[None]:
 
 
 class RealFile:
-    """An open file. Its size is that of complete appends: a partial write is truncated."""
+    """Open data file. Its size counts complete appends only: a partial write is truncated."""
 
     def __init__(
         self, path: Path, flusher: ThreadPoolExecutor, buffers: Buffers, flushes: Durations, *, sync: bool
@@ -69,7 +69,7 @@ class RealFile:
             self._size = os.fstat(self._fd).st_size
         self._flushed = 0
         self._flushes_begun = 0
-        """Incremented by the broker's thread; ``_flushes_ended`` by the flusher's thread."""
+        """Number of flushes begun, changed by the broker's thread; the flusher's thread changes ``_flushes_ended``."""
         self._flushes_ended = 0
 
     @property
@@ -154,7 +154,7 @@ class RealFile:
         return self._flushes_ended < self._flushes_begun
 
     def _flush_copy(self, fd: int, size: int) -> None:
-        """Flush on the flusher's thread, through a duplicate handle: the file may be closed meanwhile.
+        """Flush a file on the flusher's thread, through a duplicate handle: the broker may close the file meanwhile.
 
         After an error the size stays unflushed; the next required flush meets the error.
         """
@@ -178,7 +178,7 @@ class RealFile:
 
 
 class FileStorage:
-    """Files of a folder, which is created if missing and locked until ``close``.
+    """Data files in a folder, which is created if missing and locked until ``close``.
 
     ``sync=False`` skips all fsyncs: for tests, or if a power cut may lose the last seconds.
     """
@@ -230,7 +230,7 @@ class FileStorage:
         return fd
 
     def close(self) -> None:
-        """Wait for flushes in flight and unlock the folder. The caller closes open files."""
+        """Wait for flushes in flight and unlock the data folder. The caller closes open files."""
         if self._lock >= 0:
             self._flusher.shutdown()
             self._remover.shutdown()
@@ -299,7 +299,7 @@ class FileStorage:
         with _storage_errors(f"write {name}"):
             fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
             try:
-                if private:  # a failed attempt may have left a readable file
+                if private:  # a failed earlier write may have left a temporary file with readable secrets
                     os.fchmod(fd, mode)
                 rest = memoryview(content)
                 while rest:
@@ -307,7 +307,7 @@ class FileStorage:
                 if durable and self._sync:
                     os.fsync(fd)
             except OSError:
-                making.unlink(missing_ok=True)  # frees space on a full disk
+                making.unlink(missing_ok=True)  # an incomplete file would use space on a full disk
                 raise
             finally:
                 os.close(fd)
@@ -332,7 +332,7 @@ class FileStorage:
 
 
 def _fsync_file(fd: int, path: Path, new: bool) -> None:
-    """Sync a file to the disk; for a new file also its folder and the parent folder."""
+    """Sync a file to the disk; for a new file also sync its folder and the parent folder."""
     os.fsync(fd)
     if new:
         _fsync_folder(path.parent)

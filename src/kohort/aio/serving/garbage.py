@@ -16,9 +16,9 @@ YOUNG = 1
 
 @contextmanager
 def postpone_collection() -> Iterator[None]:
-    """Disable the collector while the block runs, which creates and frees very many objects.
+    """Disable Python's garbage collector while the block runs, which creates and frees very many objects.
 
-    The objects that remain count as old afterwards.
+    Objects that remain move to the oldest generation.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -26,13 +26,13 @@ def postpone_collection() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
-        gc.unfreeze()  # both together move all objects to the oldest generation without a scan
+        gc.unfreeze()  # freeze() and unfreeze() together move all objects to the oldest generation without a scan
         if enabled:
             gc.enable()
 
 
 class ShortCollections:
-    """Restricts the collector during long requests; call it after each event."""
+    """Limits garbage collection during long requests; call it after each event."""
 
     def __init__(self) -> None:
         self._is_restricted = False

@@ -1,4 +1,4 @@
-"""Fetch the public keys of token issuers in a thread (protocol/security.md#tokens)."""
+"""Fetch the public keys (JWKS) of OAuth token issuers in a thread (protocol/security.md#tokens)."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class _CannotFetch(Exception):
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, except from https to http, and to files."""
+    """Follows HTTP redirects, except from https to http, and to files."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
         schemes = {"https"} if urlsplit(req.full_url).scheme == "https" else {"http", "https"}
         if urlsplit(newurl).scheme not in schemes:
-            raise _CannotFetch("it redirects to an insecure address")
+            raise _CannotFetch("the URL redirects to an insecure address (http or a file)")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 async def fetch_keys(url: str) -> KeysFetched:
-    """Fetch a key set from a URL. Errors are part of the result."""
+    """Fetch the public keys of a token issuer from a URL. Errors are part of the result."""
     try:
         return KeysFetched(url, await in_thread(lambda: _content_of(url), "kohort-keys"))
     except _CannotFetch as error:
@@ -47,11 +47,11 @@ def _content_of(url: str) -> bytes:
     try:
         return _file(url) if url.startswith("file:") else _page(url)
     except urllib.error.HTTPError as error:
-        raise _CannotFetch(f"it answers {error.code} {error.reason}") from None
+        raise _CannotFetch(f"the server answers HTTP status {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
-        raise _CannotFetch(f"it is unreachable: {error.reason}") from None
+        raise _CannotFetch(f"the server is unreachable: {error.reason}") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise _CannotFetch(f"reading failed: {error or type(error).__name__}") from None
+        raise _CannotFetch(f"reading the keys failed: {error or type(error).__name__}") from None
 
 
 def _file(url: str) -> bytes:
@@ -67,11 +67,11 @@ def _page(url: str) -> bytes:
         while len(content) <= MAX_BYTES and (piece := answer.read1(PIECE_BYTES)):
             content += piece
             if time.monotonic() > until:
-                raise _CannotFetch(f"fetching takes more than {TIMEOUT_S:.0f} s")
+                raise _CannotFetch(f"fetching the keys takes more than {TIMEOUT_S:.0f} s")
     return _checked(content)
 
 
 def _checked(content: bytes) -> bytes:
     if len(content) > MAX_BYTES:
-        raise _CannotFetch(f"it has more than {MAX_BYTES} bytes")
+        raise _CannotFetch(f"the answer has more than {MAX_BYTES} bytes")
     return content

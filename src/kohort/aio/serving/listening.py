@@ -1,4 +1,4 @@
-"""Bind the sockets of a broker's listeners before the start touches its data."""
+"""Bind the sockets of a broker's listeners before the broker opens its data."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from kohort.config.listeners import (
 from kohort.errors import ConfigError
 
 RESERVED: Final = 64
-"""File handles of the process that are reserved for logs.
+"""File handles of the process that are reserved for log files.
 
-Without handles uvloop and asyncio accept no connections almost silently, and logs can be neither opened nor written.
+Without free handles uvloop and asyncio silently accept no connections, and log files can be neither opened nor written.
 """
 
 
 def is_reserved(handle: int) -> bool:
-    """Return True if a connection got a reserved file handle: the system assigns the lowest free one."""
+    """True if a connection got a reserved file handle: the system assigns the lowest free one."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and handle >= limit - min(RESERVED, limit // 4)
 
@@ -55,7 +55,7 @@ class Bound(NamedTuple):
 
 
 def bind(config: BrokerConfig) -> Bound:
-    """Listen on the address of every listener.
+    """Bind a socket for every listener of the broker.
 
     Raises ConfigError if an address is unusable, cannot be advertised, or a certificate is unusable; MissingExtra if
     reading a certificate needs another package.
@@ -103,7 +103,7 @@ def _check_reach(config: BrokerConfig, listener: Listener) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if only this computer can reach an address; also for an unknown host name."""
+    """True if only this computer can reach an address; also for an unknown host name."""
     if host in EVERY_ADDRESS:
         return False
     try:

@@ -1,7 +1,7 @@
-"""Detect stalls of an event loop, with a timer each second and the time of the last event.
+"""Detect stalls of a broker's event loop, with a timer each second and the time of the last event.
 
 After a stopped process continues, its pending events run before its timers. So each event checks for a stall, in the
-clock of the sessions.
+clock that session timeouts use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kohort.broker.counters import Durations
 
 EVERY_MS: Final = 1_000
 STALL_MS: Final = 1_000
-"""Shortest reported stall, in ms: sessions last several seconds."""
+"""Shortest reported stall of the event loop, in ms: session timeouts are several seconds."""
 
 
 class StallDetector:
@@ -25,7 +25,9 @@ class StallDetector:
         beat: Callable[[], None],
         late: Callable[[int, int], None],
     ) -> None:
-        """``beat`` is called each second and must call ``stall_start_ms``; ``late`` gets each delay and its time, in
+        """Start the stall detection.
+
+        ``beat`` is called each second and must call ``stall_start_ms``; ``late`` gets each timer delay and its time, in
         ms.
         """
         self._loop = loop
@@ -40,14 +42,14 @@ class StallDetector:
         self._beat()
 
     def stall_start_ms(self, now_ms: int) -> int | None:
-        """Return the start of the stall that ends now, in ms; None without a stall."""
+        """Return the start time in ms of a stall that ends now; None without a stall."""
         due_ms, self._alive_ms = self._alive_ms + EVERY_MS, now_ms
         if now_ms > due_ms:
             self._late(now_ms - due_ms, now_ms)
         return due_ms if now_ms - due_ms >= STALL_MS else None
 
     def restart(self) -> None:
-        """Restart the measurement after a clock change, which is no stall."""
+        """Restart the measurement after the clock was changed, which is no stall."""
         self._alive_ms = self._now_ms()
 
     def end(self) -> None:
@@ -58,7 +60,7 @@ EVERY_S: Final = 0.5
 
 
 class LoopLag:
-    """Histogram of an event loop's delay, until ``end``."""
+    """Histogram of an event loop's timer delay, until ``end``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -1,8 +1,8 @@
-"""A broker on sockets: pass bytes between connections and the broker's machine, with one timer.
+"""A broker on sockets: pass bytes between connections and the broker's logic, with one timer.
 
 ``Server.start`` binds first, so that a used port is found before the data folder is opened; then it recovers and
-serves. The machine decides; the server only executes. A connection is not read while the broker pauses it (``Pause``)
-or its client does not read its responses, so its memory is bounded.
+serves. The server reads no requests of a connection while the broker pauses it (``Pause``), or while its client does
+not read the responses, so its memory is bounded.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ LOGGER: Final = logging.getLogger("kohort.server")
 WRITE_HIGH_BYTES: Final = 1 << 16
 LONGEST_SLEEP_MS: Final = 60_000
 WALL_SET_MS: Final = 100
-"""Shortest reported change of the wall clock, in ms: reading both clocks takes time."""
+"""Shortest reported change of the wall clock, in ms: reading monotonic clock and wall clock takes time."""
 
 
 class Server:
-    """A served broker. Create it with ``await Server.start(...)``, end it with ``await server.stop()``."""
+    """Running server of one broker. Create it with ``await Server.start(...)``, end it with ``await server.stop()``."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Server:
         self._peers: dict[ConnectionId, Peer] = {}
         self._dropping_response: set[ConnectionId] = set()
         self._congested: list[ConnectionId] = []
-        """Connections that stopped reading, until the broker gets the event."""
+        """Connections whose client does not read its responses, until the broker gets the event."""
         self._fetches: set[asyncio.Task[None]] = set()
         self._last_connection = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -103,7 +103,7 @@ class Server:
         rng: Rng | None = None,
         intercept: Intercept | None = None,
     ) -> Server:
-        """Bind, recover, serve.
+        """Bind the broker's listeners, recover its data, and serve.
 
         Raises ConfigError for an unusable address, StorageError for unusable data (DataDirInUse if another broker uses
         it).
@@ -226,7 +226,7 @@ class Server:
         return peer is not None
 
     def lose_answer(self, connection: ConnectionId) -> None:
-        """Abort a connection instead of sending its next response."""
+        """Abort a connection instead of sending its next response (fault injection)."""
         self._dropping_response.add(connection)
 
     def _execute(self, outputs: Sequence[Output]) -> None:
@@ -240,11 +240,11 @@ class Server:
             self._after_event()
 
     def pass_soon(self, event: Input) -> None:
-        """Pass an event later: a write happens while another event is handled."""
+        """Pass an event to the broker later, because a write occurs while another event is handled."""
         self._loop.call_soon(self.pass_event, event)
 
     def congested(self, connection: ConnectionId) -> None:
-        """Note a stalled write; the broker gets the event after the outputs of the current one."""
+        """Record that a client does not read its responses; the broker gets the event after the current one."""
         self._congested.append(connection)
         self._loop.call_soon(self.pass_congested)
 
@@ -290,7 +290,7 @@ class Server:
         self._log.write(self.broker.take_notes(), self._clock.now_ms())
 
     def arm(self) -> None:
-        """Set the timer. It is only moved to an earlier time: a premature timer is cheap."""
+        """Set the broker's timer. It only moves to an earlier time: a premature timer is cheap."""
         if self._stopped:
             return
         wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)
@@ -301,7 +301,7 @@ class Server:
         if self._timer is not None:
             if (
                 self._timer_at_ms <= now_ms + delay_ms
-            ):  # an overdue timer stays, or a busy loop would postpone it again and again
+            ):  # keep an overdue timer, or a busy loop would postpone it repeatedly
                 return
             self._timer.cancel()
         self._timer_at_ms = now_ms + delay_ms
@@ -323,7 +323,7 @@ class Server:
 class Peer(asyncio.Protocol):
     __slots__ = ("_by_broker", "_by_peer", "_server", "connection", "listener", "transport")
 
-    transport: Any  # asyncio.Transport or uvloop's: set before anything else is called
+    transport: Any  # asyncio.Transport, or uvloop's; set before any other method is called
 
     def __init__(self, server: Server, connection: ConnectionId, listener: str) -> None:
         self._server = server

@@ -1,1 +1,1 @@
-"""TLS of clients and brokers, between the sockets and the machines, which see decrypted bytes."""
+"""TLS of clients and brokers: between the sockets and the protocol logic, which gets decrypted bytes."""

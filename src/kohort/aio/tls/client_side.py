@@ -15,31 +15,33 @@ from kohort.aio.tls.tls_socket import ALERT_RECORD, HANDSHAKE_RECORD, Above, Tls
 PROBE_TIMEOUT_S: Final = 3.0
 LIMIT_S: Final = 10.0
 VERSIONS_REQUEST: Final = bytes.fromhex("0000000a 0012 0000 6b6f686f ffff")
-"""ApiVersions 0, which every Kafka broker answers."""
+"""Bytes of an ApiVersions request version 0, which every Kafka broker answers."""
 LENGTH_BYTES: Final = 4
 CORRELATION_BYTES: Final = 4
 
 
 class AboveClient(Above):
-    """Protocol above a client's TLS connection."""
+    """Protocol on top of a client's TLS connection."""
 
     def opened(self, transport: TlsSocket) -> None: ...
 
     def refused(self, refusal: TlsRefusal) -> None:
-        """TLS ended the connection after the handshake."""
+        """Handle a TLS failure after the handshake."""
 
 
 class TlsClient:
     def __init__(self, context: Callable[[], ssl.SSLContext], authorities: str, *, has_certificate: bool) -> None:
-        """``context`` is called for each connection, because files may change; ``authorities`` names the source of the
-        CAs.
+        """Create the TLS side of a client.
+
+        ``context`` returns the SSLContext of each new connection, because certificate files may change.
+        ``authorities``: source of the trusted CAs, for error messages.
         """
         self._context = context
         self._authorities = authorities
         self._has_certificate = has_certificate
 
     async def connect(self, host: str, port: int, link: AboveClient, limit_s: float = LIMIT_S) -> None:
-        """Connect ``link`` and complete the handshake. The host's addresses share ``limit_s`` seconds.
+        """Connect to a broker and complete the TLS handshake. The host's addresses share ``limit_s`` seconds.
 
         Raises OSError, and TlsRefusal with the cause.
         """
@@ -76,9 +78,7 @@ async def _connect(
 
 
 async def _certificate_at(target: TlsTarget) -> bytes | None:
-    """Fetch the broker's certificate in a second handshake without verification: OpenSSL does not return a rejected
-    one.
-    """
+    """Fetch the broker's certificate in a second, unverified handshake: OpenSSL does not return a rejected one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -91,7 +91,7 @@ async def _certificate_at(target: TlsTarget) -> bytes | None:
 
 
 async def _answers_in_plaintext(target: TlsTarget) -> bool:
-    """Return True if the server answers a plaintext Kafka request after closing a TLS connection.
+    """True if the broker answers a plaintext Kafka request after it closed a TLS connection.
 
     A broker that is shutting down does not.
     """
@@ -111,7 +111,7 @@ async def _ask_versions(target: TlsTarget) -> bool:
 
 
 class _SilentlyClosed(Exception):
-    """The server closed the connection at the first bytes of TLS, without an alert."""
+    """Error: the server closed the connection at the first bytes of TLS, without an alert."""
 
 
 class _CertificateProbe(AboveClient):

@@ -1,4 +1,4 @@
-"""OpenSSL contexts from the options of a listener or of a client."""
+"""Create OpenSSL contexts from the TLS options of a listener or of a client."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from kohort.security.certificates import check_reader
 
 OPTION: Final = "ssl.cipher.suites"
 TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Cipher suites of TLS 1.3. OpenSSL and Java use the same names; Python's ``ssl`` cannot disable any of them."""
+"""Cipher suites of TLS 1.3. OpenSSL and Java use the same names; Python's ``ssl`` cannot disable single ones."""
 _JAVA: Final = re.compile(
     r"TLS_(?:(ECDHE|DHE)_)?(RSA|ECDSA)_WITH_(?:AES_(128|256)_(GCM|CBC)_(SHA(?:256|384)?)|CHACHA20_POLY1305_SHA256)"
 )
 
 
 def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of a cipher suite that may have Java's name."""
+    """Return OpenSSL's name of a cipher suite, given OpenSSL's or Java's name."""
     found = _JAVA.fullmatch(name)
     if found is None:
         return name
@@ -54,22 +54,24 @@ def openssl_name(name: str) -> str:
 
 
 def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
-    """Restrict a context to these cipher suites. Raises ConfigError for an unknown one.
+    """Restrict a TLS context to these cipher suites. Raises ConfigError for an unknown suite.
 
-    As in Java, only suites of TLS 1.3, or none of them, restrict the TLS version too.
+    As in Java, a list with only TLS 1.3 suites allows only TLS 1.3; a list without them excludes TLS 1.3.
     """
     if not names:
         return
     older = [openssl_name(name) for name in names if name not in TLS13]
     if len(older) == len(names) and all(
         "-" in name for name in older
-    ):  # HIGH, @SECLEVEL=1 and the like belong to no version
+    ):  # OpenSSL keywords such as HIGH or @SECLEVEL=1 belong to no TLS version
         context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2, key=_place)
     if not older:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     if _place(context.minimum_version) > _place(context.maximum_version):
-        raise ConfigError(f"{OPTION}={','.join(names)}: no cipher suite of a version in ssl.enabled.protocols")
-    for name in older:  # OpenSSL ignores unknown names in a list
+        raise ConfigError(
+            f"{OPTION}={','.join(names)}: no cipher suite in this list belongs to a version in ssl.enabled.protocols"
+        )
+    for name in older:  # set each name alone: in a list OpenSSL ignores unknown names
         _set(context, name)
     if older:
         _set(context, ":".join(older))
@@ -93,7 +95,7 @@ FileStates = tuple[object, ...]
 
 
 class Reloading:
-    """TLS context of a listener or client that follows its files: certificates are renewed without a restart.
+    """TLS context of a listener or client that follows its certificate files: renewal needs no restart.
 
     New connections check the files, at most once a second; open connections keep their context. If changed files are
     unusable, the error is logged and the old context stays. Raises ConfigError, MissingExtra if the first context
@@ -165,7 +167,7 @@ CA_FILE_SUFFIXES: Final = frozenset({".pem", ".crt", ".cer", ".cert", ".0"})
 
 
 def tls_listener(config: BrokerConfig, listener: Listener, log_note: Callable[[Note], None]) -> TlsListener:
-    """Return the TLS part of a listener. Raises ConfigError, MissingExtra."""
+    """Create the TLS part of a broker's listener. Raises ConfigError, MissingExtra."""
     own = listener_config(config, listener.name)
     contexts = Reloading(lambda: server_context(own), server_files(own), lambda note: log_note(note.about(listener)))
     return TlsListener(listener.name, contexts.current, log_note)
@@ -214,7 +216,7 @@ def _server_identity(config: ListenerConfig) -> Identity:
 
 
 def tls_of(config: ClientSecurityConfig) -> TlsClient | None:
-    """Return the TLS part of a client; None unless ``security.protocol`` requires TLS.
+    """Create the TLS part of a client; None unless ``security.protocol`` requires TLS.
 
     Raises ConfigError, MissingExtra if its context cannot be created.
     """
@@ -342,6 +344,6 @@ def _identity_of_texts(
     chain: tuple[str, bytes | None], key: tuple[str, bytes | None], password: Secret | None
 ) -> Identity:
     if chain[1] is None:
-        raise ConfigError(f"{key[0]} is the key of a certificate: set {chain[0]} too")
+        raise ConfigError(f"{key[0]} has the private key of a certificate: set {chain[0]} to the certificate, too")
     found = identity_in(StoreContent(chain[1] + b"\n" + (key[1] or b""), chain[0]), password)
     return found if key[1] is None else found._replace(where=f"{chain[0]}, {key[0]}")

@@ -57,7 +57,7 @@ OF_BROKERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TlsTarget:
-    """Target and options of a client's connection, for error messages."""
+    """Broker address and TLS options of a client's connection, for error messages."""
 
     host: str
     port: int
@@ -68,7 +68,7 @@ class TlsTarget:
 
 @dataclass(frozen=True, slots=True)
 class TlsRefusal(Exception):
-    """A failed TLS connection of a client. ``is_lasting``: retries cannot succeed."""
+    """Error of a client's failed TLS connection. ``is_lasting``: retries cannot succeed."""
 
     message: str
     is_lasting: bool
@@ -90,7 +90,9 @@ def of_client(error: ssl.SSLError) -> str:
 def of_broker(
     error: ssl.SSLError, target: TlsTarget, shown: bytes | None = None, now: datetime | None = None
 ) -> TlsRefusal:
-    """Return the error of a client's TLS connection; ``shown`` is the broker's certificate, if known."""
+    """Convert an OpenSSL error of a client's connection to a TlsRefusal; ``shown`` is the broker's certificate, if
+    known.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsRefusal(_of_certificate(error, target, _read(shown), now or datetime.now(UTC)), is_lasting=True)
     reason = error.reason or ""
@@ -141,7 +143,7 @@ def _of_certificate(
 
 
 def _read(shown: bytes | None) -> Certificate | None:
-    """Parse an unverified certificate for messages, with shortened names."""
+    """Parse an unverified certificate for error messages, with shortened names."""
     try:
         found = None if shown is None else read_certificate(shown)
     except (ProtocolError, MissingExtra):

@@ -1,4 +1,4 @@
-"""Read certificates and keys from PEM, PKCS12 and JKS, recognized by content.
+"""Read certificates and private keys from PEM, PKCS12 and JKS files, recognized by content.
 
 Unreadable input raises ConfigError with the option and the file.
 """
@@ -40,7 +40,7 @@ class StoreContent(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """A certificate with its chain, and its private key, as PEM; ``password`` decrypts the key."""
+    """Certificate with its chain and private key, as PEM; ``password`` decrypts the key."""
 
     chain: bytes
     key: bytes
@@ -52,11 +52,11 @@ def read_file(option: str, path: str) -> bytes:
     try:
         return Path(path).expanduser().read_bytes()
     except OSError as error:
-        raise ConfigError(f"{option}={path}: cannot read it: {error.strerror}") from None
+        raise ConfigError(f"{option}={path}: cannot read this file: {error.strerror}") from None
 
 
 def identity_in(store: StoreContent, key_password: Secret | None) -> Identity:
-    """Return certificate and key of a key store. Raises ConfigError, MissingExtra."""
+    """Return the certificate and private key in a key store. Raises ConfigError, MissingExtra."""
     if store.data.startswith(JKS):
         return _of_jks(store, key_password)
     if store.data.startswith(DER):
@@ -65,14 +65,14 @@ def identity_in(store: StoreContent, key_password: Secret | None) -> Identity:
     if not chain and not key:
         raise _unknown(store)
     if not chain:
-        raise ConfigError(f"{store.where}: it has no certificate")
+        raise ConfigError(f"{store.where}: this key store has no certificate")
     if key is None:
-        raise ConfigError(f"{store.where}: it has no private key")
+        raise ConfigError(f"{store.where}: this key store has no private key")
     return Identity(b"\n".join(chain), key[0], _revealed(key_password or store.password), store.where)
 
 
 def authorities_in(store: StoreContent) -> list[bytes]:
-    """Return the CA certificates (DER) of a trust store. Raises ConfigError, MissingExtra."""
+    """Return the CA certificates (DER) in a trust store. Raises ConfigError, MissingExtra."""
     if store.data.startswith(JKS):
         keys = _jks(store)
         found = [entry.cert for entry in keys.certs.values()]
@@ -84,7 +84,7 @@ def authorities_in(store: StoreContent) -> list[bytes]:
         if not found:
             raise _unknown(store)
     if not found:
-        raise ConfigError(f"{store.where}: it has no certificate")
+        raise ConfigError(f"{store.where}: this trust store has no certificate")
     return found
 
 
@@ -93,9 +93,11 @@ def pem_certificates(data: bytes) -> list[bytes]:
 
 
 def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Load a certificate and key into a context. Raises ConfigError, also for an expired certificate."""
+    """Load a certificate and its private key into a TLS context. Raises ConfigError, also for an expired
+    certificate.
+    """
     der = _der(pem_certificates(identity.chain)[0], identity.where)
-    with suppress(MissingExtra):  # without the extra the peer rejects an expired certificate
+    with suppress(MissingExtra):  # without the package cryptography only the peer notices an expired certificate
         _check_dates(der, identity.where)
     if b"ENCRYPTED" in identity.key and identity.password is None:
         raise ConfigError(f"{identity.where}: the private key is encrypted: set ssl.key.password")
@@ -134,8 +136,9 @@ def _load_error(error: Exception, *, was_asked: bool) -> str:
 
 @contextmanager
 def _file_of(data: bytes) -> Iterator[str]:
-    """Write a key to a private temporary file while the block runs: OpenSSL only reads keys from files."""
-    handle, path = tempfile.mkstemp(prefix="kohort-", suffix=".pem")  # readable for the owner only
+    """Write a private key to a temporary file while the block runs: OpenSSL only reads keys from files."""
+    # mkstemp makes the file readable for the owner only
+    handle, path = tempfile.mkstemp(prefix="kohort-", suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -149,8 +152,8 @@ def _of_pkcs12(store: StoreContent) -> Identity:
         from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
     found = _pkcs12(store)
     if found.key is None or found.cert is None:
-        raise ConfigError(f"{store.where}: it has no private key with a certificate")
-    password = secrets.token_hex(32)  # encrypts the key in its temporary file
+        raise ConfigError(f"{store.where}: this key store has no private key with a certificate")
+    password = secrets.token_hex(32)  # encrypts the private key in its temporary file
     encryption = BestAvailableEncryption(password.encode())
     key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
     chain = [found.cert, *found.additional_certs]
@@ -181,7 +184,7 @@ def _of_jks(store: StoreContent, key_password: Secret | None) -> Identity:
     keys = _jks(store)
     entry = next(iter(keys.private_keys.values()), None)
     if entry is None:
-        raise ConfigError(f"{store.where}: it has no private key")
+        raise ConfigError(f"{store.where}: this key store has no private key")
     password = _revealed(key_password or store.password) or ""
     try:
         if not entry.is_decrypted():

@@ -14,17 +14,17 @@ from kohort.notes import Note, info, warning
 from kohort.security.certificates import subject_name
 
 HANDSHAKE_S: Final = 10.0
-"""Timeout of a handshake, in seconds; also for connections that send nothing."""
+"""Timeout of a TLS handshake, in seconds; also for connections that send nothing."""
 READ_BYTES: Final = 256 << 10
 OTHER_PROTOCOLS: Final = ((b"GET ", "HTTP"), (b"POST", "HTTP"), (b"HEAD", "HTTP"), (b"PUT ", "HTTP"), (b"SSH-", "SSH"))
-"""First bytes of other protocols; Kafka's starts with a length."""
+"""First bytes of other protocols, and their names; a Kafka request starts with its length."""
 
 
 class Served(Protocol):
     def connection_made(self, transport: Any) -> None: ...
 
     def secured(self, name: str | None) -> None:
-        """Handle the finished handshake; ``name`` is the subject of the client's certificate."""
+        """Handle the finished TLS handshake; ``name`` is the subject of the client's certificate."""
 
     def data_received(self, data: bytes) -> None: ...
 
@@ -37,14 +37,18 @@ class Served(Protocol):
 
 class TlsListener:
     def __init__(self, name: str, context: Callable[[], ssl.SSLContext], log_note: Callable[[Note], None]) -> None:
-        """``context`` is called for each connection, because files may change; it may raise ConfigError."""
+        """Create the TLS part of the listener ``name``.
+
+        ``context`` returns the SSLContext of each new connection, because certificate files may change; it may raise
+        ConfigError.
+        """
         self.name = name
         self._context = context
         self._log_note = log_note
         self.failed_handshakes = 0
         self.handshake_s = HANDSHAKE_S
         self._room = memoryview(bytearray(READ_BYTES))
-        """Buffer for decrypted bytes, shared by all connections, which are served one at a time."""
+        """Buffer for decrypted bytes, shared by all connections: the event loop serves one at a time."""
 
     def serve(self, served: Served) -> asyncio.Protocol:
         return _ServerSocket(self, served, self._context())

@@ -1,7 +1,7 @@
-"""TLS between a socket and the protocol above it, with the backpressure of a plain connection.
+"""TLS between a socket and the protocol on top of it, with the backpressure of a plain connection.
 
 Plain bytes are encrypted in pieces, only as long as the socket accepts them; waiting buffers are not copied. For the
-socket this is a protocol, for the protocol above it is the transport.
+socket this class is a protocol, for the protocol on top it is the transport.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kohort.wire.codec import Buffer
 RECORD_BYTES: Final = 16 << 10
 """Maximum size of a TLS record, and of one read from OpenSSL."""
 PIECE_BYTES: Final = 64 << 10
-"""Bytes that are encrypted or decrypted at once: OpenSSL never shrinks its memory."""
+"""Number of bytes that are encrypted or decrypted at once: OpenSSL's buffers grow with it and never shrink."""
 NOTHING: Final = memoryview(b"")
 ALERT: Final = b"\x15\x03\x03\x00\x02"
 FATAL_INTERNAL_ERROR: Final = ALERT + b"\x02\x50"
-"""Java's alert to a client that does not use TLS: the only hint that a plaintext client can read
+"""TLS alert that Java sends to a client without TLS: the only hint that a plaintext client can read
 (protocol/security.md#plaintext-at-a-tls-listener).
 """
 HANDSHAKE_RECORD: Final = 0x16
@@ -30,7 +30,7 @@ ALERT_RECORD: Final = 0x15
 
 
 class TlsFilter:
-    """TLS of a connection in memory: ``feed`` takes received bytes, ``take`` returns bytes to send.
+    """TLS of one connection in memory: ``feed`` takes received bytes, ``take`` returns bytes to send.
 
     A failure raises ssl.SSLError, and ``take`` then returns OpenSSL's alert for the peer. asyncio's own TLS drops that
     alert (ADR 20). The first bytes can be inspected before OpenSSL gets them.
@@ -63,13 +63,13 @@ class TlsFilter:
                 return True
 
     def read_into(self, room: memoryview) -> int:
-        """Decrypt bytes into ``room`` and return their number; 0 if none are available."""
+        """Decrypt received bytes into ``room`` and return their number; 0 if none are available."""
         if self._failure is not None:
             raise self._failure
         read = 0
         while read < len(room) and not self.has_ended:
             if not (self._incoming.pending or self._object.pending() or self._pass_on()):
-                break  # cheaper than the exception of OpenSSL
+                break  # stop here: cheaper than the SSLWantReadError of a read without data
             try:
                 count = int(self._object.read(len(room) - read, room[read:]))
             except ssl.SSLWantReadError:
@@ -80,7 +80,7 @@ class TlsFilter:
             except ssl.SSLError as error:
                 if not read:
                     raise
-                self._failure = error  # raised after reading the preceding bytes
+                self._failure = error  # the next call raises it, after the bytes decrypted so far were delivered
                 break
             else:
                 self.has_ended = not count
@@ -96,7 +96,8 @@ class TlsFilter:
         return self._outgoing.read() if self._outgoing.pending else b""
 
     def close_notify(self) -> None:
-        with contextlib.suppress(ssl.SSLError):  # the peer's close_notify is not awaited; after a failure none is sent
+        # do not wait for the peer's close_notify; after a failure OpenSSL sends none
+        with contextlib.suppress(ssl.SSLError):
             self._object.unwrap()
 
     def drop(self) -> None:
@@ -106,7 +107,8 @@ class TlsFilter:
         if self._unread:
             self._incoming.write(self._unread[:PIECE_BYTES])
             rest = self._unread[PIECE_BYTES:]
-            self._unread = rest or NOTHING  # an empty view would keep the buffer in memory
+            # NOTHING replaces an empty view, which would keep the whole buffer in memory
+            self._unread = rest or NOTHING
             return True
         return False
 
@@ -118,8 +120,8 @@ class TlsFilter:
 class PlainQueue:
     """Plain bytes that wait for encryption, in order.
 
-    Each write makes at least one TLS record, so small buffers are joined; large ones are taken in pieces without a
-    copy.
+    Each write creates at least one TLS record, so small buffers are joined; large ones are encrypted in pieces without
+    a copy.
     """
 
     def __init__(self) -> None:
@@ -161,23 +163,23 @@ class PlainQueue:
 
 
 HANDSHAKE_MAX_BYTES: Final = 128 << 10
-"""Maximum of bytes before the end of the handshake: OpenSSL accepts 100 KiB of certificates."""
+"""Maximum number of bytes in a TLS handshake: OpenSSL accepts 100 KiB of certificates."""
 LINGER_S: Final = 1.0
-"""Time in which received bytes are discarded after a refusal, in seconds.
+"""Time in seconds for which received bytes are discarded after a failed handshake.
 
 Closing a socket with unread bytes resets the connection, and the peer never reads the alert.
 """
 LINGER_MAX_BYTES: Final = 1 << 20
 
 ReadInto = Callable[[memoryview], int]
-"""Decrypts bytes into a buffer and returns their number; 0 if none are available."""
+"""Function that decrypts bytes into a buffer and returns their number; 0 if none are available."""
 
 
 class Above:
-    """Protocol above TLS; subclasses override events."""
+    """Protocol on top of TLS; subclasses override its events."""
 
     def secured(self, certificate: bytes | None) -> None:
-        """Handle the finished handshake; ``certificate`` (DER) is the peer's."""
+        """Handle the finished TLS handshake; ``certificate`` (DER) is the peer's."""
 
     def plain_waits(self, read_into: ReadInto) -> None: ...
 
@@ -195,7 +197,7 @@ class TlsSocket(asyncio.Protocol):
     def __init__(self, tls: TlsFilter, above: Above) -> None:
         self._tls = tls
         self._above = above
-        self._raw: Any = None  # asyncio.Transport or uvloop's
+        self._raw: Any = None  # asyncio.Transport, or uvloop's class without a common base
         self._queue = PlainQueue()
         self._is_full = False
         self._reported_full = False
@@ -205,15 +207,15 @@ class TlsSocket(asyncio.Protocol):
         self._linger: asyncio.TimerHandle | None = None
 
     def _refuse_beginning(self, data: bytes) -> bool:
-        """Inspect the first bytes; if they are not TLS, end the connection and return True."""
+        """Inspect the first bytes of a connection; if they are not TLS, end it and return True."""
         raise NotImplementedError
 
     def _failed(self, error: ssl.SSLError) -> None:
-        """Handle an error of OpenSSL, whose alert was sent."""
+        """Handle a TLS error, after OpenSSL's alert was sent to the peer."""
         raise NotImplementedError
 
     def _too_much(self) -> None:
-        """Handle a peer that exceeds the size of a handshake."""
+        """Handle a peer whose handshake exceeds HANDSHAKE_MAX_BYTES."""
         raise NotImplementedError
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -231,7 +233,7 @@ class TlsSocket(asyncio.Protocol):
         try:
             if self._tls.is_open or self._shake():
                 self._above.plain_waits(self._read_into)
-            self._send()  # the next step of a handshake, or OpenSSL's response
+            self._send()  # sends the next step of the handshake, or OpenSSL's answer to the received bytes
         except ssl.SSLError as error:
             self._tls.drop()
             self._send()
@@ -243,7 +245,7 @@ class TlsSocket(asyncio.Protocol):
                 self._too_much()
 
     def eof_received(self) -> bool:
-        return False  # closes the socket
+        return False  # False makes asyncio close the socket
 
     def pause_writing(self) -> None:
         self._is_full = True
@@ -264,7 +266,7 @@ class TlsSocket(asyncio.Protocol):
         self._queue.clear()
         if self._linger is not None:
             self._linger.cancel()
-        above, self._above = self._above, NO_PROTOCOL  # breaks a reference cycle
+        above, self._above = self._above, NO_PROTOCOL  # breaks the reference cycle of socket and protocol
         above.connection_lost(exc)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -288,7 +290,7 @@ class TlsSocket(asyncio.Protocol):
         return self._is_closing or self._raw.is_closing()
 
     def close(self) -> None:
-        """Close the connection after sending the waiting bytes."""
+        """Send the buffered bytes, then close the connection."""
         if self._is_refused:
             self._raw.abort()
         if self.is_closing():

@@ -249,7 +249,7 @@ def test_repeated_temporary_refusal_raises_connection_failed(issuer: TokenEndpoi
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"access_token": 7}', b"<html>", b"\xff"])
 def test_response_without_a_token_is_rejected(issuer: TokenEndpoint, body: bytes):
     issuer.answers = [(200, body)]
-    with pytest.raises(AuthenticationFailed, match="answers without an access_token"):
+    with pytest.raises(AuthenticationFailed, match="returned no access_token in its answer"):
         fetch(oidc(issuer))
 
 

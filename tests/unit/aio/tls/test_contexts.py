@@ -223,7 +223,7 @@ def test_invalid_cipher_suites_raise_config_error(certificates):
         "ssl.cipher.suites: unknown cipher suite 'NO-SUCH'"
     )
     only_older = {"ssl_cipher_suites": ["ECDHE-RSA-AES256-GCM-SHA384"], "ssl_enabled_protocols": ["TLSv1.3"]}
-    assert "no cipher suite of a version in ssl.enabled.protocols" in refused(
+    assert "no cipher suite in this list belongs to a version in ssl.enabled.protocols" in refused(
         serve, certificates=certificates, **only_older
     )
 
@@ -234,7 +234,7 @@ def test_listener_without_certificate_error_names_the_options():
 
 def test_missing_store_file_error_names_the_option(tmp_path):
     gone = str(tmp_path / "gone.p12")
-    said = f"ssl.keystore.location={gone}: cannot read it: No such file or directory"
+    said = f"ssl.keystore.location={gone}: cannot read this file: No such file or directory"
     assert refused(listener, ssl_keystore_location=gone) == said
     assert refused(client, ssl_ca_location=gone) == said.replace("keystore", "ca")
     words = refused(client, ssl_certificate_location=__file__, ssl_key_location=gone)
@@ -283,12 +283,12 @@ def test_key_of_another_certificate_is_rejected(certificates):
 def test_certificate_without_key_and_key_without_certificate_are_rejected(certificates):
     alice = certificates.alice
     words = refused(client, ssl_certificate_location=str(alice.certificate))
-    assert words.endswith("it has no private key")
+    assert words.endswith("this key store has no private key")
     assert "ssl.key.location needs ssl.certificate.location" in refused(client, ssl_key_location=str(alice.key))
-    assert refused(listener, ssl_keystore_location=str(alice.certificate)).endswith("it has no private key")
-    assert refused(listener, ssl_keystore_location=str(alice.key)).endswith("it has no certificate")
+    assert refused(listener, ssl_keystore_location=str(alice.certificate)).endswith("this key store has no private key")
+    assert refused(listener, ssl_keystore_location=str(alice.key)).endswith("this key store has no certificate")
     trust = {"ssl_keystore_location": str(certificates.authority.store), "ssl_keystore_password": PASSWORD}
-    assert refused(listener, **trust).endswith("it has no private key with a certificate")
+    assert refused(listener, **trust).endswith("this key store has no private key with a certificate")
 
 
 def test_expired_certificate_is_rejected(certificates):
