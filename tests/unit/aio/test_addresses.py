@@ -51,18 +51,18 @@ def connected(addresses, loop_factory):
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
-def test_dead_address_leaves_time_for_the_next(listening, nobody, loop_factory):
+def test_dead_address_leaves_time_for_the_next_address(listening, nobody, loop_factory):
     here = listening.getsockname()
     assert connected([info("127.0.0.1", nobody), info(*here)], loop_factory) == here
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
-def test_refusing_address_is_skipped(listening, loop_factory):
+def test_address_that_refuses_connections_is_skipped(listening, loop_factory):
     here = listening.getsockname()
     assert connected([info("127.0.0.1", 1), info(*here)], loop_factory) == here
 
 
-def test_error_of_the_last_address_is_raised(nobody):
+def test_connect_raises_error_of_the_last_address(nobody):
     with pytest.raises(ConnectionRefusedError):
         connected([info("127.0.0.1", nobody), info("127.0.0.1", 1)], asyncio.new_event_loop)
 
@@ -88,7 +88,7 @@ class SlowNames(asyncio.SelectorEventLoop):
         return self._found
 
 
-def test_lookup_that_outlives_an_attempt_serves_the_next(listening):
+def test_dns_lookup_slower_than_an_attempt_serves_the_next_attempt(listening):
     here = listening.getsockname()
 
     async def story():
@@ -111,7 +111,7 @@ def test_lookup_that_outlives_an_attempt_serves_the_next(listening):
         runner.run(story())
 
 
-def test_failed_lookup_is_repeated(listening):
+def test_failed_dns_lookup_is_repeated(listening):
     async def story():
         loop: Any = asyncio.get_running_loop()
         loop.known.set()

@@ -22,14 +22,14 @@ def told(caplog):
     return Told(logger)
 
 
-def test_each_note_is_one_line_with_its_level(told):
+def test_each_log_message_is_one_line_with_its_level(told):
     told.write([info("began"), warning("lost 7 bytes"), warning("lost 7 bytes"), debug("nobody asked")], NOW)
 
     assert told.lines() == [("INFO", "began"), ("WARNING", "lost 7 bytes"), ("WARNING", "lost 7 bytes")]
     assert told.wake_at_ms is None
 
 
-def test_client_input_cannot_forge_a_line(told):
+def test_client_input_cannot_forge_a_log_line(told):
     told.write([warning("no topic 'x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J'")], NOW)
     told.write([warning("y" * 1_280_090, "flood")], NOW)
     told.write([warning("z\n" * 1_280_090, "flood")], NOW)
@@ -40,7 +40,7 @@ def test_client_input_cannot_forge_a_line(told):
     assert all(len(line) < 1_100 and line.isprintable() for _, line in lines)
 
 
-def test_hundred_thousand_bad_connections_make_few_lines(told):
+def test_hundred_thousand_bad_connections_write_few_log_lines(told):
     for i in range(100_000):
         told.write([warning(f"malformed request {i}", "malformed").about("10.0.0.1")], NOW + i)
 
@@ -54,7 +54,7 @@ def test_hundred_thousand_bad_connections_make_few_lines(told):
     ]
 
 
-def test_note_about_another_host_or_reason_is_logged_immediately(told):
+def test_log_message_about_another_host_or_reason_is_written_immediately(told):
     for host in ("10.0.0.1", "10.0.0.2"):
         for reason in ("malformed", "short"):
             for _ in range(3):
@@ -63,7 +63,7 @@ def test_note_about_another_host_or_reason_is_logged_immediately(told):
     assert len(told.lines()) == 4
 
 
-def test_second_note_of_a_kind_is_logged_after_a_minute(told):
+def test_second_log_message_of_a_kind_is_written_after_a_minute(told):
     told.write([warning("first", "a")], NOW)
     told.write([warning("second", "a")], NOW + 1)
     told.write([], told.wake_at_ms - 1)
@@ -78,7 +78,7 @@ def test_second_note_of_a_kind_is_logged_after_a_minute(told):
     assert told.lines() == [("WARNING", "third")]
 
 
-def test_thousand_hosts_make_a_hundred_lines_and_a_count(told):
+def test_log_messages_about_a_thousand_hosts_write_a_hundred_lines_and_a_count(told):
     for i in range(1_000):
         told.write([warning("malformed", "malformed").about(f"10.0.{i // 256}.{i % 256}")], NOW)
     assert len(told.lines()) == KINDS_MAX + 1
@@ -89,7 +89,7 @@ def test_thousand_hosts_make_a_hundred_lines_and_a_count(told):
     ]
 
 
-def test_notes_below_the_log_level_use_no_memory(told):
+def test_log_messages_below_the_log_level_use_no_memory(told):
     told.write([debug("idle", "idle").about(f"10.0.0.{i}") for i in range(200)], NOW)
 
     assert told.wake_at_ms is None

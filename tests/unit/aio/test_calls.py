@@ -45,7 +45,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Call[Any]], Any]:
     return runner
 
 
-def test_call_continues_with_the_result_of_each_wait(run):
+def test_client_call_continues_with_the_result_of_each_wait(run):
     def call() -> Call[str]:
         first = yield Run(lambda: "a")
         second = yield Run(lambda: first + "b")
@@ -54,7 +54,7 @@ def test_call_continues_with_the_result_of_each_wait(run):
     assert run(call()) == "abc"
 
 
-def test_call_without_waits_has_a_result(run):
+def test_client_call_without_waits_returns_its_result(run):
     def call() -> Call[int]:
         yield from ()
         return 7
@@ -62,7 +62,7 @@ def test_call_without_waits_has_a_result(run):
     assert run(call()) == 7
 
 
-def test_error_of_a_wait_is_raised_at_its_yield(run):
+def test_error_of_a_wait_is_raised_at_the_yield_of_the_call(run):
     def call() -> Call[str]:
         with suppress(ApiTimeout):
             yield Run(failing(ApiTimeout("too late")))
@@ -71,7 +71,7 @@ def test_error_of_a_wait_is_raised_at_its_yield(run):
     assert run(call()) == "went on"
 
 
-def test_unhandled_error_of_a_wait_is_raised(run):
+def test_wait_error_that_the_call_does_not_handle_is_raised_to_the_user(run):
     def call() -> Call[None]:
         yield Run(failing(ApiTimeout("too late")))
 
@@ -79,7 +79,7 @@ def test_unhandled_error_of_a_wait_is_raised(run):
         run(call())
 
 
-def test_error_of_the_call_is_raised(run):
+def test_error_raised_by_the_call_itself_is_raised_to_the_user(run):
     def call() -> Call[None]:
         yield Run(lambda: None)
         raise ApiTimeout("of its own")
@@ -88,7 +88,7 @@ def test_error_of_the_call_is_raised(run):
         run(call())
 
 
-def test_finally_clause_may_wait_after_an_interrupt(run):
+def test_finally_clause_of_a_call_may_wait_after_an_interrupt(run):
     done: list[str] = []
 
     def call() -> Call[None]:
@@ -120,7 +120,7 @@ def test_second_interrupt_still_runs_the_outer_finally_clause(run):
     assert done == ["ended"]
 
 
-def test_stop_iteration_of_user_code_does_not_end_the_call():
+def test_stop_iteration_in_user_code_does_not_end_the_call():
     def call() -> Call[str]:
         yield Run(lambda: next(iter([])))
         return "the end"

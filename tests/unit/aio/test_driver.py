@@ -1,4 +1,4 @@
-"""The driver: sockets and timers of an engine."""
+"""Driver of a client's engine: its sockets and timers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_driver_sends_and_receives_bytes():
     ]
 
 
-def test_failed_connection_is_reported_as_closed():
+def test_failed_connection_is_reported_to_engine_as_closed():
     async def story():
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -94,7 +94,7 @@ def test_failed_connection_is_reported_as_closed():
     assert closed.reason == "Connection refused"
 
 
-def test_several_kicks_make_one_tick():
+def test_several_kicks_of_driver_run_engine_once():
     async def story():
         engine = Engine()
         driver = Driver(engine)
@@ -108,7 +108,7 @@ def test_several_kicks_make_one_tick():
     assert run(story()) == [Tick()]
 
 
-def test_engine_is_woken_at_its_time():
+def test_driver_runs_engine_at_its_wake_time():
     async def story():
         engine = Engine()
         driver = Driver(engine)
@@ -126,7 +126,7 @@ def test_engine_is_woken_at_its_time():
     assert run(story()) is True
 
 
-def test_wait_ends_at_its_timeout_and_with_the_driver():
+def test_driver_wait_ends_at_its_timeout_and_when_driver_stops():
     async def story():
         driver = Driver(Engine())
         late = await driver.until(lambda: None, 10)
@@ -138,7 +138,7 @@ def test_wait_ends_at_its_timeout_and_with_the_driver():
     assert run(story()) == (None, None)
 
 
-def test_error_of_a_condition_is_raised_in_the_waiting_call():
+def test_error_of_a_wait_condition_is_raised_in_the_waiting_call():
     async def story():
         engine = Engine()
         driver = Driver(engine)
@@ -156,7 +156,7 @@ def test_error_of_a_condition_is_raised_in_the_waiting_call():
         run(story())
 
 
-def test_internal_error_of_a_machine_fails_all_current_and_later_waits():
+def test_internal_error_of_client_fails_all_current_and_later_waits():
     async def story():
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
 

@@ -6,7 +6,7 @@ from kohort.aio.producing import producer
 from kohort.aio.producing.producer import acquire_with_retries
 
 
-def test_outer_lock_is_acquired_after_its_holder_releases_it(monkeypatch):
+def test_outer_lock_is_acquired_after_another_thread_releases_it(monkeypatch):
     outer_lock = threading.Lock()
     outer_lock.acquire()
     monkeypatch.setattr(producer.time, "sleep", lambda _seconds: outer_lock.locked() and outer_lock.release())

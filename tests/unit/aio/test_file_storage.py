@@ -32,7 +32,7 @@ def storage(tmp_path):
         yield storage
 
 
-def test_private_file_is_readable_for_the_owner_only_despite_a_leftover(storage, tmp_path):
+def test_private_file_is_readable_for_owner_only_despite_a_leftover_file(storage, tmp_path):
     left = tmp_path / "data" / "users.json.tmp"
     left.write_bytes(b"torn")
     left.chmod(0o644)
@@ -65,7 +65,7 @@ def test_new_files_are_accessible_to_owner_and_group_only(umask, tmp_path, mask,
     assert set(modes.values()) == {files}
 
 
-def test_existing_folder_keeps_its_mode(umask, tmp_path):
+def test_existing_data_folder_keeps_its_mode(umask, tmp_path):
     shared = tmp_path / "data"
     shared.mkdir()
     shared.chmod(0o2775)
@@ -109,7 +109,7 @@ def test_storage_reports_its_path_and_free_space(tmp_path):
     assert 0 <= usable <= total == os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
 
 
-def test_flushed_size_is_reported(storage):
+def test_flush_of_file_reports_flushed_size(storage):
     storage.make_folder("a")
     file = storage.open("a/x")
     file.append([b"12345"])
@@ -126,19 +126,19 @@ def test_flushed_size_is_reported(storage):
     assert file.flushed == 8
 
 
-def test_started_flush_ends_and_reports_its_size(storage):
+def test_background_flush_ends_and_reports_flushed_size(storage):
     file = storage.open("x")
     file.append([b"12345"])
     assert not file.is_flushing
 
     file.start_flush()
-    storage.close()  # waits for it
+    storage.close()  # close() waits for the background flush
 
     assert (file.is_flushing, file.flushed) == (False, 5)
     file.close()
 
 
-def test_failed_flush_leaves_the_size_unflushed(storage, monkeypatch):
+def test_failed_flush_leaves_the_file_size_unflushed(storage, monkeypatch):
     def refuse(_fd):
         raise OSError(5, "the disk is broken")
 
@@ -163,7 +163,7 @@ def test_many_buffers_are_written_in_order(storage):
     file.close()
 
 
-def test_partial_write_is_continued(storage, monkeypatch):
+def test_partial_file_write_is_continued(storage, monkeypatch):
     file = storage.open("x")
     real = os.pwritev
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: real(fd, [bytes(buffers[0])[:2]], at))
@@ -174,7 +174,7 @@ def test_partial_write_is_continued(storage, monkeypatch):
     file.close()
 
 
-def test_failed_write_restores_the_file(storage, monkeypatch):
+def test_failed_write_truncates_the_file_to_its_earlier_size(storage, monkeypatch):
     file = storage.open("x")
     file.append([b"before"])
     real = os.pwritev
@@ -194,7 +194,7 @@ def test_failed_write_restores_the_file(storage, monkeypatch):
     file.close()
 
 
-def test_folder_cannot_be_opened_twice_in_a_process(storage):
+def test_data_folder_cannot_be_opened_twice_in_a_process(storage):
     with pytest.raises(DataDirInUse, match="in use by another broker of this process"):
         FileStorage(storage.root)
     storage.close()
@@ -202,7 +202,7 @@ def test_folder_cannot_be_opened_twice_in_a_process(storage):
     FileStorage(storage.root).close()
 
 
-def test_folder_cannot_be_opened_by_two_processes(storage):
+def test_data_folder_cannot_be_opened_by_two_processes(storage):
     code = "import sys; from kohort.aio.serving.file_storage import FileStorage; FileStorage(sys.argv[1])"
     command = [sys.executable, "-c", code, str(storage.root)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
@@ -211,7 +211,7 @@ def test_folder_cannot_be_opened_by_two_processes(storage):
     assert f"DataDirInUse: the data folder {storage.root} is in use by process {os.getpid()}" in done.stderr
 
 
-def test_folder_creation_error_names_the_folder(tmp_path):
+def test_data_folder_creation_error_names_the_folder(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(StorageError, match=r"cannot make the data folder .*file/data"):
@@ -231,7 +231,7 @@ def test_log_survives_clean_stops_and_crashes(storage):
     stage.topics.close()
 
 
-def test_torn_last_batch_costs_no_other_batch(tmp_path):
+def test_torn_last_batch_of_log_loses_no_other_batch(tmp_path):
     whole = batch(["last"], at_ms=1)
     with FileStorage(tmp_path / "data", sync=False) as storage:
         stage = LogStage(storage)
@@ -288,7 +288,7 @@ def test_closed_log_has_no_open_file(storage, tmp_path):
     values_from(stage.log, 0)
 
     stage.topics.close()
-    storage.close()  # waits for the flushes, which hold files of their own
+    storage.close()  # waits for background flushes, which have duplicate file handles
 
     assert open_files(tmp_path) == 0
 
@@ -343,7 +343,7 @@ def test_log_in_files_is_compacted_while_it_is_read(tmp_path):
         stage.topics.close()
 
 
-def test_lent_buffer_equals_a_read(storage):
+def test_lent_file_buffer_equals_a_read(storage):
     file = storage.open("file")
     file.append([bytes(range(250)) * 2000])
 

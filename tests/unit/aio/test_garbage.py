@@ -28,7 +28,7 @@ def full_collections() -> int:
     return gc.get_stats()[2]["collections"]
 
 
-def test_long_work_causes_no_full_collection():
+def test_long_request_causes_no_full_garbage_collection():
     collections = ShortCollections()
     kept = []
     collections.after_event(in_long_work=True)
@@ -43,7 +43,7 @@ def test_long_work_causes_no_full_collection():
     assert gc.isenabled()
 
 
-def test_young_cycles_are_collected_during_long_work():
+def test_young_reference_cycles_are_collected_during_long_request():
     collections = ShortCollections()
     collections.after_event(in_long_work=True)
     gone = cycle()
@@ -55,7 +55,7 @@ def test_young_cycles_are_collected_during_long_work():
     assert gc.isenabled()
 
 
-def test_disabled_collector_stays_disabled():
+def test_disabled_garbage_collector_stays_disabled():
     gc.disable()
     collections = ShortCollections()
 

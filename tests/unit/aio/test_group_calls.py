@@ -84,7 +84,7 @@ class Group:
         return None if found is None else int(found.offset)
 
 
-def test_session_runs_setup_handlers_cleanup_and_commit():
+def test_group_session_runs_setup_handlers_cleanup_and_commit():
     group = Group(ConsumerStage())
     board = RecordingHandler(lambda value: group.calls.stop() if value == b"c" else None)
 
@@ -95,7 +95,7 @@ def test_session_runs_setup_handlers_cleanup_and_commit():
     assert group.waits.listener is None
 
 
-def test_handler_error_ends_the_session_and_commits_earlier_marks():
+def test_handler_error_ends_group_session_and_commits_earlier_marks():
     group = Group(ConsumerStage())
 
     def dislike(value: bytes) -> None:
@@ -110,7 +110,7 @@ def test_handler_error_ends_the_session_and_commits_earlier_marks():
     assert group.committed() == 1
 
 
-def test_setup_error_is_raised_after_cleanup():
+def test_setup_error_of_group_session_is_raised_after_cleanup():
     group = Group(ConsumerStage())
 
     class FailingSetup(RecordingHandler):
@@ -124,7 +124,7 @@ def test_setup_error_is_raised_after_cleanup():
     assert board.told == ["setup t-0", "cleanup"]
 
 
-def test_session_is_committed_before_its_partitions_are_revoked():
+def test_marked_offsets_are_committed_before_partitions_are_revoked():
     stage = ConsumerStage()
     group = Group(stage)
     others: list[User] = []
@@ -150,7 +150,7 @@ def test_close_inside_a_handler_raises_usage_error():
     assert group.calls.stopping
 
 
-def test_finish_leaves_the_group():
+def test_close_of_consumer_group_leaves_the_group():
     stage = ConsumerStage()
     group = Group(stage)
     group.consume(RecordingHandler(lambda value: group.calls.stop() if value == b"c" else None))

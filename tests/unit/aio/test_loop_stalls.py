@@ -21,7 +21,7 @@ def on_loop(story, clock, late=lambda late_ms, now_ms: None):
     asyncio.run(run())
 
 
-def test_loop_with_regular_events_has_no_stall(clock):
+def test_event_loop_with_regular_events_has_no_stall(clock):
     def story(detector):
         for _ in range(50):
             clock.advance(EVERY_MS + STALL_MS - 1)
@@ -30,7 +30,7 @@ def test_loop_with_regular_events_has_no_stall(clock):
     on_loop(story, clock)
 
 
-def test_stall_is_reported_once_with_its_start(clock):
+def test_event_loop_stall_is_reported_once_with_its_start(clock):
     def story(detector):
         began = clock.now_ms()
         clock.advance(12_000)
@@ -40,7 +40,7 @@ def test_stall_is_reported_once_with_its_start(clock):
     on_loop(story, clock)
 
 
-def test_clock_change_is_no_stall(clock):
+def test_clock_change_is_not_reported_as_event_loop_stall(clock):
     def story(detector):
         clock.advance(3_600_000)
         detector.restart()
@@ -49,7 +49,7 @@ def test_clock_change_is_no_stall(clock):
     on_loop(story, clock)
 
 
-def test_loop_delays_are_counted_with_their_maximum(clock):
+def test_event_loop_delays_are_counted_with_their_maximum(clock):
     counted = LoopDelay()
 
     def story(detector):

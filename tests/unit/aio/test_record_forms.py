@@ -14,7 +14,7 @@ def lots(records, size=1000):
     return [SendColumns([*lot.keys], [*lot.values], [*lot.timestamps], lot.headers) for lot in found]
 
 
-def test_values_pairs_and_tuples_are_records():
+def test_send_batch_accepts_values_pairs_and_tuples():
     assert lots([b"a", None]) == [SendColumns([None, None], [b"a", None], [NOW_MS] * 2, {})]
     assert lots([(b"k", b"a"), (None, b"b")]) == [SendColumns([b"k", None], [b"a", b"b"], [NOW_MS] * 2, {})]
     assert lots([b"a", ("k", "ä"), ("k", None, {"h": b"1"}), (None, b"v", (), 99)]) == [
@@ -22,14 +22,14 @@ def test_values_pairs_and_tuples_are_records():
     ]
 
 
-def test_text_and_views_become_bytes():
+def test_record_text_and_memoryviews_become_bytes():
     assert lots([b"a", "b"])[0].values == [b"a", b"b"]
     assert lots([(b"k", b"a"), (memoryview(b"l"), bytearray(b"b"))]) == [
         SendColumns([b"k", b"l"], [b"a", b"b"], [NOW_MS] * 2, {})
     ]
 
 
-def test_any_iterable_is_split_into_bounded_lots():
+def test_iterable_of_records_is_split_into_bounded_chunks():
     assert [len(lot.values) for lot in lots((b"%d" % n for n in range(25)), size=10)] == [10, 10, 5]
     assert lots([]) == []
 

@@ -33,7 +33,7 @@ def test_data_folder_survives_the_broker(tmp_path):
         assert client.read_all("a") == [b"kept"]
 
 
-def test_broker_runs_on_the_callers_loop():
+def test_embedded_broker_runs_on_the_callers_event_loop():
     async def story() -> int:
         async with kohort.Broker() as broker:
             reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
@@ -46,25 +46,25 @@ def test_broker_runs_on_the_callers_loop():
     assert asyncio.run(story()) == 7
 
 
-def test_options_have_kafkas_names_or_keyword_names():
+def test_broker_options_have_kafkas_names_or_keyword_names():
     options = {"num.partitions": 3}
     with kohort.Broker(options, auto_create_topics_enable=True) as broker, RawClient(broker.bootstrap) as client:
         assert len(client.metadata("made").partitions) == 3
 
 
-def test_unknown_option_error_names_the_nearest():
+def test_unknown_broker_option_error_names_the_nearest_option():
     with pytest.raises(ConfigError, match=r"did you mean num\.partitions"):
         kohort.Broker({"num.partition": 3})
     with pytest.raises(ConfigError, match="whole number"):
         kohort.Broker(num_partitions="many")
 
 
-def test_stopped_broker_has_no_address():
+def test_stopped_broker_has_no_bootstrap_address():
     with pytest.raises(UsageError, match="not running"):
         _ = kohort.Broker().bootstrap
 
 
-def test_used_data_folder_is_refused_and_its_broker_continues(tmp_path):
+def test_data_folder_in_use_is_refused_and_its_broker_continues(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as broker:
         with pytest.raises(DataDirInUse):
             kohort.Broker(data_dir=tmp_path).start()
@@ -72,7 +72,7 @@ def test_used_data_folder_is_refused_and_its_broker_continues(tmp_path):
             client.create("a")
 
 
-def test_used_port_is_refused_before_the_data_folder_is_opened(tmp_path):
+def test_port_in_use_is_refused_before_the_data_folder_is_opened(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is in use by another program"):
@@ -81,23 +81,23 @@ def test_used_port_is_refused_before_the_data_folder_is_opened(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_foreign_address_is_refused():
+def test_listener_at_address_of_another_host_is_refused():
     with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1"):
         bind(parse_config(BrokerConfig, {"host.name": "192.0.2.1", "port": 0, "allow_anyone": True}))
 
 
 @pytest.mark.parametrize("host", ["h\0st", "é" * 100])
-def test_malformed_address_is_refused(host):
+def test_malformed_listener_address_is_refused(host):
     with pytest.raises(ConfigError, match="invalid host name"):
         bind(parse_config(BrokerConfig, {"host.name": host, "port": 0}))
 
 
-def test_wildcard_address_requires_advertised_listeners():
+def test_wildcard_listener_requires_advertised_listeners():
     with pytest.raises(ConfigError, match=r"advertised\.listeners"):
         bind(parse_config(BrokerConfig, {"host.name": "0.0.0.0", "port": 0, "allow_anyone": True}))
 
 
-def test_failed_start_leaves_no_files_and_sockets(tmp_path):
+def test_failed_broker_start_leaves_no_files_and_sockets(tmp_path):
     (tmp_path / "kohort-topics.json").write_text("{")
 
     with pytest.raises(kohort.StorageError, match=r"kohort-topics\.json"):
@@ -125,7 +125,7 @@ def test_internal_error_of_the_broker_closes_one_connection(monkeypatch, caplog)
     assert "internal error of the broker, on Received" in caplog.text
 
 
-def test_many_bad_connections_make_two_lines_without_forgery(caplog):
+def test_many_bad_connections_write_two_log_lines_without_forgery(caplog):
     forged = "x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J"
     with kohort.Broker(auto_create_topics_enable=False) as broker:
         for i in range(20):
@@ -140,7 +140,7 @@ def test_many_bad_connections_make_two_lines_without_forgery(caplog):
     assert lines[1].endswith("(the last of 19 similar messages within a minute)")
 
 
-def test_server_can_be_stopped_twice():
+def test_broker_server_can_be_stopped_twice():
     async def story() -> None:
         server = await Server.start(parse_config(BrokerConfig, {"port": 0}), storage_in(None))
         await server.stop()

@@ -30,7 +30,7 @@ def machine(monkeypatch):
     return machine
 
 
-def test_clock_advances_with_the_wall_clock(machine):
+def test_system_clock_advances_with_the_wall_clock(machine):
     clock = SystemClock()
     assert clock.now_ms() == START_MS
 

@@ -85,7 +85,7 @@ def test_positions_log_ends_and_offsets_for_times_are_queried():
         tested.run(tested.calls.offsets_for_times({tp("t-0"): -1}))
 
 
-def test_unsubscribe_calls_the_listener_first_and_raises_its_error_last():
+def test_unsubscribe_calls_listener_first_and_raises_its_error_last():
     tested = ConsumerUnderTest(ConsumerStage())
     tested.waits.listener = Listener(ValueError("I had more to do"))
 
@@ -95,10 +95,11 @@ def test_unsubscribe_calls_the_listener_first_and_raises_its_error_last():
     assert tested.waits.listener.told == ["revoked t-0"]
     assert tested.user.owned == ""
     left = tested.stage.user("t", group_id="g")
-    tested.stage.until(lambda: left.owned == "t-0", limit_ms=5000)  # the group does not wait for the departed member
+    # the group rebalances without waiting for the departed member
+    tested.stage.until(lambda: left.owned == "t-0", limit_ms=5000)
 
 
-def test_close_commits_leaves_and_stops_fetching_despite_a_listener_error():
+def test_close_of_consumer_commits_leaves_and_stops_fetching_despite_listener_error():
     tested = ConsumerUnderTest(ConsumerStage(), enable_auto_commit=True)
     tested.waits.listener = Listener(ValueError("no"))
     tested.commit_async("before", 1)
@@ -112,7 +113,7 @@ def test_close_commits_leaves_and_stops_fetching_despite_a_listener_error():
     assert tested.waits.kicks == kicks + 1, "the engine is told, after the listener's error too"
 
 
-def test_close_does_not_wait_for_unreachable_brokers():
+def test_close_of_consumer_does_not_wait_for_unreachable_brokers():
     tested = ConsumerUnderTest(ConsumerStage(), enable_auto_commit=True)
     tested.stage.loop.stop(ONE)
     began_at_ms = tested.waits.now_ms()

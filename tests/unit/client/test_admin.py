@@ -1,4 +1,4 @@
-"""Admin operations against a broker machine, without sockets."""
+"""Admin operations against a simulated broker, without sockets."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_topics_are_created_listed_described_and_deleted(world):
     assert world.run(admin_topics.list_topics(world.metadata, internal=False)) == []
 
 
-def test_create_topics_has_a_result_for_each_topic(world):
+def test_create_topics_returns_result_for_each_topic(world):
     world.create("orders")
     topics = [NewTopic("orders"), NewTopic("no/good"), NewTopic("fine", 2)]
 
@@ -115,7 +115,7 @@ def test_describe_topics_returns_error_for_missing_topic_without_creating_it(wor
     assert world.run(admin_topics.list_topics(world.metadata, internal=False)) == []
 
 
-def test_create_partitions_adds_partitions(world):
+def test_create_partitions_increases_partition_count(world):
     world.create("orders", 1)
 
     operation = admin_topics.create_partitions(
@@ -172,7 +172,7 @@ def test_group_offsets_are_altered_listed_and_deleted_with_the_group(world):
     assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
 
 
-def test_remove_group_members_names_members_by_request_version(world):
+def test_remove_group_members_uses_member_list_or_single_member_by_version(world):
     world.run(admin_groups.alter_group_offsets(world.metadata, "g", {TopicPartition("t", 0): OffsetAndMetadata(1)}))
     removed = world.run(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
     assert {name: error.code for name, error in removed.errors.items()} == dict.fromkeys(
@@ -200,7 +200,7 @@ def _asked(operation, world):
     return operation.send([answer])
 
 
-def test_list_offsets_by_name_and_by_timestamp(world):
+def test_list_offsets_accepts_names_and_timestamps(world):
     world.create("orders", 2)
     start = world.clock.now_ms() - 10_000
     world.produce("orders", 0, [b"a", b"b", b"c"], [start, start + 1000, start + 2000])
@@ -218,7 +218,7 @@ def test_list_offsets_by_name_and_by_timestamp(world):
         offset(full, "newest")
 
 
-def test_admin_call_timeout_names_bootstrap_servers():
+def test_admin_call_timeout_error_names_bootstrap_servers():
     broker = ScriptedBroker()
     broker.on(MetadataRequest, lambda *_: SILENCE)
     world = World(broker)
@@ -227,14 +227,14 @@ def test_admin_call_timeout_names_bootstrap_servers():
         world.run(admin_topics.describe_cluster(world.metadata), timeout_ms=700)
 
 
-def test_admin_call_without_any_broker_fails_soon(world):
+def test_admin_call_without_reachable_broker_fails_before_timeout(world):
     world.loop.stop(ONE)
 
     with pytest.raises(ConnectionFailed, match=r"no broker could be reached: one:9092 \(Connection refused\)"):
         world.run(admin_topics.describe_cluster(world.metadata))
 
 
-def test_loading_coordinator_is_retried():
+def test_admin_request_to_loading_coordinator_is_retried():
     broker = ScriptedBroker()
     broker.on(
         MetadataRequest,
@@ -255,7 +255,7 @@ def test_loading_coordinator_is_retried():
     assert len(broker.requests(FindCoordinatorRequest)) == 3
 
 
-def test_operation_sends_requests_in_parallel_and_pauses():
+def test_admin_operation_sends_parallel_requests_and_waits_for_pauses():
     broker = ScriptedBroker()
     world = World(broker)
 
@@ -272,7 +272,7 @@ def test_operation_sends_requests_in_parallel_and_pauses():
 
 
 @pytest.mark.parametrize("results", [[], [DeletableGroupResult(group_id="another")]])
-def test_unexpected_response_fails_only_its_call(results):
+def test_unexpected_response_fails_only_its_admin_call(results):
     broker = ScriptedBroker()
     world = World(broker)
     broker.on(

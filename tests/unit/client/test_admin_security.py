@@ -96,7 +96,7 @@ def world() -> World:
     return World()
 
 
-def test_acl_names_accept_all_spellings_of_kafka():
+def test_acl_binding_accepts_all_spellings_of_kafka_names():
     acl = AclBinding("TOPIC", "orders", "User:alice", "DescribeConfigs", "ALLOW", pattern_type="Prefixed")
 
     assert (acl.resource_type, acl.operation, acl.permission, acl.pattern_type) == (
@@ -120,14 +120,14 @@ def test_acl_names_accept_all_spellings_of_kafka():
         ("pattern_type", "match", "pattern_type='match' is allowed in filters only"),
     ],
 )
-def test_acl_with_unknown_name_is_rejected(field, value, words):
+def test_acl_binding_rejects_unknown_name(field, value, words):
     good = {"resource_type": "topic", "resource_name": "t", "principal": "User:a", "operation": "read"}
     with pytest.raises(UsageError) as refused:
         AclBinding(**{**good, field: value})
     assert words in str(refused.value)
 
 
-def test_describe_acls_returns_filtered_acls_sorted(world):
+def test_describe_acls_returns_matching_acls_sorted(world):
     world.broker.on(
         DescribeAclsRequest,
         lambda *_: DescribeAclsResponse(
@@ -156,7 +156,7 @@ def test_describe_acls_returns_filtered_acls_sorted(world):
     ]
 
 
-def test_acl_call_without_authorizer_raises_message_of_broker(world):
+def test_acl_call_to_broker_without_authorizer_raises_broker_message(world):
     world.broker.on(
         DescribeAclsRequest,
         lambda *_: DescribeAclsResponse(error_code=54, error_message="No Authorizer is configured on the broker"),
@@ -168,7 +168,7 @@ def test_acl_call_without_authorizer_raises_message_of_broker(world):
     assert refused.value.code is ErrorCode.SECURITY_DISABLED
 
 
-def test_create_acls_has_a_result_for_each_acl(world):
+def test_create_acls_returns_result_for_each_acl(world):
     good = AclBinding("topic", "orders", "User:alice", "read")
     bad = AclBinding("topic", "orders", "alice", "read")
     answers = [
@@ -211,7 +211,7 @@ def test_delete_acls_returns_deleted_acls_per_filter(world):
     assert (wide.resource_type_filter, wide.resource_name_filter, wide.pattern_type_filter) == (3, None, 1)
 
 
-def test_delete_acls_reports_acl_that_was_not_deleted(world):
+def test_delete_acls_reports_acl_that_broker_did_not_delete(world):
     bad = DeleteAclsMatchingAcl(error_code=42, error_message="no", resource_type=2, operation=3, permission_type=3)
     world.broker.on(
         DeleteAclsRequest, lambda *_: DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(matching_acls=[bad])])
@@ -227,7 +227,7 @@ class FixedSalt(random.Random):
         return int.from_bytes(b"saltsaltsalt".rjust(k // 8, b"\0"), "big")
 
 
-def test_password_is_salted_by_client_and_never_sent(world):
+def test_scram_password_is_salted_by_client_and_never_sent(world):
     upsertion = UserScramCredentialUpsertion("alice", PASSWORD, iterations=8192)
     made = scram_users.salt_password(upsertion, FixedSalt())
     assert made.salt == bytes(12) + b"saltsaltsalt"
@@ -265,7 +265,7 @@ def test_password_is_salted_by_client_and_never_sent(world):
     assert results.errors["bob"].code is ErrorCode.RESOURCE_NOT_FOUND
 
 
-def test_password_is_hidden_in_repr_and_can_be_pickled():
+def test_scram_password_is_hidden_in_repr_and_can_be_pickled():
     upsertion = UserScramCredentialUpsertion("alice", PASSWORD)
     assert PASSWORD not in f"{upsertion} {upsertion!r}"
     assert pickle.loads(pickle.dumps(upsertion)) == upsertion
@@ -307,7 +307,7 @@ def test_describe_scram_users_returns_mechanisms(world):
     assert dict(world.run(scram_users.describe_user_scram_credentials([]))) == {}
 
 
-def test_describe_scram_users_without_right_raises_error(world):
+def test_describe_scram_users_without_permission_raises_error(world):
     world.broker.on(DescribeUserScramCredentialsRequest, lambda *_: DescribeUserScramCredentialsResponse(error_code=31))
     with pytest.raises(ApiError, match="CLUSTER_AUTHORIZATION_FAILED"):
         world.run(scram_users.describe_user_scram_credentials(None))
@@ -355,7 +355,7 @@ def test_describe_client_quotas_raises_error_of_broker(world):
         world.run(quotas.describe_client_quotas(ClientQuotaEntity(), strict=False))
 
 
-def test_alter_client_quotas_has_a_result_for_each_entity(world):
+def test_alter_client_quotas_returns_result_for_each_entity(world):
     alice, everyone = ClientQuotaEntity(user="alice"), ClientQuotaEntity(user=QuotaMatch.DEFAULT)
     world.broker.on(
         AlterClientQuotasRequest,
@@ -380,7 +380,7 @@ def test_alter_client_quotas_has_a_result_for_each_entity(world):
         results[everyone]
 
 
-def test_alter_client_quotas_rejects_any_as_name(world):
+def test_alter_client_quotas_rejects_quota_match_any_as_entity_name(world):
     with pytest.raises(UsageError, match=r"QuotaMatch.ANY is allowed in filters only"):
         world.run(
             quotas.alter_client_quotas(

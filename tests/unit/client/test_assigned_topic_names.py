@@ -1,4 +1,4 @@
-"""Names of topics that are assigned by id."""
+"""Names of topics that the coordinator assigns by topic id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lost(stage: ScriptedCoordinator, user: User, topic: str) -> None:
     stage.loop.run_until(lambda: user.machine.metadata.topic(topic) is None)
 
 
-def test_owned_topic_keeps_name_missing_in_metadata(stage: ScriptedCoordinator):
+def test_owned_topic_keeps_name_after_metadata_lose_it(stage: ScriptedCoordinator):
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"], **FRESH)
     stage.until(lambda: user.owned == "t-0 u-0" and user.membership.is_stable)
@@ -92,7 +92,7 @@ def without_another_u(stage: ScriptedCoordinator) -> None:
     stage.one.on(MetadataRequest, lambda request, _version: stage.on_metadata(request))
 
 
-def test_recreated_topic_is_requested_by_id(stage: ScriptedCoordinator):
+def test_recreated_topic_metadata_are_requested_by_topic_id(stage: ScriptedCoordinator):
     with_another_u(stage)
     user = stage.member(["t", "u"])
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
@@ -103,7 +103,7 @@ def test_recreated_topic_is_requested_by_id(stage: ScriptedCoordinator):
     stage.until(lambda: user.owned == "t-0 u-0", 3 * INTERVAL_MS)
 
 
-def test_recreated_topic_is_requested_by_id_after_rejoin(stage: ScriptedCoordinator):
+def test_recreated_topic_metadata_are_requested_by_topic_id_after_rejoin(stage: ScriptedCoordinator):
     with_another_u(stage)
     user = stage.member(["t", "u"])
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)

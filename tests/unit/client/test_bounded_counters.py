@@ -1,11 +1,9 @@
-"""Bound of counters by name."""
-
 from __future__ import annotations
 
 from kohort.client.metrics.counts import CountsByName
 
 
-def test_counters_by_name_above_limit_drop_the_oldest():
+def test_counters_by_name_drop_oldest_name_above_limit():
     counts: CountsByName[str, list[int]] = CountsByName(list, 2)
     counts["a"].append(1)
     counts["b"].append(2)

@@ -1,4 +1,4 @@
-"""Claims of a handler-style group against a broker machine: inboxes, a slow handler, marks, sessions."""
+"""Claimed partitions of a handler-style group against a simulated broker: inboxes, slow handlers, marked offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE_MS = 100
 
 def begun(stage: ConsumerStage, **options: object) -> tuple[User, Claims]:
     user = stage.user("t", group_id="g", enable_auto_commit=False, **options)
-    user.alive = False  # the stage must not read
+    user.alive = False  # the user does not poll while the coordinator is scripted
     while not is_stable(user):
         user.machine.enter_poll(stage.now_ms)
         while user.machine.advance(stage.now_ms) is not None:
@@ -44,7 +44,7 @@ def fill(stage: ConsumerStage, claims: Claims, partition: str, first: int) -> in
     return count
 
 
-def test_each_partition_has_its_own_inbox():
+def test_each_claimed_partition_has_its_own_inbox():
     stage = ConsumerStage()
     stage.topic("t", 2)
     _, claims = begun(stage)
@@ -62,7 +62,7 @@ def test_each_partition_has_its_own_inbox():
     assert [r.value for r in taken(claims, "t-1")] == [b"b"]
 
 
-def test_slow_claim_pauses_only_its_own_partition():
+def test_slow_handler_pauses_only_its_own_partition():
     stage = ConsumerStage()
     stage.topic("t", 2)
     user, claims = begun(stage)
@@ -93,7 +93,7 @@ def test_slow_claim_pauses_only_its_own_partition():
     assert user.machine.subscription.assigned[tp("t-0")] is slow.state
 
 
-def test_marks_only_increase_and_are_committed_once():
+def test_marked_offsets_only_increase_and_are_committed_once():
     stage = ConsumerStage()
     stage.topic("t", 1)
     _, claims = begun(stage)
@@ -109,7 +109,7 @@ def test_marks_only_increase_and_are_committed_once():
     assert claims.to_commit() == {tp("t-0"): OffsetAndMetadata(2)}
 
 
-def test_mark_of_unclaimed_partition_is_rejected():
+def test_mark_of_unassigned_partition_is_rejected():
     stage = ConsumerStage()
     stage.topic("t", 1)
     _, claims = begun(stage)
@@ -120,7 +120,7 @@ def test_mark_of_unclaimed_partition_is_rejected():
         claims.reset(tp("t-0"), OffsetAndMetadata(-1))
 
 
-def test_next_session_starts_at_marked_offsets():
+def test_next_group_session_starts_at_marked_offsets():
     stage = ConsumerStage()
     stage.topic("t", 2)
     user, claims = begun(stage)

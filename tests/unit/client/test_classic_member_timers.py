@@ -1,4 +1,4 @@
-"""Timers of a classic group member between polls, and its leave."""
+"""Timers of a classic group member between polls, and its LeaveGroup."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def connections(stage: ScriptedGroup, request_class: type) -> set[int]:
     return {seen.connection for seen in stage.one.seen if isinstance(seen.request, request_class)}
 
 
-# Timers
+# Timers of join, heartbeat and poll
 
 
-def test_failed_join_is_retried_by_timer(stage: ScriptedGroup):
+def test_failed_join_group_is_retried_without_poll(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     stage.user("t", group_id="g", retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.until(lambda: stage.sent(JoinGroupRequest))
@@ -76,7 +76,7 @@ def test_failed_join_is_retried_by_timer(stage: ScriptedGroup):
     assert 8_000 <= stage.now_ms - refused_ms <= 12_000
 
 
-def test_leader_waiting_for_metadata_sends_heartbeats(stage: ScriptedGroup):
+def test_group_leader_waiting_for_metadata_sends_heartbeats(stage: ScriptedGroup):
     leading_without_metadata(stage, heartbeat_interval_ms=3_000)
 
     stage.loop.run(9_500)
@@ -85,7 +85,7 @@ def test_leader_waiting_for_metadata_sends_heartbeats(stage: ScriptedGroup):
     assert stage.sent(SyncGroupRequest) == []
 
 
-def test_leader_waits_ten_seconds_for_metadata(stage: ScriptedGroup):
+def test_group_leader_waits_ten_seconds_for_metadata(stage: ScriptedGroup):
     leading_without_metadata(stage, heartbeat_interval_ms=14_000)
     joined_ms = stage.now_ms
 
@@ -95,7 +95,7 @@ def test_leader_waits_ten_seconds_for_metadata(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_failed_heartbeat_is_repeated_before_its_interval(stage: ScriptedGroup, answer: object):
+def test_failed_classic_heartbeat_is_repeated_before_its_interval(stage: ScriptedGroup, answer: object):
     member(stage, heartbeat_interval_ms=10_000)
     stage.then(HeartbeatRequest, answer)
     stage.loop.run_until(lambda: len(stage.sent(HeartbeatRequest)) == 1)
@@ -135,10 +135,10 @@ def test_member_with_answered_heartbeats_keeps_its_coordinator(stage: ScriptedGr
     assert len(stage.sent(FindCoordinatorRequest)) == known
 
 
-# During a rebalance
+# Heartbeats and back-off during a rebalance
 
 
-def test_heartbeat_before_assignment_requests_no_second_rebalance(stage: ScriptedGroup):
+def test_heartbeat_before_assignment_causes_no_second_rebalance(stage: ScriptedGroup):
     user = leading_without_metadata(stage, heartbeat_interval_ms=3_000)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
 
@@ -149,7 +149,7 @@ def test_heartbeat_before_assignment_requests_no_second_rebalance(stage: Scripte
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_join_back_off_resets_after_success(stage: ScriptedGroup, answer: object):
+def test_join_group_back_off_resets_after_success(stage: ScriptedGroup, answer: object):
     stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 5)
     stage.then(SyncGroupRequest, answer)
     stage.user("t", group_id="g", retry_backoff_ms=100, retry_backoff_max_ms=100_000)
@@ -161,7 +161,7 @@ def test_join_back_off_resets_after_success(stage: ScriptedGroup, answer: object
     assert stage.now_ms - synced_ms <= 300
 
 
-def test_new_subscription_does_not_wait_for_earlier_back_off(stage: ScriptedGroup):
+def test_join_after_new_subscription_skips_earlier_back_off(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     user = stage.user("t", group_id="g", retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.until(lambda: stage.sent(JoinGroupRequest))
@@ -175,7 +175,7 @@ def test_new_subscription_does_not_wait_for_earlier_back_off(stage: ScriptedGrou
     assert len(stage.sent(JoinGroupRequest)) == 2
 
 
-def test_heartbeat_error_from_before_join_is_ignored(stage: ScriptedGroup):
+def test_error_of_heartbeat_sent_before_join_is_ignored(stage: ScriptedGroup):
     cooperative = {"partition_assignment_strategy": "cooperative-sticky", "enable_auto_commit": "false"}
     user = member(stage, heartbeat_interval_ms=3_000, **cooperative)
     stage.then(HeartbeatRequest, E.UNKNOWN_MEMBER_ID)
@@ -194,7 +194,7 @@ def test_heartbeat_error_from_before_join_is_ignored(stage: ScriptedGroup):
     assert list(user.notes_besides_resets()) == []
 
 
-def test_join_outage_is_logged_with_its_end(stage: ScriptedGroup):
+def test_join_group_outage_is_logged_with_its_end(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 20)
     user = member(stage)
 
@@ -204,10 +204,10 @@ def test_join_outage_is_logged_with_its_end(stage: ScriptedGroup):
     assert last.startswith("group 'g' is joined, after ")
 
 
-# Leave
+# LeaveGroup
 
 
-def test_leave_uses_coordinator_connection(stage: ScriptedGroup):
+def test_leave_group_uses_coordinator_connection(stage: ScriptedGroup):
     user = member(stage)
 
     stage.settled(user.leave())
@@ -215,7 +215,7 @@ def test_leave_uses_coordinator_connection(stage: ScriptedGroup):
     assert connections(stage, LeaveGroupRequest) == connections(stage, SyncGroupRequest)
 
 
-def test_leave_does_not_wait_behind_join(stage: ScriptedGroup):
+def test_leave_group_does_not_wait_behind_join_group(stage: ScriptedGroup):
     user = member(stage)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, SILENCE)
@@ -226,7 +226,7 @@ def test_leave_does_not_wait_behind_join(stage: ScriptedGroup):
     assert connections(stage, LeaveGroupRequest).isdisjoint(connections(stage, JoinGroupRequest))
 
 
-def test_leave_without_connection_completes_at_once(stage: ScriptedGroup):
+def test_leave_group_without_connection_completes_at_once(stage: ScriptedGroup):
     user = member(stage)
     promise = user.leave()
     user.machine.group.lookup.mark_unknown()
@@ -238,7 +238,7 @@ def test_leave_without_connection_completes_at_once(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
-def test_leave_completes_with_any_response(stage: ScriptedGroup, answer: object):
+def test_leave_group_completes_with_any_response(stage: ScriptedGroup, answer: object):
     user = member(stage)
     stage.then(LeaveGroupRequest, answer)
 

@@ -1,4 +1,4 @@
-"""Bounds of a client's memory under responses with ever new names."""
+"""Bounds of a client's memory under responses that always have new names."""
 
 import random
 
@@ -32,7 +32,7 @@ class Asker:
         self.failures.append(error)
 
 
-def test_outages_above_limit_drop_the_oldest():
+def test_recorded_outages_drop_oldest_above_limit():
     outages = Outages(Notes())
 
     for number in range(2 * MAX_OUTAGES):
@@ -43,7 +43,7 @@ def test_outages_above_limit_drop_the_oldest():
 
 
 @pytest.mark.heavy
-def test_nodes_that_left_are_dropped_with_next_node():
+def test_nodes_missing_in_metadata_are_dropped_when_next_node_is_learned():
     clock, asker, rng = ManualClock(), Asker(), random.Random(1)
     config = AdminConfig(bootstrap_servers=["nobody:9092"])
     metadata = Metadata(config, rng)

@@ -38,7 +38,7 @@ def test_consumer_metrics_count_records_and_lag():
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_rebalance_metrics_have_duration_and_reason(protocol: str):
+def test_rebalance_metrics_record_duration_and_reason(protocol: str):
     stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", group_protocol=protocol)
@@ -74,10 +74,10 @@ def test_consumer_without_group_has_no_group_metrics():
     assert math.isnan(found.value("records-lag-max")), "no lag is known: that is not 0"
 
 
-def test_listener_time_counts_outside_of_polls():
+def test_poll_metrics_count_listener_time_as_time_between_polls():
     polls = PollMetrics(SampleWindows())
     polls.entered(1000)
-    polls.left(1010)  # a listener is called
+    polls.left(1010)  # starts a listener callback
     polls.resumed(1070)
     polls.left(1080)
     polls.left(1080)
@@ -87,7 +87,7 @@ def test_listener_time_counts_outside_of_polls():
     assert polls.interval.summary(1100).total == 100
 
 
-def test_rebalance_begins_once_and_ends_once():
+def test_rebalance_metric_starts_once_and_ends_once():
     rebalances = RebalanceMetrics(SampleWindows())
     rebalances.ended(5)
     rebalances.began("one", 10)

@@ -1,4 +1,4 @@
-"""Offset fetches of starting partitions: errors and retries."""
+"""OffsetFetch for starting partitions: errors and retries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_offset_fetch_is_retried_after_retriable_error(stage: ScriptedCoordinato
     assert asked(stage) == [1, 1]
 
 
-def test_offset_fetch_is_repeated_at_once_after_epoch_change(stage: ScriptedCoordinator):
+def test_offset_fetch_is_repeated_at_once_after_member_epoch_change(stage: ScriptedCoordinator):
     user = stage.joined(**SLOW)
     stage.until(lambda: user.records)
     before = asked(stage)
@@ -107,7 +107,7 @@ def test_offset_fetch_without_coordinator_fails_at_deadline(stage: ScriptedCoord
     assert stage.now_ms == deadline_ms
 
 
-def test_permanent_error_of_start_offset_is_raised_and_retried_after_back_off(stage: ScriptedCoordinator):
+def test_permanent_offset_fetch_error_is_raised_and_retried_after_back_off(stage: ScriptedCoordinator):
     user = stage.member(**SLOW)
     stage.then(OffsetFetchRequest, E.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(ApiError, match="the committed offsets of group 'g'"):
@@ -119,7 +119,7 @@ def test_permanent_error_of_start_offset_is_raised_and_retried_after_back_off(st
     stage.until(lambda: user.records, 8_000)
 
 
-def test_start_offset_is_retried_when_back_off_ends(stage: ScriptedCoordinator):
+def test_failed_offset_fetch_of_assigned_partition_is_retried_when_back_off_ends(stage: ScriptedCoordinator):
     user = stage.member(**SLOW)
     stage.then(OffsetFetchRequest, E.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(ApiError):
@@ -134,7 +134,7 @@ def test_start_offset_is_retried_when_back_off_ends(stage: ScriptedCoordinator):
     assert len(asked(stage)) == 2
 
 
-def test_committed_of_no_partitions_sends_no_request(stage: ScriptedCoordinator):
+def test_committed_without_partitions_sends_no_request(stage: ScriptedCoordinator):
     user = stage.user(group_id="g")
 
     promise = user.machine.committed([], stage.now_ms)
@@ -156,7 +156,7 @@ def test_offset_fetch_outage_is_logged_with_its_end(stage: ScriptedCoordinator):
     assert last.startswith("the committed offsets of group 'g' are available, after ")
 
 
-def test_seek_overrides_start_offset_of_that_partition_only(stage: ScriptedCoordinator):
+def test_seek_overrides_committed_offset_of_that_partition_only(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     stage.then(OffsetFetchRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     user = stage.member(**SLOW)

@@ -1,4 +1,4 @@
-"""Classic groups against a broker machine: join, leave, death, callbacks."""
+"""Classic groups against a simulated broker: join, leave, dead members, callbacks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_cooperative_rebalance_revokes_only_moved_partitions():
     assert all(kind != "lost" for user in stage.users for kind, _ in user.told)
 
 
-def test_cooperative_member_reads_while_group_waits():
+def test_cooperative_member_reads_during_rebalance():
     stage = ConsumerStage()
     stage.topic("t", 2)
     first, slow = (stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2))
@@ -171,7 +171,7 @@ def test_restarted_consumer_resumes_at_committed_offset():
     assert second.values() == [b"7", b"8", b"9"]
 
 
-def test_auto_commit_writes_records_returned_before_the_poll():
+def test_auto_commit_commits_records_returned_by_earlier_polls():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", auto_commit_interval_ms=1000)
@@ -225,7 +225,7 @@ def test_max_poll_interval_does_not_run_inside_poll():
     assert user.membership.state.name == "STABLE"
 
 
-def test_new_partitions_make_the_leader_rebalance():
+def test_added_partitions_make_group_leader_rebalance():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", metadata_max_age_ms=5000)
@@ -248,7 +248,7 @@ def test_changed_subscription_makes_the_member_rejoin():
     assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "u-0")]
 
 
-def test_pattern_includes_topics_created_later():
+def test_pattern_subscription_includes_topics_created_later():
     stage = ConsumerStage()
     stage.topic("flights.jfk", 1)
     stage.topic("weather", 1)
@@ -333,7 +333,7 @@ def test_subscribe_without_group_id_is_rejected():
         user.machine.subscribe(["t"])
 
 
-def test_assigned_partitions_are_read_without_a_group():
+def test_manually_assigned_partitions_are_read_without_a_group():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 1, b"a")
@@ -359,7 +359,7 @@ def test_offsets_of_manual_assignment_can_be_committed():
     assert found[tp("t-0")].offset == 2
 
 
-def test_reset_by_duration_starts_at_that_age():
+def test_reset_by_duration_starts_at_first_record_of_that_age():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"old")
@@ -371,7 +371,7 @@ def test_reset_by_duration_starts_at_that_age():
     assert user.values() == [b"new"]
 
 
-def test_due_rebalance_wakes_waiting_user():
+def test_due_rebalance_wakes_waiting_poll():
     stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", **EAGER)
@@ -383,7 +383,7 @@ def test_due_rebalance_wakes_waiting_user():
     assert first.membership.rejoin_reason == "group is already rebalancing"
 
 
-def test_lost_membership_after_late_poll_is_logged():
+def test_membership_lost_by_late_poll_is_logged():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", max_poll_interval_ms=10_000)
@@ -398,7 +398,7 @@ def test_lost_membership_after_late_poll_is_logged():
     assert [kind for kind, _ in user.told] == ["assigned", "lost", "assigned"]
 
 
-def test_settled_consumer_gives_engine_no_work():
+def test_stable_consumer_creates_no_work_for_engine():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 0, b"a")

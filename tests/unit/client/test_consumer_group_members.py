@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) against a broker machine: join, leave, death, callbacks."""
+"""Consumer groups (KIP-848) against a simulated broker: join, leave, dead members, callbacks."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_member_that_does_not_poll_is_removed_and_rejoins(stage: ConsumerStage):
     assert ("lost", lost) in slow.told
 
 
-def test_static_member_returns_to_its_partitions(stage: ConsumerStage):
+def test_static_member_gets_its_partitions_again_after_return(stage: ConsumerStage):
     member(stage)
     static = member(stage, group_instance_id="i")
     stage.until(lambda: shared(stage, 3, 3))

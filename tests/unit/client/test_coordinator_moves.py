@@ -1,4 +1,4 @@
-"""Coordinator move while all other nodes hold long-polling fetches."""
+"""Coordinator move while fetches are in flight to all other nodes."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Credentials from sasl.jaas.config and from single options."""
+"""Credentials from sasl.jaas.config and from the other sasl options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_client_without_sasl_has_no_credentials():
 
 
 @pytest.mark.parametrize(("mechanism", "jaas"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)])
-def test_jaas_config_has_user_and_password_also_with_shaded_class(mechanism: str, jaas: str):
+def test_jaas_config_provides_user_and_password_also_with_shaded_class(mechanism: str, jaas: str):
     found = read(mechanism, sasl_jaas_config=jaas)
     assert found == Credentials(mechanism, "alice", Secret("planted-secret"))
     assert "planted" not in repr(found)
@@ -115,7 +115,7 @@ def test_jaas_config_has_user_and_password_also_with_shaded_class(mechanism: str
         ),
     ],
 )
-def test_missing_or_contradicting_options_raise_one_sentence(mechanism: str, options: dict, words: str):
+def test_missing_or_contradicting_sasl_options_raise_config_error(mechanism: str, options: dict, words: str):
     with pytest.raises(ConfigError) as raised:
         read(mechanism, **options)
     assert words in str(raised.value)
@@ -123,7 +123,7 @@ def test_missing_or_contradicting_options_raise_one_sentence(mechanism: str, opt
     assert "\n" not in str(raised.value)
 
 
-def test_token_source_follows_from_options():
+def test_token_source_is_selected_by_sasl_options():
     def provider() -> str:
         return "token"
 
@@ -152,7 +152,7 @@ def test_token_source_follows_from_options():
     assert (msk.mechanism, msk.method, msk.options) == ("OAUTHBEARER", TokenMethod.MSK, {"awsProfileName": "p"})
 
 
-def test_unsecured_token_has_claims_of_its_options():
+def test_unsecured_token_has_claims_of_jaas_options():
     java = (
         f'{OAUTH} unsecuredLoginStringClaim_sub="carol" unsecuredLoginNumberClaim_level="7" '
         'unsecuredLoginListClaim_scope=",a,b" unsecuredLoginLifetimeSeconds="3600" unsecuredLoginExtension_trace="1";'
@@ -172,7 +172,7 @@ def test_unsecured_token_has_claims_of_its_options():
         assert token.text.reveal().endswith(".")
 
 
-def test_token_is_described_by_claims_without_its_text():
+def test_token_description_has_claims_but_not_the_token():
     token = unsecured({"StringClaim_sub": "carol", "StringClaim_aud": "kafka"}, {}, NOW_MS)
 
     assert describe_token(token, NOW_MS) == "a token of 'carol', expires in 3600 s, aud='kafka'"

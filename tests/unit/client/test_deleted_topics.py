@@ -51,7 +51,7 @@ def warnings(user: User, containing: str) -> list[str]:
 
 @pytest.mark.parametrize("topics", [BOTH, ["a-x", "a-y"]], ids=["pattern", "list"])
 @pytest.mark.parametrize("options", MEMBERS)
-def test_member_reads_the_other_topics_within_two_seconds_of_a_deletion(
+def test_member_reads_other_topics_within_two_seconds_of_topic_deletion(
     stage: ConsumerStage, options: dict[str, Any], topics: Any
 ):
     user = member(stage, topics, **options)
@@ -68,7 +68,9 @@ def test_member_reads_the_other_topics_within_two_seconds_of_a_deletion(
 
 
 @pytest.mark.parametrize("options", MEMBERS)
-def test_second_member_gets_its_share_within_one_session_of_a_deletion(stage: ConsumerStage, options: dict[str, Any]):
+def test_second_member_gets_its_partitions_within_one_session_of_topic_deletion(
+    stage: ConsumerStage, options: dict[str, Any]
+):
     user = member(stage, **options)
     stage.until(lambda: len(user.records) == 4)
     delete(stage, "a-y")
@@ -79,7 +81,7 @@ def test_second_member_gets_its_share_within_one_session_of_a_deletion(stage: Co
 
 
 @pytest.mark.parametrize("options", MEMBERS)
-def test_auto_commit_of_a_deleted_topic_is_logged_once_a_minute(stage: ConsumerStage, options: dict[str, Any]):
+def test_auto_commit_of_deleted_topic_is_logged_once_a_minute(stage: ConsumerStage, options: dict[str, Any]):
     user = stage.user(group_id="g", auto_commit_interval_ms=100, **options)
     user.machine.subscribe(BOTH)
     stage.until(lambda: len(user.records) == 4)
@@ -93,7 +95,7 @@ def test_auto_commit_of_a_deleted_topic_is_logged_once_a_minute(stage: ConsumerS
 
 @pytest.mark.parametrize("topics", [BOTH, ["a-x", "a-y"]], ids=["pattern", "list"])
 @pytest.mark.parametrize("options", MEMBERS)
-def test_commit_of_a_deleted_topic_fails_as_soon_as_the_metadata_confirm_it(
+def test_commit_of_deleted_topic_fails_when_metadata_confirm_deletion(
     stage: ConsumerStage, options: dict[str, Any], topics: Any
 ):
     user = member(stage, topics, enable_auto_commit="false", **options)
@@ -108,7 +110,7 @@ def test_commit_of_a_deleted_topic_fails_as_soon_as_the_metadata_confirm_it(
     assert [at.offset for at in kept.values()] == [1, 1]
 
 
-def test_commit_before_revocation_ends_at_the_first_unknown_topic_and_is_logged(stage: ConsumerStage):
+def test_commit_before_revocation_stops_at_first_unknown_topic_and_is_logged(stage: ConsumerStage):
     user = member(stage, group_protocol="classic")
     stage.until(lambda: len(user.records) == 4)
     delete(stage, "a-y")
@@ -122,7 +124,7 @@ def test_commit_before_revocation_ends_at_the_first_unknown_topic_and_is_logged(
     assert "a-y-0, a-y-1" in text
 
 
-# With a scripted coordinator
+# Commits to a scripted coordinator
 
 AT_3 = {tp("t-0"): OffsetAndMetadata(3)}
 
@@ -139,7 +141,7 @@ def commits(stage: ScriptedGroup) -> int:
 
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID])
-def test_commit_is_retried_while_the_metadata_have_the_topic(code: ErrorCode):
+def test_commit_of_unknown_topic_is_retried_while_metadata_have_the_topic(code: ErrorCode):
     stage, user = scripted_member()
     refreshes = len(stage.sent(MetadataRequest))
     stage.then(OffsetCommitRequest, code, code, code)

@@ -1,4 +1,4 @@
-"""Errors of missing ACLs, with the granting command."""
+"""Authorization errors of clients, with the command that adds the missing ACL."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def told(cls: type, code: ErrorCode, name: str = "", **options: object) -> str:
         ),
     ],
 )
-def test_missing_acl_error_names_granting_command(cls, options, code, name, words):
+def test_authorization_error_names_command_that_adds_acl(cls, options, code, name, words):
     assert told(cls, code, name, **options) == f"{code.name}: text; {words % ACLS}"
 
 
-def test_other_errors_have_no_granting_command():
+def test_errors_other_than_authorization_name_no_acl_command():
     assert told(ConsumerConfig, ErrorCode.INVALID_REQUEST, "t") == "INVALID_REQUEST: text"
     assert told(AdminConfig, TOPIC, "t", **BOB) == "TOPIC_AUTHORIZATION_FAILED: text"
     assert told(ConsumerConfig, GROUP, **BOB) == "GROUP_AUTHORIZATION_FAILED: text"
@@ -98,7 +98,7 @@ def test_list_offsets_of_denied_topic_fails_at_once():
     assert "needs READ on topic 't'" in str(promise.error)
 
 
-def test_denied_commit_names_the_topic():
+def test_denied_offset_commit_error_names_the_topic():
     stage = ScriptedGroup()
     user = stage.user("t", group_id="g", enable_auto_commit="false")
     stage.until(lambda: user.owned == "t-0")

@@ -160,7 +160,7 @@ def test_describe_groups_of_both_types_and_missing_group(world):
     assert str(results.errors["none"]) == "GROUP_ID_NOT_FOUND: group 'none': Group none not found."
 
 
-def test_many_groups_are_described_in_few_requests(world):
+def test_describe_groups_sends_few_requests_for_many_groups(world):
     world.broker.ranges[FIND_COORDINATOR] = (0, 4)
 
     def here(request, _version):
@@ -178,7 +178,7 @@ def test_many_groups_are_described_in_few_requests(world):
     assert [len(r.groups) for r in world.broker.requests(DescribeGroupsRequest)] == [200, 200, 50]
 
 
-def test_group_missing_in_response_is_an_error_of_that_group(world):
+def test_describe_groups_reports_error_for_group_missing_in_response(world):
     world.broker.on(ConsumerGroupDescribeRequest, lambda *_: ConsumerGroupDescribeResponse(groups=[MODERN]))
 
     results = world.describe("modern", "left-out")
@@ -209,7 +209,7 @@ def test_cluster_without_consumer_protocol_describes_classic_groups(world):
     assert world.broker.requests(ConsumerGroupDescribeRequest) == []
 
 
-def test_describe_version_0_has_no_member_types(world):
+def test_consumer_group_describe_version_0_returns_no_member_types(world):
     world.broker.ranges[CONSUMER_GROUP_DESCRIBE] = (0, 0)
 
     assert [m.member_type for m in world.describe("modern")["modern"].members] == ["", ""]
@@ -224,7 +224,7 @@ def test_denied_group_is_not_requested_as_classic(world):
     assert world.broker.requests(DescribeGroupsRequest) == []
 
 
-def test_describe_retries_loading_coordinator(world):
+def test_describe_groups_retries_loading_coordinator(world):
     codes = iter([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR])
 
     def answer(request, version):
@@ -239,7 +239,7 @@ def test_describe_retries_loading_coordinator(world):
     assert len(world.broker.requests(ConsumerGroupDescribeRequest)) == 3
 
 
-def test_loading_coordinator_does_not_delay_other_groups(world):
+def test_describe_groups_returns_other_groups_despite_loading_coordinator(world):
     def answer(request, version):
         loading = ConsumerGroupDescribeGroup(group_id="slow", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         others = [asked for asked in request.group_ids if asked != "slow"]
@@ -257,7 +257,7 @@ def test_loading_coordinator_does_not_delay_other_groups(world):
     assert [len(r.group_ids) for r in world.broker.requests(ConsumerGroupDescribeRequest)] == [2, 1, 1, 1, 1, 1]
 
 
-def test_group_without_coordinator_does_not_delay_other_groups(world):
+def test_describe_groups_returns_other_groups_despite_missing_coordinator(world):
     def answer(request, _version):
         (key,) = request.coordinator_keys or [request.key]
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if key == "slow" else ErrorCode.NONE

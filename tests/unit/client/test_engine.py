@@ -1,4 +1,4 @@
-"""The engine against a scripted broker: handshake, versions, connection loss, timeouts."""
+"""The client's engine against a scripted broker: handshake, versions, connection loss, timeouts."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_connection_starts_with_highest_api_versions_then_uses_highest_common_ve
     assert hello.client_software_name == "kohort"
 
 
-def test_api_versions_is_repeated_at_version_of_broker(world):
+def test_api_versions_is_repeated_at_highest_version_of_broker(world):
     world.one.ranges[18] = (0, 2)
 
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -108,7 +108,7 @@ def test_api_versions_is_repeated_at_version_of_broker(world):
     assert [s.header.api_version for s in world.one.seen if s.header.api_key == 18] == [5, 2]
 
 
-def test_source_limits_version_and_shapes_request(world):
+def test_request_source_limits_version_and_rewrites_request(world):
     world.one.on(FindCoordinatorRequest, lambda request, version: FindCoordinatorResponse(node_id=version))
 
     def shape(request, version):
@@ -135,7 +135,7 @@ def test_unsupported_api_fails_only_its_request(world):
     assert isinstance(world.answer_to(fine), FindCoordinatorResponse)
 
 
-def test_version_mismatch_names_ranges_of_both_sides(world):
+def test_version_mismatch_error_names_version_ranges_of_both_sides(world):
     world.one.ranges[12] = (7, 9)
 
     error = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -197,7 +197,7 @@ def test_request_to_any_node_tries_addresses_in_turn(world):
     assert world.loop.opened == [ONE, TWO]
 
 
-def test_unreachable_error_names_all_addresses(world):
+def test_unreachable_brokers_error_names_all_addresses(world):
     world.loop.stop(ONE)
     world.loop.stop(TWO)
 
@@ -261,14 +261,14 @@ def test_each_channel_of_a_node_has_its_own_connection(world):
     assert world.loop.opened == [ONE, ONE]
 
 
-def test_responses_are_paired_in_request_order(world):
+def test_responses_are_matched_to_requests_in_order(world):
     unsent = [world.asker.ask(FindCoordinatorRequest(coordinator_keys=[f"g{n}"]), 1) for n in range(20)]
     world.loop.settle()
 
     assert [sent for sent, _ in world.asker.answers] == unsent
 
 
-def test_invalid_response_is_protocol_error_and_closes_connection(world):
+def test_invalid_response_raises_protocol_error_and_closes_connection(world):
     def garbage(_request, _version):
         correlation_id = world.one.seen[-1].header.correlation_id
         body = correlation_id.to_bytes(4, "big") + b"\x00" + b"\x00\x00\x00\x00\x00\x23\x99\x99"
@@ -298,7 +298,7 @@ def test_out_of_order_response_closes_connection(world):
     assert "correlation id 77" in str(error)
 
 
-def test_responses_before_invalid_frame_count(world):
+def test_responses_before_invalid_frame_are_delivered(world):
     answers = iter([HeartbeatResponse(), b"\xff\xff\xff\xff"])
     world.one.on(HeartbeatRequest, lambda *_: next(answers))
 
@@ -319,7 +319,7 @@ def test_throttled_connection_pauses_requests(world):
     assert world.clock.now_ms() - start == 300
 
 
-def test_queued_request_fails_after_its_timeout(world):
+def test_queued_request_fails_after_request_timeout(world):
     world.one.on(HeartbeatRequest, lambda *_: HeartbeatResponse(throttle_time_ms=10_000))
     world.answer_to(world.asker.ask(heartbeat(), 1))
 
@@ -360,7 +360,7 @@ def test_request_without_response_completes_when_written(world):
     assert len(world.one.requests(ProduceRequest)) == 1
 
 
-def test_close_fails_requests_in_flight_and_closes_connections(world):
+def test_engine_close_fails_requests_in_flight_and_closes_connections(world):
     world.one.on(HeartbeatRequest, lambda *_: SILENCE)
     unsent = world.asker.ask(heartbeat(), 1)
     world.loop.settle()

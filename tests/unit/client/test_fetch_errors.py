@@ -67,14 +67,14 @@ def leader() -> Leader:
     return Leader()
 
 
-def test_failed_partitions_do_not_delay_others_of_their_node(leader: Leader):
+def test_partitions_with_fetch_error_do_not_delay_others_of_their_node(leader: Leader):
     assert leader.fetch(0) == [0, 1, 2, 3]
 
     assert leader.fetch(1) == [0]
     assert leader.fetch(2) == [0]
 
 
-def test_failed_partitions_are_fetched_together_after_one_back_off(leader: Leader):
+def test_partitions_with_fetch_error_are_fetched_together_after_one_back_off(leader: Leader):
     leader.fetch(0)
     leader.fetch(1)
     retry_at_ms = leader.wake_at_ms
@@ -84,7 +84,7 @@ def test_failed_partitions_are_fetched_together_after_one_back_off(leader: Leade
     assert leader.fetch(retry_at_ms) == [0, 1, 2, 3]
 
 
-def test_back_off_of_failed_partition_grows_until_success(leader: Leader):
+def test_fetch_back_off_of_failed_partition_grows_until_success(leader: Leader):
     state = leader.subscription.state(REFUSED[0])
     waits = []
     for _ in range(3):

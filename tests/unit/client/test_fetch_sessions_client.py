@@ -1,4 +1,4 @@
-"""Client side of fetch sessions."""
+"""Fetch sessions on the client side (KIP-227)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def opened() -> FetchSession:
     return session
 
 
-def test_first_fetch_is_full_and_requests_a_session():
+def test_first_fetch_is_full_and_starts_a_fetch_session():
     request = FetchSession().build(wanted(t0=0, u0=3))
 
     assert (request.session_id, request.session_epoch) == (0, 0)
     assert asked(request) == {"t0": 0, "u0": 3}
 
 
-def test_later_fetch_sends_only_changes():
+def test_later_fetch_in_session_sends_only_changed_partitions():
     session = opened()
 
     request = session.build(wanted(t0=5, t1=0))
@@ -54,7 +54,7 @@ def test_later_fetch_sends_only_changes():
     assert session.build(wanted(t0=5, t1=0))[1:] == (2, [], [])
 
 
-def test_removed_partition_is_forgotten_and_can_return():
+def test_fetch_session_drops_removed_partition_and_adds_it_again():
     session = opened()
 
     request = session.build(wanted(t1=0))
@@ -64,7 +64,7 @@ def test_removed_partition_is_forgotten_and_can_return():
     assert asked(session.build(wanted(t0=0, t1=0))) == {"t0": 0}
 
 
-def test_recreated_topic_replaces_its_earlier_id():
+def test_fetch_session_replaces_topic_id_of_recreated_topic():
     session = opened()
     anew = {p: w._replace(topic_id=b"n" * 16) for p, w in wanted(t0=0, t1=0).items()}
 
@@ -74,7 +74,7 @@ def test_recreated_topic_replaces_its_earlier_id():
     assert [(f.topic_id, f.partitions) for f in request.forgotten] == [(IDS["t"], [0, 1])]
 
 
-def test_broker_without_sessions_gets_full_fetches():
+def test_broker_without_fetch_sessions_gets_full_fetches():
     session = FetchSession()
     session.build(wanted(t0=0))
     assert session.take(answer("t0", session_id=0))
@@ -83,7 +83,7 @@ def test_broker_without_sessions_gets_full_fetches():
     assert not session.is_open
 
 
-def test_unknown_session_id_starts_new_session():
+def test_unknown_fetch_session_id_starts_new_session():
     session = opened()
     session.build(wanted(t0=0, t1=0))
 
@@ -93,7 +93,7 @@ def test_unknown_session_id_starts_new_session():
     assert (request.session_id, request.session_epoch, len(asked(request))) == (0, 0, 2)
 
 
-def test_other_session_errors_start_new_session():
+def test_other_fetch_session_errors_start_new_session():
     session = opened()
     session.build(wanted(t0=0, t1=0))
     assert not session.take(answer(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
@@ -105,7 +105,7 @@ def test_other_session_errors_start_new_session():
     assert session.build(wanted(t0=0, t1=0))[:2] == (9, 0)
 
 
-def test_response_with_other_partitions_is_ignored():
+def test_fetch_response_with_other_partitions_is_ignored():
     session = opened()
     session.build(wanted(t0=0, t1=0))
     assert not session.take(answer("u0"))
@@ -116,7 +116,7 @@ def test_response_with_other_partitions_is_ignored():
     assert not session.take(answer("t0")), "a full answer names all partitions"
 
 
-def test_broker_can_end_a_session():
+def test_broker_can_end_a_fetch_session():
     session = opened()
     session.build(wanted(t0=0, t1=0))
 
@@ -125,7 +125,7 @@ def test_broker_can_end_a_session():
     assert session.build(wanted(t0=0, t1=0))[:2] == (0, 0)
 
 
-def test_session_uses_topic_ids_or_names_but_never_both():
+def test_fetch_session_uses_topic_ids_or_names_but_never_both():
     session = opened()
     nameless = {tp("x-0"): PartitionFetch(NO_UUID, 0, 1, 100)}
 
@@ -135,7 +135,7 @@ def test_session_uses_topic_ids_or_names_but_never_both():
     assert (request.session_id, request.session_epoch) == (9, 0)
 
 
-def test_session_epoch_wraps_to_one():
+def test_fetch_session_epoch_wraps_to_one():
     session = opened()
     session._epoch = EPOCH_MAX
     session.build(wanted(t0=0, t1=0))
@@ -145,7 +145,7 @@ def test_session_epoch_wraps_to_one():
     assert session.build(wanted(t0=0, t1=0)).session_epoch == 1
 
 
-def test_close_forgets_all_partitions():
+def test_fetch_session_close_removes_all_partitions():
     session = opened()
 
     request = session.build_close()
@@ -155,7 +155,7 @@ def test_close_forgets_all_partitions():
     assert not session.is_open
 
 
-def test_empty_response_to_throttled_full_fetch_is_repeated():
+def test_full_fetch_is_repeated_after_empty_throttled_response():
     session = FetchSession()
     session.build(wanted(t0=0, t1=0))
     assert not session.take(FetchResponse(throttle_time_ms=500))

@@ -75,7 +75,7 @@ def test_only_one_fetch_is_in_flight_per_node(stage: ScriptedGroup):
     assert len(stage.sent(FetchRequest)) == 1
 
 
-def test_node_above_prefetch_limit_is_not_fetched_from(stage: ScriptedGroup):
+def test_node_with_full_prefetch_buffer_is_not_fetched_from(stage: ScriptedGroup):
     user = reader(stage, prefetch_bytes=1)
     stage.loop.run(1000)
     assert offsets_asked(stage) == [0]
@@ -86,7 +86,7 @@ def test_node_above_prefetch_limit_is_not_fetched_from(stage: ScriptedGroup):
     assert offsets_asked(stage) == [0, 10]
 
 
-def test_partition_with_buffered_fetches_is_not_fetched(stage: ScriptedGroup):
+def test_partition_with_buffered_fetches_is_not_fetched_again(stage: ScriptedGroup):
     user = reader(stage, max_partition_fetch_bytes=1)
     stage.loop.run(5000)
     assert offsets_asked(stage) == [0]
@@ -114,7 +114,7 @@ def test_max_records_splits_batch_and_advances_position(stage: ScriptedGroup):
     assert state.position == Position(10, 3)
 
 
-def test_single_records_advance_position(stage: ScriptedGroup):
+def test_record_by_record_iteration_advances_position(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)
     machine = user.machine
@@ -138,7 +138,7 @@ def test_single_records_advance_position(stage: ScriptedGroup):
     assert machine.take_record(fetched) is None, "nothing is left of it"
 
 
-def test_paused_data_is_kept_and_returned_after_resume(stage: ScriptedGroup):
+def test_records_of_paused_partition_are_returned_after_resume(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)
     user.poll(4)
@@ -163,7 +163,7 @@ def test_seek_drops_buffered_data_and_fetch_in_flight(stage: ScriptedGroup):
     assert [r.offset for r in user.records] == [0, 1, 2, 3, 8, 9]
 
 
-def test_seek_to_beginning_and_end(stage: ScriptedGroup):
+def test_seek_to_beginning_and_seek_to_end_move_position(stage: ScriptedGroup):
     stage.log_start = 2
     user = reader(stage)
     stage.loop.run(1000)
@@ -178,7 +178,7 @@ def test_seek_to_beginning_and_end(stage: ScriptedGroup):
     assert [r.offset for r in user.poll()] == list(range(2, 10))
 
 
-# Errors of a partition
+# Fetch errors of a partition
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_seek_to_beginning_and_end(stage: ScriptedGroup):
         E.INCONSISTENT_TOPIC_ID,
     ],
 )
-def test_leader_errors_refresh_metadata_and_retry(stage: ScriptedGroup, code: ErrorCode):
+def test_fetch_errors_of_leader_refresh_metadata_and_are_retried(stage: ScriptedGroup, code: ErrorCode):
     user = reader(stage)
     stage.then(FetchRequest, code)
 
@@ -204,7 +204,7 @@ def test_leader_errors_refresh_metadata_and_retry(stage: ScriptedGroup, code: Er
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_LEADER_EPOCH, E.UNKNOWN_SERVER_ERROR, HANG_UP])
-def test_other_retriable_errors_retry(stage: ScriptedGroup, answer: object):
+def test_other_retriable_fetch_errors_are_retried(stage: ScriptedGroup, answer: object):
     user = reader(stage)
     stage.then(FetchRequest, answer)
 
@@ -262,7 +262,7 @@ def test_offset_out_of_range_without_policy_is_raised_once(stage: ScriptedGroup)
     stage.until(lambda: user.values() == values(7, 10))
 
 
-def test_preferred_replica_is_used_until_it_expires(stage: ScriptedGroup):
+def test_preferred_replica_is_fetched_from_until_it_expires(stage: ScriptedGroup):
     user = reader(stage)
     from kohort.model import Node
 
@@ -278,7 +278,7 @@ def test_preferred_replica_is_used_until_it_expires(stage: ScriptedGroup):
     assert connections[0] != connections[1]
 
 
-# Damage
+# Damaged batches
 
 UNPARKED_MS = 40_000
 
@@ -306,7 +306,7 @@ def broken(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def test_records_before_corrupt_batch_come_before_error(
+def test_records_before_corrupt_batch_are_returned_before_its_error(
     stage: ScriptedGroup,
 ):
     served(stage, batch(0, 4), broken(batch(4, 6)), batch(6, 10))
@@ -314,7 +314,7 @@ def test_records_before_corrupt_batch_come_before_error(
     stage.loop.run(1000)
 
     assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
-    stage.loop.run(UNPARKED_MS)  # fetched again
+    stage.loop.run(UNPARKED_MS)  # the damaged batch was fetched again
     for _ in range(2):
         with pytest.raises(CorruptRecord, match="t-0 at offset 4"):
             user.poll()
@@ -343,7 +343,7 @@ def test_damaged_batch_is_fetched_again(stage: ScriptedGroup):
     assert note.text.endswith("; fetching again, as the bytes may have been damaged in transit")
 
 
-def test_repeated_damage_with_changing_checksum_is_raised(stage: ScriptedGroup):
+def test_fetch_damage_with_changing_checksum_is_raised_after_repetitions(stage: ScriptedGroup):
     damaged = [batch(0, 4)[:-1] + bytes([n]) for n in range(20)]
 
     def answer(request: FetchRequest):
@@ -408,7 +408,7 @@ def test_invalid_batch_header_is_not_fetched_repeatedly(stage: ScriptedGroup):
     assert len(stage.sent(FetchRequest)) == 2
 
 
-def test_bytes_without_one_whole_batch_are_an_error(stage: ScriptedGroup):
+def test_fetch_response_without_one_whole_batch_raises_error(stage: ScriptedGroup):
     served(stage, batch(0, 4)[:70])
     reader(stage)
     stage.loop.run(1000)
@@ -417,7 +417,7 @@ def test_bytes_without_one_whole_batch_are_an_error(stage: ScriptedGroup):
         stage.polls(1000)
 
 
-def test_partial_batch_at_the_end_is_fetched_next(stage: ScriptedGroup):
+def test_partial_batch_at_end_of_fetch_is_fetched_next(stage: ScriptedGroup):
     served(stage, batch(0, 4), batch(4, 10)[:80])
     user = reader(stage)
     stage.loop.run(1000)
@@ -426,7 +426,7 @@ def test_partial_batch_at_the_end_is_fetched_next(stage: ScriptedGroup):
     assert offsets_asked(stage) == [0, 4]
 
 
-def test_records_before_position_are_skipped(stage: ScriptedGroup):
+def test_fetched_records_before_position_are_skipped(stage: ScriptedGroup):
     stage.committed = 3
     served(stage, batch(0, 10))
     user = stage.user("t", group_id="g")
@@ -436,7 +436,7 @@ def test_records_before_position_are_skipped(stage: ScriptedGroup):
     assert [r.offset for r in user.records] == list(range(3, 10))
 
 
-def test_aborted_transactions_are_skipped_and_position_advances(stage: ScriptedGroup):
+def test_records_of_aborted_transactions_are_skipped(stage: ScriptedGroup):
     served(
         stage,
         batch(0, 4, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True),
@@ -451,10 +451,10 @@ def test_aborted_transactions_are_skipped_and_position_advances(stage: ScriptedG
     assert user.machine.lag() == {T0: 0}
 
 
-# Positions
+# Start positions
 
 
-def test_reading_starts_at_committed_offset(stage: ScriptedGroup):
+def test_consumer_starts_at_committed_offset(stage: ScriptedGroup):
     stage.committed = 6
     user = stage.user("t", group_id="g")
 
@@ -464,7 +464,7 @@ def test_reading_starts_at_committed_offset(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize(("policy", "timestamp"), [("earliest", -2), ("latest", -1)])
-def test_reading_without_committed_offset_starts_by_policy(stage: ScriptedGroup, policy: str, timestamp: int):
+def test_consumer_without_committed_offset_starts_by_reset_policy(stage: ScriptedGroup, policy: str, timestamp: int):
     stage.user("t", group_id="g", auto_offset_reset=policy)
 
     stage.until(lambda: stage.sent(ListOffsetsRequest))
@@ -474,7 +474,7 @@ def test_reading_without_committed_offset_starts_by_policy(stage: ScriptedGroup,
     assert (partition.timestamp, partition.current_leader_epoch, request.replica_id) == (timestamp, 3, -1)
 
 
-def test_reset_by_duration_counts_back_from_now(stage: ScriptedGroup):
+def test_reset_by_duration_subtracts_duration_from_current_time(stage: ScriptedGroup):
     user = reader(stage, auto_offset_reset="by_duration:PT1H")
     stage.until(lambda: user.values() == values(5, 10))
 
@@ -482,7 +482,7 @@ def test_reset_by_duration_counts_back_from_now(stage: ScriptedGroup):
     assert 0 <= stage.now_ms - 3_600_000 - asked <= 1000
 
 
-def test_errors_during_reset_are_retried(stage: ScriptedGroup):
+def test_errors_during_offset_reset_are_retried(stage: ScriptedGroup):
     user = reader(stage)
     stage.then(ListOffsetsRequest, E.NOT_LEADER_OR_FOLLOWER, E.OFFSET_NOT_AVAILABLE, HANG_UP)
 

@@ -1,4 +1,4 @@
-"""Buffers of large and small frames."""
+"""Buffers of a connection for large and small response frames."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pattern(size: int, seed: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize("most", [3, 1000, 70_000, 1 << 30])
-def test_frames_of_any_size_are_complete_and_in_order(most):
+def test_response_frames_of_any_size_are_complete_and_in_order(most):
     bodies = [b"small", pattern(300_000 if most > 3 else 200), b"", pattern(IN_PLACE_FROM, 3), b"x" * 5000, b"last"]
     if most == 3:
         bodies.pop(3)
@@ -42,7 +42,7 @@ def test_frames_of_any_size_are_complete_and_in_order(most):
     assert [bytes(f) for f in frames] == bodies
 
 
-def test_large_frame_is_read_into_its_own_buffer():
+def test_large_response_frame_is_read_into_its_own_buffer():
     buffers, body = FrameBuffers(1 << 30), pattern(2_500_000)
     data = framed(body)
     assert pour(buffers, data[:SCRATCH_BYTES]) == []
@@ -56,7 +56,7 @@ def test_large_frame_is_read_into_its_own_buffer():
     assert len(buffers.room()) == SCRATCH_BYTES
 
 
-def test_buffer_is_reused_after_last_view_is_deleted():
+def test_frame_buffer_is_reused_after_last_view_is_deleted():
     buffers = FrameBuffers(1 << 30)
     (first,) = pour(buffers, framed(pattern(900_000)))
     slice_of_first = memoryview(first)[10:20]
@@ -76,12 +76,12 @@ def test_buffer_is_reused_after_last_view_is_deleted():
     assert bytes(fourth) == pattern(500_000, 11)
 
 
-def test_no_buffer_is_reserved_for_too_large_length():
+def test_too_large_frame_length_reserves_no_buffer():
     buffers = FrameBuffers(1 << 30)
     assert pour(buffers, struct.pack(">i", IN_PLACE_MOST + 1) + b"begun") == []
     assert len(buffers.room()) == SCRATCH_BYTES
 
 
-def test_invalid_frame_length_is_an_error():
+def test_invalid_frame_length_raises_protocol_error():
     with pytest.raises(ProtocolError, match="more than the 100 accepted"):
         pour(FrameBuffers(100), framed(bytes(101)))

@@ -1,4 +1,4 @@
-"""Leader of a classic group, and the metadata that members send."""
+"""Leader of a classic group, and the subscription metadata that members send."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Leading:
 
 
 @pytest.mark.parametrize(("said", "known"), [(-1, None), (0, 0), (1, 1), (7, 7)])
-def test_generation_zero_is_sent_and_missing_generation_is_none(said: int, known: int | None):
+def test_member_metadata_have_generation_zero_and_no_missing_generation(said: int, known: int | None):
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"], generation_id=said))
@@ -75,7 +75,7 @@ def test_generation_zero_is_sent_and_missing_generation_is_none(said: int, known
     assert [member.generation for member in leading.seen] == [known]
 
 
-def test_assignment_is_outdated_once_after_topic_growth():
+def test_assignment_is_out_of_date_once_after_topic_growth():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"]))
@@ -95,7 +95,7 @@ def test_assignment_is_outdated_once_after_topic_growth():
     assert leading.leader.is_out_of_date()
 
 
-def test_leader_keeps_racks_after_rebootstrap():
+def test_group_leader_keeps_partition_racks_after_rebootstrap():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"], rack_id="r1"))
@@ -109,7 +109,7 @@ def test_leader_keeps_racks_after_rebootstrap():
     assert not leading.leader.is_out_of_date()
 
 
-def test_former_leader_does_not_watch_topic_growth():
+def test_former_group_leader_ignores_topic_growth():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"]))
@@ -130,7 +130,7 @@ def test_former_leader_does_not_watch_topic_growth():
         (["cooperative-sticky", "range"], []),
     ],
 )
-def test_join_sends_owned_partitions_only_if_all_assignors_are_cooperative(strategies: list[str], said: list[str]):
+def test_join_sends_owned_partitions_only_with_cooperative_assignors(strategies: list[str], said: list[str]):
     subscription = SubscriptionState(Metadata(CONFIG, random.Random(1)))
     subscription.subscribe(["t"])
     subscription.assign_from_group([tp("t-0")])
@@ -142,7 +142,7 @@ def test_join_sends_owned_partitions_only_if_all_assignors_are_cooperative(strat
     assert owned == [[tp(text) for text in said]] * len(strategies)
 
 
-def test_join_times_out_five_seconds_after_rebalance_timeout():
+def test_join_group_times_out_five_seconds_after_rebalance_timeout():
     stage = ScriptedGroup()
     stage.then(JoinGroupRequest, SILENCE)
     user = stage.user("t", group_id="g", max_poll_interval_ms=50_000)

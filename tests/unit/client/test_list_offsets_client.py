@@ -1,4 +1,4 @@
-"""ListOffsets: ends of logs, offsets by time."""
+"""ListOffsets of a consumer: first and last offsets, offsets by time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.machines.scripted_coordinator import ScriptedCoordinator
 from support.machines.scripted_group import ScriptedGroup
 
 
-def test_list_offsets_of_unsubscribed_topics():
+def test_list_offsets_returns_offsets_of_unsubscribed_topics():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.topic("u", 1)
@@ -25,7 +25,7 @@ def test_list_offsets_of_unsubscribed_topics():
     assert {str(p): o.offset for p, o in found.items()} == {"t-0": 2, "u-0": 0}
 
 
-def test_offset_by_time_is_none_after_last_record():
+def test_offsets_for_times_returns_none_after_last_record():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"a")
@@ -41,7 +41,7 @@ def test_offset_by_time_is_none_after_last_record():
     assert later == {tp("t-0"): None}
 
 
-def test_retriable_errors_are_retried_until_deadline():
+def test_list_offsets_retries_retriable_errors_until_deadline():
     stage = ScriptedGroup()
     stage.then(ListOffsetsRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER, HANG_UP)
     user = stage.user()
@@ -54,7 +54,7 @@ def test_retriable_errors_are_retried_until_deadline():
         stage.settled(user.machine.list_offsets({tp("t-0"): EARLIEST}, stage.now_ms + 5000))
 
 
-def test_permanent_error_ends_the_query():
+def test_list_offsets_ends_at_permanent_error():
     stage = ScriptedGroup()
     stage.then(ListOffsetsRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     user = stage.user()
@@ -63,7 +63,7 @@ def test_permanent_error_ends_the_query():
         stage.settled(user.machine.list_offsets({tp("t-0"): EARLIEST}, stage.now_ms + 5000))
 
 
-def test_query_of_missing_partition_times_out():
+def test_list_offsets_of_missing_partition_times_out():
     stage = ScriptedGroup()
     user = stage.user()
 
@@ -71,13 +71,13 @@ def test_query_of_missing_partition_times_out():
         stage.settled(user.machine.list_offsets({tp("t-7"): LATEST}, stage.now_ms + 3000))
 
 
-def test_query_without_partitions_completes_at_once():
+def test_list_offsets_without_partitions_completes_at_once():
     user = ScriptedGroup().user()
 
     assert user.machine.list_offsets({}, 0).result() == {}
 
 
-def test_partitions_refused_in_one_response_count_as_one_failure():
+def test_list_offsets_errors_in_one_response_count_as_one_failure():
     stage = ScriptedCoordinator()
 
     def refuse_once(request: ListOffsetsRequest, _version: int) -> ListOffsetsResponse:
@@ -96,7 +96,7 @@ def test_partitions_refused_in_one_response_count_as_one_failure():
     assert found.keys() == partitions.keys()
 
 
-def test_query_is_sent_when_metadata_name_the_leaders():
+def test_list_offsets_is_sent_when_metadata_name_the_leaders():
     stage = ScriptedCoordinator()
     user = stage.user()
 

@@ -1,4 +1,4 @@
-"""Login of a connection, and renewal of its session."""
+"""SASL login of a connection, and renewal of its session."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def scram_server(password: str) -> Callable[[SaslAuthenticateRequest], bytes]:
     return answer
 
 
-def test_broker_with_handshake_0_gets_tokens_without_header():
+def test_broker_with_sasl_handshake_0_gets_tokens_without_header():
     connection = Connection(1, ("one", 9092), client_id="p", max_bytes=10_000, deadline_ms=10_000)
     connection.require_login("PLAIN", "", random.Random(1))
     connection.opened(0)
@@ -125,7 +125,7 @@ def answer(message: object, version: int, correlation_id: int) -> bytes:
 # Rejected logins
 
 
-def test_wrong_password_error_has_message_of_broker_without_password():
+def test_wrong_password_error_has_broker_message_but_no_password():
     place = world()
     refuse_password(place.one)
 
@@ -240,7 +240,7 @@ def test_closed_connection_without_login_hints_at_sasl():
     assert "right after ApiVersions: does this listener require a login (security.protocol=SASL_PLAINTEXT" in str(error)
 
 
-# Renewal
+# Renewal of sessions (KIP-368)
 
 
 def sessions_of(broker: ScriptedBroker, lifetime_ms: int) -> None:
@@ -281,7 +281,7 @@ def test_renewal_waits_for_requests_in_flight_and_delays_new_ones():
     assert names(place.one)[-4:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat", "Heartbeat"]
 
 
-def test_responses_in_flight_precede_responses_of_renewal():
+def test_renewal_response_follows_earlier_responses_in_flight():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -298,7 +298,7 @@ def test_responses_in_flight_precede_responses_of_renewal():
     assert place.answer_to(after) == HeartbeatResponse()
 
 
-def test_rejected_renewal_is_lost_connection():
+def test_rejected_session_renewal_counts_as_lost_connection():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -313,7 +313,7 @@ def test_rejected_renewal_is_lost_connection():
     assert isinstance(ask(place), AuthenticationFailed)
 
 
-def test_unanswered_renewal_closes_connection():
+def test_unanswered_session_renewal_closes_connection():
     place = world(request_timeout_ms=5000)
     sessions_of(place.one, 10_000)
     ask(place)

@@ -40,7 +40,7 @@ def commits(stage: ScriptedGroup) -> list[OffsetCommitRequest]:
 # Auto-commit
 
 
-def test_consumer_without_auto_commit_commits_nothing_by_timer(stage: ScriptedGroup):
+def test_consumer_without_auto_commit_sends_no_commit_by_timer(stage: ScriptedGroup):
     member(stage, auto_commit_interval_ms=1_000, **BY_HAND)
 
     stage.polls(5_000)
@@ -51,7 +51,7 @@ def test_consumer_without_auto_commit_commits_nothing_by_timer(stage: ScriptedGr
 def test_auto_commit_sends_positions_at_interval(stage: ScriptedGroup):
     user = stage.user("t", group_id="g", auto_commit_interval_ms=20_000)
     stage.until(lambda: bool(user.told))
-    assigned_ms = stage.now_ms  # the interval restarts after the listener
+    assigned_ms = stage.now_ms  # the auto-commit interval restarts after the listener callback
     stage.until(lambda: len(user.records) == 10)
     stage.loop.run(assigned_ms + 19_999 - stage.now_ms)
 
@@ -104,7 +104,7 @@ def test_member_retries_failed_auto_commit_before_next_interval(code: ErrorCode)
     assert len(stage.commits()) == 2
 
 
-# By the user
+# Commits by the user
 
 
 def test_commit_without_coordinator_fails_at_deadline(stage: ScriptedGroup):
@@ -129,7 +129,7 @@ def test_auto_commit_outage_is_logged_at_once(stage: ScriptedGroup):
         stage.settled(user.machine.commit(AT_3, stage.now_ms + 5_000), 1_000)
 
 
-def test_commit_with_refused_metadata_is_counted_as_an_error(stage: ScriptedGroup):
+def test_commit_with_denied_metadata_counts_as_an_error_in_metrics(stage: ScriptedGroup):
     user = member(stage, **BY_HAND)
     stage.settled(user.machine.commit(AT_3, None))
     stage.then(OffsetCommitRequest, E.OFFSET_METADATA_TOO_LARGE)
@@ -197,7 +197,7 @@ def test_repeated_commit_sends_offset_of_later_lost_commit(stage: ScriptedGroup)
     assert stage.committed == 5
 
 
-def test_partially_written_commit_repeats_only_the_rest(stage: ScriptedGroup):
+def test_partially_failed_commit_repeats_only_failed_partitions(stage: ScriptedGroup):
     user = member(stage, **BY_HAND)
 
     def refuse_one(request: OffsetCommitRequest, _version: int) -> OffsetCommitResponse:
@@ -230,7 +230,7 @@ def test_commit_is_not_repeated_after_rejoin(stage: ScriptedGroup, next_life: Er
     assert (len(commits(stage)), stage.committed) == (1, -1)
 
 
-def test_lost_membership_is_logged_once(stage: ScriptedGroup):
+def test_lost_membership_during_commit_is_logged_once(stage: ScriptedGroup):
     user = member(stage, heartbeat_interval_ms=3_000, **BY_HAND)
     stage.then(HeartbeatRequest, E.UNKNOWN_MEMBER_ID)
     stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
@@ -260,7 +260,7 @@ def test_failed_commit_of_manual_assignment_keeps_membership(stage: ScriptedGrou
     assert list(user.notes_besides_resets()) == []
 
 
-# Member identity
+# Member identity in commits
 
 
 def test_static_member_commits_with_its_instance_id(stage: ScriptedGroup):
@@ -273,7 +273,7 @@ def test_static_member_commits_with_its_instance_id(stage: ScriptedGroup):
     assert told == (MEMBER, 1, "i")
 
 
-def test_commit_without_subscription_has_no_member_id(stage: ScriptedGroup):
+def test_commit_of_manual_assignment_sends_no_member_id(stage: ScriptedGroup):
     user = stage.user(group_id="g", group_instance_id="i", **BY_HAND)
     user.machine.subscription.assign([tp("t-0")])
 
@@ -284,11 +284,11 @@ def test_commit_without_subscription_has_no_member_id(stage: ScriptedGroup):
     assert told == ("", -1, None)
 
 
-# Topics with unknown id
+# Topics without a known topic id
 
 
 @pytest.mark.parametrize(("unknown", "version"), [("u", 9), ("t", 10)])
-def test_commit_uses_topic_names_if_an_id_is_unknown(unknown: str, version: int):
+def test_commit_uses_topic_names_if_a_topic_id_is_unknown(unknown: str, version: int):
     stage = ScriptedCoordinator()
     stage.hidden = {"u"}
     user = stage.joined(**BY_HAND)

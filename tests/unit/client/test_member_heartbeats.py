@@ -33,7 +33,9 @@ def interval(stage: ScriptedCoordinator, interval_ms: int) -> None:
 
 
 @pytest.mark.parametrize(("interval_ms", "beats"), [(1, 11), (1_000, 6), (20_000, 1)])
-def test_new_interval_counts_from_heartbeat_that_returned_it(stage: ScriptedCoordinator, interval_ms: int, beats: int):
+def test_new_heartbeat_interval_counts_from_heartbeat_that_returned_it(
+    stage: ScriptedCoordinator, interval_ms: int, beats: int
+):
     stage.joined()
     interval(stage, interval_ms)
     before = len(stage.beats)
@@ -44,7 +46,7 @@ def test_new_interval_counts_from_heartbeat_that_returned_it(stage: ScriptedCoor
     assert len(stage.beats) - before == beats
 
 
-def test_response_without_interval_keeps_last_interval(stage: ScriptedCoordinator):
+def test_heartbeat_response_without_interval_keeps_last_interval(stage: ScriptedCoordinator):
     stage.joined()
     interval(stage, 0)
     before = len(stage.beats)
@@ -128,7 +130,7 @@ def test_heartbeat_outage_is_logged_with_its_end(stage: ScriptedCoordinator):
     assert last.startswith("heartbeats to group 'g' succeed again, after ")
 
 
-def test_leave_without_connection_completes_at_once(stage: ScriptedCoordinator):
+def test_consumer_member_leave_without_connection_completes_at_once(stage: ScriptedCoordinator):
     user = stage.joined()
     promise = user.leave()
     user.machine.group.lookup.mark_unknown()
@@ -140,7 +142,7 @@ def test_leave_without_connection_completes_at_once(stage: ScriptedCoordinator):
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
-def test_leave_completes_with_any_response(stage: ScriptedCoordinator, answer: object):
+def test_consumer_member_leave_completes_with_any_response(stage: ScriptedCoordinator, answer: object):
     user = stage.joined()
     stage.then(Heartbeat, answer)
 
@@ -181,7 +183,7 @@ def test_cleared_pattern_is_not_sent_to_heartbeat_version_0():
     assert heartbeat_shape(told, 0) is told
 
 
-def test_fatal_response_has_no_back_off_after_error_is_raised(stage: ScriptedCoordinator):
+def test_fatal_heartbeat_error_leaves_no_back_off_after_it_is_raised(stage: ScriptedCoordinator):
     user = stage.joined(**SLOW)
     stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS, E.GROUP_AUTHORIZATION_FAILED)
     stage.loop.run_until(lambda: bool(user.machine.failures))
@@ -195,7 +197,7 @@ def test_fatal_response_has_no_back_off_after_error_is_raised(stage: ScriptedCoo
     assert len(stage.beats) == before + 1
 
 
-def test_back_off_restarts_after_fatal_response(stage: ScriptedCoordinator):
+def test_heartbeat_back_off_restarts_after_fatal_error(stage: ScriptedCoordinator):
     user = stage.member(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
     stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 6, E.GROUP_AUTHORIZATION_FAILED)
     user.poll()
@@ -210,7 +212,7 @@ def test_back_off_restarts_after_fatal_response(stage: ScriptedCoordinator):
     stage.loop.run_until(lambda: len(stage.beats) == before + 2, 200)
 
 
-# Metrics
+# Rebalance metrics
 
 
 def counted(user: User, now_ms: int) -> tuple[int, int, bool]:
@@ -264,7 +266,7 @@ def test_empty_assignment_completes_rebalance(stage: ScriptedCoordinator):
     assert user.machine.is_stable
 
 
-def test_leave_during_rebalance_does_not_complete_it(stage: ScriptedCoordinator):
+def test_leave_during_rebalance_counts_no_completed_rebalance(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("u-0")
     user = stage.member(["t", "u"])

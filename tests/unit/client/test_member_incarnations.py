@@ -1,4 +1,4 @@
-"""Incarnations of a consumer group member: member id, user epoch, late responses, leave."""
+"""Consecutive memberships of a consumer group member: member id, user epoch, late responses, leave."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_member_id_has_16_random_bytes(stage: ScriptedCoordinator):
         assert {number >> bit & 1 for number in numbers} == {0, 1}, bit
 
 
-# User epoch
+# Member epoch of the user's partitions
 
 
 def test_member_before_join_has_no_generation(stage: ScriptedCoordinator):
@@ -81,7 +81,7 @@ def test_user_epoch_follows_member_epoch(stage: ScriptedCoordinator):
     assert epoch_of_user(user) == 5
 
 
-def test_user_epoch_after_lost_partitions_changes_with_new_assignment(stage: ScriptedCoordinator):
+def test_user_epoch_of_lost_partitions_lasts_until_new_assignment(stage: ScriptedCoordinator):
     user = stage.joined()
     fenced(stage, user)
     stage.epoch = 9
@@ -113,7 +113,7 @@ def test_offset_fetch_without_membership_has_no_member_id(stage: ScriptedCoordin
         fenced(stage, user)
     else:
         user = stage.member()
-        stage.then(Heartbeat, SILENCE)  # the join is in flight
+        stage.then(Heartbeat, SILENCE)  # the heartbeat of the join is in flight
         user.poll()
         stage.loop.run_until(lambda: len(stage.beats) == 1)
 
@@ -124,7 +124,7 @@ def test_offset_fetch_without_membership_has_no_member_id(stage: ScriptedCoordin
     assert (asked.member_id, asked.member_epoch) == (None, -1)
 
 
-# Rejected commits
+# Rejected offset requests
 
 
 def test_offset_fetch_without_subscription_of_active_group_is_rejected(stage: ScriptedCoordinator):
@@ -138,7 +138,7 @@ def test_offset_fetch_without_subscription_of_active_group_is_rejected(stage: Sc
     assert not isinstance(caught.value, CommitFailed), "it was never a member that could have lost the group"
 
 
-def test_denied_commit_names_missing_right(stage: ScriptedCoordinator):
+def test_denied_commit_error_names_missing_acl(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.GROUP_AUTHORIZATION_FAILED)
 
@@ -146,7 +146,7 @@ def test_denied_commit_names_missing_right(stage: ScriptedCoordinator):
         stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5_000))
 
 
-# Late responses
+# Late heartbeat responses
 
 
 def beat_of_an_earlier_life(stage: ScriptedCoordinator, user: User) -> Unsent:
@@ -209,7 +209,7 @@ def test_leave_without_coordinator_completes_at_once(stage: ScriptedCoordinator)
     assert user.leave().done
 
 
-def test_leave_before_join_response_is_no_member_leave(stage: ScriptedCoordinator):
+def test_leave_before_join_response_sends_no_member_epoch(stage: ScriptedCoordinator):
     stage.then(Heartbeat, SILENCE)
     user = stage.member()
     user.poll()
@@ -234,7 +234,7 @@ def test_new_target_is_ignored_while_leaving(stage: ScriptedCoordinator):
     assert [r.member_epoch for r in stage.goodbyes] == [-1]
 
 
-def test_leaving_member_requests_no_topic_names(stage: ScriptedCoordinator):
+def test_leaving_member_requests_no_metadata(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"])
@@ -243,7 +243,7 @@ def test_leaving_member_requests_no_topic_names(stage: ScriptedCoordinator):
     stage.polls(4 * INTERVAL_MS)
     assert len(stage.sent(MetadataRequest)) > asked, "until then it does"
     user.machine.prepare_leave()
-    stage.loop.run(3 * INTERVAL_MS)  # requests sent before are answered
+    stage.loop.run(3 * INTERVAL_MS)  # waits until earlier requests have responses
     asked = len(stage.sent(MetadataRequest))
 
     stage.loop.run(4 * INTERVAL_MS)

@@ -21,7 +21,7 @@ def test_leave_group_before_version_3_names_one_member(version: int):
     assert leave_shape(GOODBYE, version) == LeaveGroupRequest(group_id="g", member_id="m")
 
 
-def test_generation_with_member_id_is_member():
+def test_generation_with_member_id_counts_as_member():
     assert Generation(0, "m").is_member
     assert not Generation(-1, "m").is_member, "a name that was handed out, and nothing more"
     assert not Generation(1, "").is_member

@@ -69,7 +69,7 @@ def test_poll_deadline_starts_at_join_and_stops_during_poll():
     assert (clocks.poll_expired(10_999), clocks.poll_expired(11_000)) == (False, True)
 
 
-def test_join_timeout_is_max_poll_interval_plus_grace(stage: ScriptedGroup):
+def test_rebalance_timeout_of_join_is_max_poll_interval_and_request_waits_longer(stage: ScriptedGroup):
     long = stage.user(group_id="g", request_timeout_ms=30_000, max_poll_interval_ms=28_000)
     short = stage.user(group_id="g", request_timeout_ms=40_000, max_poll_interval_ms=28_000)
 
@@ -97,7 +97,7 @@ def test_member_id_required_rejoins_at_once_without_failure(stage: ScriptedGroup
     assert [request.member_id for request in stage.sent(JoinGroupRequest)] == ["", MEMBER]
 
 
-def test_rebalance_in_progress_response_extends_session(stage: ScriptedGroup):
+def test_rebalance_in_progress_response_extends_member_session(stage: ScriptedGroup):
     user = member(stage, session_timeout_ms=9_000, heartbeat_interval_ms=3_000)
     before_ms = user.membership.clocks.session_until_ms
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
@@ -138,18 +138,18 @@ def racks_of_leader(stage: ScriptedGroup, client_rack: str) -> dict[str, set[str
     return {str(partition): set(racks) for partition, racks in seen.racks.items()}
 
 
-def test_leader_of_members_with_racks_knows_replica_racks(stage: ScriptedGroup):
+def test_group_leader_of_members_with_racks_knows_replica_racks(stage: ScriptedGroup):
     assert racks_of_leader(stage, "r1") == {"t-0": {"r1", "r2"}}
 
 
-def test_leader_of_members_without_racks_has_no_racks(stage: ScriptedGroup):
+def test_group_leader_of_members_without_racks_knows_no_racks(stage: ScriptedGroup):
     assert racks_of_leader(stage, "") == {}
 
 
 @pytest.mark.parametrize(
     ("code", "soon"), [(E.TOPIC_AUTHORIZATION_FAILED, False), (E.COORDINATOR_LOAD_IN_PROGRESS, True)]
 )
-def test_denied_auto_commit_waits_for_interval_but_retriable_does_not(
+def test_auto_commit_with_denied_topic_waits_for_interval_but_retriable_error_does_not(
     stage: ScriptedGroup, code: ErrorCode, soon: bool
 ):
     stage.committed = 0

@@ -42,7 +42,7 @@ def joins(stage: ScriptedGroup) -> list[str]:
     return [request.member_id for request in stage.sent(JoinGroupRequest)]
 
 
-# Joining
+# JoinGroup
 
 
 def test_join_group_sends_subscription_and_reason(stage: ScriptedGroup):
@@ -69,7 +69,7 @@ def test_coordinator_has_its_own_connection(stage: ScriptedGroup):
     assert channels[JoinGroupRequest] != channels[FindCoordinatorRequest]
 
 
-def test_join_is_repeated_at_once_with_assigned_member_id(stage: ScriptedGroup):
+def test_join_group_is_repeated_at_once_with_assigned_member_id(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.MEMBER_ID_REQUIRED)
 
     user = member(stage)
@@ -133,7 +133,9 @@ def test_permanent_join_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
     ],
     ids=["assignor", "protocol type", "no right to describe"],
 )
-def test_join_with_incompatible_assignors_names_both_sides(stage: ScriptedGroup, group: DescribedGroup, uses: str):
+def test_join_with_incompatible_assignors_error_names_both_assignor_lists(
+    stage: ScriptedGroup, group: DescribedGroup, uses: str
+):
     stage.then(JoinGroupRequest, E.INCONSISTENT_GROUP_PROTOCOL)
     stage.one.on(DescribeGroupsRequest, lambda _r, _v: DescribeGroupsResponse(groups=[group]))
     user = stage.user("t", group_id="g", **COOPERATIVE)
@@ -161,7 +163,7 @@ def test_join_of_group_with_other_protocol_type_is_rejected(stage: ScriptedGroup
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "another"}])
-def test_join_with_unknown_chosen_assignor_sends_no_sync(stage: ScriptedGroup, wrong: dict[str, str]):
+def test_join_response_with_unknown_assignor_sends_no_sync_group(stage: ScriptedGroup, wrong: dict[str, str]):
     answer = {"protocol_type": "consumer", "protocol_name": "range", "leader": MEMBER, "member_id": MEMBER, **wrong}
     stage.one.on(JoinGroupRequest, lambda _r, _v: JoinGroupResponse(generation_id=1, **answer))
     user = stage.user("t", group_id="g")
@@ -188,7 +190,7 @@ def test_heartbeats_start_after_join_response(stage: ScriptedGroup):
     assert len(stage.sent(HeartbeatRequest)) >= 1, "while the sync waits"
 
 
-# Syncing
+# SyncGroup
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_heartbeats_start_after_join_response(stage: ScriptedGroup):
         (HANG_UP, ["", MEMBER]),
     ],
 )
-def test_failed_sync_rejoins(stage: ScriptedGroup, answer: object, member_ids: list[str]):
+def test_failed_sync_group_rejoins(stage: ScriptedGroup, answer: object, member_ids: list[str]):
     stage.then(SyncGroupRequest, answer)
 
     member(stage)
@@ -221,7 +223,7 @@ def test_sync_to_wrong_node_rejoins_after_back_off(stage: ScriptedGroup, answer:
     assert 400 <= stage.now_ms - refused_ms <= 600
 
 
-def test_rejoin_without_assignment_sends_no_generation(stage: ScriptedGroup):
+def test_rejoin_after_sync_without_assignment_sends_no_generation(stage: ScriptedGroup):
     stage.then(SyncGroupRequest, E.REBALANCE_IN_PROGRESS)
 
     member(stage)
@@ -232,7 +234,7 @@ def test_rejoin_without_assignment_sends_no_generation(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.FENCED_INSTANCE_ID, E.COORDINATOR_LOAD_IN_PROGRESS])
-def test_permanent_sync_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
+def test_permanent_sync_group_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
     stage.then(SyncGroupRequest, code)
     stage.user("t", group_id="g")
 
@@ -243,7 +245,7 @@ def test_permanent_sync_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "other"}])
-def test_sync_with_other_protocol_name_is_rejected(stage: ScriptedGroup, wrong: dict[str, str]):
+def test_sync_group_with_other_protocol_name_is_rejected(stage: ScriptedGroup, wrong: dict[str, str]):
     stage.one.on(SyncGroupRequest, lambda _r, _v: SyncGroupResponse(**wrong))
     stage.user("t", group_id="g")
 
@@ -251,7 +253,7 @@ def test_sync_with_other_protocol_name_is_rejected(stage: ScriptedGroup, wrong: 
         stage.polls(1000)
 
 
-def test_invalid_assignment_is_an_error(stage: ScriptedGroup):
+def test_invalid_assignment_in_sync_group_raises_error(stage: ScriptedGroup):
     stage.one.on(SyncGroupRequest, lambda _r, _v: SyncGroupResponse(assignment=b"\0"))
     stage.user("t", group_id="g")
 
@@ -262,7 +264,7 @@ def test_invalid_assignment_is_an_error(stage: ScriptedGroup):
 # Heartbeats
 
 
-def test_heartbeats_are_sent_at_interval_with_or_without_polls(stage: ScriptedGroup):
+def test_classic_heartbeats_are_sent_at_interval_with_or_without_polls(stage: ScriptedGroup):
     member(stage, heartbeat_interval_ms=1000)
     before = len(stage.sent(HeartbeatRequest))
 
@@ -279,7 +281,7 @@ def test_heartbeats_are_sent_at_interval_with_or_without_polls(stage: ScriptedGr
         (E.REBALANCE_IN_PROGRESS, MEMBER, ("assigned", "")),
     ],
 )
-def test_heartbeat_error_rejoins_or_loses_membership(
+def test_heartbeat_error_makes_classic_member_rejoin_or_lose_membership(
     stage: ScriptedGroup, code: ErrorCode, next_join: str, told: tuple[str, str]
 ):
     user = member(stage)
@@ -349,7 +351,7 @@ def test_fatal_heartbeat_error_is_raised_and_pauses_heartbeats(stage: ScriptedGr
     assert len(stage.sent(HeartbeatRequest)) > sent
 
 
-def test_heartbeats_resume_after_error_is_raised(stage: ScriptedGroup):
+def test_heartbeats_resume_after_fatal_error_is_raised(stage: ScriptedGroup):
     user = member(stage, heartbeat_interval_ms=1000)
     stage.then(HeartbeatRequest, E.GROUP_AUTHORIZATION_FAILED)
     stage.loop.run_until(lambda: bool(user.machine.failures), 5000)
@@ -363,7 +365,7 @@ def test_heartbeats_resume_after_error_is_raised(stage: ScriptedGroup):
     assert len(stage.sent(HeartbeatRequest)) > before
 
 
-# Leaving
+# LeaveGroup
 
 
 def test_leave_group_sends_reason(stage: ScriptedGroup):
@@ -377,7 +379,7 @@ def test_leave_group_sends_reason(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("length", [255, 256])
-def test_reason_is_cut_at_255_characters(stage: ScriptedGroup, length: int):
+def test_leave_reason_is_cut_at_255_characters(stage: ScriptedGroup, length: int):
     user = member(stage)
     reason = "x" * 254 + "yz"
 
@@ -389,7 +391,7 @@ def test_reason_is_cut_at_255_characters(stage: ScriptedGroup, length: int):
     assert stage.sent(LeaveGroupRequest)[0].members[0].reason == reason[:255]
 
 
-def test_static_member_does_not_leave(stage: ScriptedGroup):
+def test_static_member_sends_no_leave_group(stage: ScriptedGroup):
     user = member(stage, group_instance_id="i")
 
     stage.settled(user.leave())
@@ -410,7 +412,7 @@ def test_member_leaves_with_reason_after_max_poll_interval(stage: ScriptedGroup)
     assert len(stage.sent(HeartbeatRequest)) == beats
 
 
-def test_old_broker_gets_requests_in_its_versions(stage: ScriptedGroup):
+def test_old_broker_gets_group_requests_in_its_versions(stage: ScriptedGroup):
     stage.one.ranges |= {11: (0, 3), 12: (0, 1), 13: (0, 1), 14: (0, 1), 8: (2, 5), 10: (0, 2), 9: (1, 3)}
     from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
     from kohort.wire.messages.offsets import (
@@ -440,7 +442,7 @@ def test_old_broker_gets_requests_in_its_versions(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("answer", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, E.REQUEST_TIMED_OUT, HANG_UP])
-def test_commit_with_deadline_is_retried_and_without_is_not(stage: ScriptedGroup, answer: object):
+def test_commit_with_deadline_is_retried_but_commit_without_deadline_is_not(stage: ScriptedGroup, answer: object):
     user = member(stage, enable_auto_commit="false")
     stage.then(OffsetCommitRequest, answer)
 
@@ -494,7 +496,7 @@ def test_commit_during_rebalance_is_rejected_without_request(stage: ScriptedGrou
     assert stage.sent(OffsetCommitRequest) == []
 
 
-def test_commit_with_too_large_metadata_is_raised(stage: ScriptedGroup):
+def test_commit_with_too_large_metadata_raises_error(stage: ScriptedGroup):
     user = member(stage, enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.OFFSET_METADATA_TOO_LARGE)
 

@@ -52,7 +52,7 @@ def test_first_heartbeat_has_all_fields(stage: ScriptedCoordinator):
     assert first.topic_partitions == []
 
 
-def test_assignment_is_acknowledged_at_once_and_unchanged_fields_are_omitted(stage: ScriptedCoordinator):
+def test_assignment_is_acknowledged_at_once_without_unchanged_fields(stage: ScriptedCoordinator):
     user = stage.joined()
 
     ack = stage.beats[1]
@@ -81,7 +81,7 @@ def test_empty_assignment_is_acknowledged(stage: ScriptedCoordinator):
     assert [owned_of(r) for r in stage.beats] == ["", ""]
 
 
-def test_changed_subscription_is_sent_at_once(stage: ScriptedCoordinator):
+def test_changed_subscription_is_sent_in_heartbeat_at_once(stage: ScriptedCoordinator):
     user = stage.joined()
 
     user.machine.subscribe(["t", "u"])
@@ -103,7 +103,7 @@ def test_heartbeat_after_lost_response_has_all_fields(stage: ScriptedCoordinator
     assert len(stage.sent(FindCoordinatorRequest)) == 2
 
 
-def test_client_side_pattern_is_sent_as_matching_names(stage: ScriptedCoordinator):
+def test_client_side_pattern_is_sent_as_matching_topic_names(stage: ScriptedCoordinator):
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.subscribe(re.compile("t|u"))
     stage.polls(200)
@@ -127,7 +127,7 @@ def test_subscription_pattern_is_sent_and_its_topics_are_found_by_id(stage: Scri
     assert user.machine.subscription.topics == {"u"}
 
 
-def test_unsubscribed_pattern_is_cleared(stage: ScriptedCoordinator):
+def test_unsubscribe_clears_pattern_in_heartbeat(stage: ScriptedCoordinator):
     stage.assign("")
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.subscribe(SubscriptionPattern("u.*"))
@@ -143,7 +143,7 @@ def test_unsubscribed_pattern_is_cleared(stage: ScriptedCoordinator):
 # Reconciliation
 
 
-def test_partitions_are_revoked_before_assignment_then_acknowledged(stage: ScriptedCoordinator):
+def test_partitions_are_revoked_before_assignment_and_then_acknowledged(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     stage.assign("t-1 t-2")
@@ -169,7 +169,7 @@ def test_revoked_partitions_are_auto_committed_first(stage: ScriptedCoordinator)
     assert stage.committed == 10
 
 
-def test_no_records_of_partitions_under_revocation_are_returned(stage: ScriptedCoordinator):
+def test_poll_returns_no_records_of_partitions_being_revoked(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     state = user.machine.subscription.assigned[tp("t-0")]
@@ -183,13 +183,13 @@ def test_no_records_of_partitions_under_revocation_are_returned(stage: ScriptedC
     assert user.owned == "t-0 t-1", "while the commit is under way"
 
 
-def test_second_target_waits_for_end_of_first(stage: ScriptedCoordinator):
+def test_second_target_assignment_waits_for_end_of_first(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     stage.assign("t-0")
 
     def while_told(_callback: object) -> None:
-        if len(user.told) == 2:  # t-1 is being revoked
+        if len(user.told) == 2:  # the callback revokes t-1
             stage.assign("t-2")
             stage.loop.run(2 * INTERVAL_MS)
 
@@ -200,7 +200,7 @@ def test_second_target_waits_for_end_of_first(stage: ScriptedCoordinator):
     assert [owned_of(r) for r in stage.beats if r.topic_partitions is not None][-2:] == ["t-0", "t-2"]
 
 
-def test_repeated_target_is_acknowledged_without_callback(stage: ScriptedCoordinator):
+def test_repeated_target_assignment_is_acknowledged_without_callback(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     user = stage.member(["t", "u"])
     stage.until(lambda: user.membership.is_stable)
@@ -215,7 +215,7 @@ def test_repeated_target_is_acknowledged_without_callback(stage: ScriptedCoordin
     assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
 
 
-def test_unknown_topic_is_awaited_while_others_are_assigned(stage: ScriptedCoordinator):
+def test_assigned_topic_with_unknown_name_waits_while_others_are_assigned(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"])
@@ -262,11 +262,11 @@ def test_rejoined_member_owns_its_new_assignment(stage: ScriptedCoordinator):
     assert user.told == [("assigned", "t-0 t-1"), ("lost", "t-0 t-1"), ("assigned", "t-2")]
 
 
-def test_partitions_with_running_callback_count_as_owned(stage: ScriptedCoordinator):
+def test_partitions_with_running_callback_are_reported_as_owned(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
 
     def while_told(_callback: object) -> None:
-        stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error all fields are sent
+        stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error the heartbeat has all fields
         stage.loop.run(3 * INTERVAL_MS)
 
     user = stage.member("t")
@@ -322,7 +322,7 @@ def test_reconciliation_ends_when_membership_is_lost(stage: ScriptedCoordinator)
         (E.INVALID_REQUEST, "a heartbeat to group 'g': it says so"),
     ],
 )
-def test_permanent_error_is_raised_in_one_sentence_and_next_poll_retries(
+def test_permanent_heartbeat_error_is_raised_and_next_poll_retries(
     stage: ScriptedCoordinator, code: ErrorCode, text: str
 ):
     stage.then(Heartbeat, code)
@@ -341,7 +341,7 @@ def test_permanent_error_is_raised_in_one_sentence_and_next_poll_retries(
     stage.until(lambda: user.owned == "t-0"), "and the next poll tries again"
 
 
-def test_permanent_error_loses_all_partitions(stage: ScriptedCoordinator):
+def test_permanent_heartbeat_error_loses_all_partitions(stage: ScriptedCoordinator):
     user = stage.joined(group_instance_id="i")
     stage.then(Heartbeat, E.FENCED_INSTANCE_ID)
     stage.loop.run(INTERVAL_MS)
@@ -385,7 +385,7 @@ def test_retriable_heartbeat_error_is_retried(stage: ScriptedCoordinator, answer
     assert len(stage.sent(FindCoordinatorRequest)) == lookups
 
 
-def test_cluster_without_consumer_protocol_is_named(stage: ScriptedCoordinator):
+def test_join_error_names_cluster_without_consumer_protocol(stage: ScriptedCoordinator):
     del stage.one.ranges[Heartbeat.API_KEY]
     stage.member()
 
@@ -418,10 +418,10 @@ def test_failed_heartbeat_after_leave_is_ignored(stage: ScriptedCoordinator, err
     assert goodbye.request.member_epoch == -1, "the coordinator is still known"
 
 
-# Leaving
+# Leave
 
 
-def test_member_leaves_with_last_heartbeat(stage: ScriptedCoordinator):
+def test_consumer_group_member_leaves_with_last_heartbeat(stage: ScriptedCoordinator):
     user = stage.joined()
 
     stage.settled(user.leave())
@@ -432,7 +432,7 @@ def test_member_leaves_with_last_heartbeat(stage: ScriptedCoordinator):
     assert user.membership.state is S.UNSUBSCRIBED
 
 
-def test_static_member_leaves_temporarily(stage: ScriptedCoordinator):
+def test_static_member_leaves_with_epoch_minus_two(stage: ScriptedCoordinator):
     user = stage.joined(group_instance_id="i")
 
     stage.settled(user.leave())
@@ -440,7 +440,7 @@ def test_static_member_leaves_temporarily(stage: ScriptedCoordinator):
     assert [(r.member_epoch, r.instance_id) for r in stage.goodbyes] == [(-2, "i")]
 
 
-def test_leave_of_deleted_group_completes(stage: ScriptedCoordinator):
+def test_leave_of_deleted_group_completes_without_error(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(Heartbeat, E.GROUP_ID_NOT_FOUND)
 
@@ -476,7 +476,7 @@ def test_resubscribed_member_rejoins_with_its_member_id(stage: ScriptedCoordinat
     assert {r.member_id for r in stage.beats} == {user.membership.member_id}
 
 
-# Offsets
+# Offset commits and fetches
 
 
 def test_offsets_are_committed_and_fetched_with_member_epoch(stage: ScriptedCoordinator):
@@ -492,7 +492,7 @@ def test_offsets_are_committed_and_fetched_with_member_epoch(stage: ScriptedCoor
     assert user.machine.group_metadata() == GroupMetadata("g", 7, user.membership.member_id)
 
 
-def test_stale_epoch_is_retried_before_deadline(stage: ScriptedCoordinator):
+def test_commit_with_stale_member_epoch_is_retried_before_deadline(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.STALE_MEMBER_EPOCH)
     promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 20_000)
@@ -518,7 +518,7 @@ def test_commit_of_earlier_incarnation_is_not_repeated(stage: ScriptedCoordinato
     assert isinstance(promise.error, CommitFailed)
 
 
-def test_commit_of_unknown_member_fails(stage: ScriptedCoordinator):
+def test_commit_of_unknown_member_id_fails(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
 
@@ -527,7 +527,9 @@ def test_commit_of_unknown_member_fails(stage: ScriptedCoordinator):
 
 
 @pytest.mark.parametrize("code", [E.STALE_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID])
-def test_start_offset_is_retried_while_member_is_unknown(stage: ScriptedCoordinator, code: ErrorCode):
+def test_offset_fetch_of_assigned_partition_is_retried_while_member_is_unknown(
+    stage: ScriptedCoordinator, code: ErrorCode
+):
     stage.then(OffsetFetchRequest, code)
     user = stage.member()
 
@@ -536,7 +538,7 @@ def test_start_offset_is_retried_while_member_is_unknown(stage: ScriptedCoordina
     assert len(stage.sent(OffsetFetchRequest)) == 2
 
 
-def test_committed_of_unknown_member_is_raised(stage: ScriptedCoordinator):
+def test_committed_call_of_unknown_member_raises_error(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(OffsetFetchRequest, E.UNKNOWN_MEMBER_ID)
 
@@ -556,7 +558,7 @@ def test_commit_before_join_is_rejected(stage: ScriptedCoordinator):
 # Unsupported calls
 
 
-def test_enforce_rebalance_is_rejected(stage: ScriptedCoordinator):
+def test_enforce_rebalance_of_consumer_group_is_rejected(stage: ScriptedCoordinator):
     user = stage.joined()
 
     with pytest.raises(UsageError, match="the coordinator decides when to rebalance"):

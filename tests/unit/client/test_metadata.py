@@ -55,7 +55,7 @@ def answer(metadata, now_ms, *topics):
     return unsent.request
 
 
-def test_no_request_before_any_topic_is_tracked(metadata):
+def test_metadata_request_is_not_sent_before_topic_is_tracked(metadata):
     assert asked(metadata, 0) is None
     assert metadata.poll(0).wake_at_ms is None
 
@@ -74,7 +74,7 @@ def test_tracked_topics_are_requested_at_once(metadata):
     assert not metadata.refresh_pending
 
 
-def test_new_topic_does_not_wait_for_back_off(metadata):
+def test_metadata_request_for_new_topic_skips_back_off(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
 
@@ -83,7 +83,7 @@ def test_new_topic_does_not_wait_for_back_off(metadata):
     assert [t.name for t in answer(metadata, 1, topic(), topic("u", topic_id=b"u" * 16)).topics] == ["t", "u"]
 
 
-def test_second_request_waits_for_back_off(metadata):
+def test_second_metadata_request_waits_for_back_off(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     metadata.request_refresh()
@@ -95,7 +95,7 @@ def test_second_request_waits_for_back_off(metadata):
     assert asked(metadata, wake) is not None
 
 
-def test_only_one_request_is_in_flight(metadata):
+def test_metadata_requests_are_sent_one_at_a_time(metadata):
     metadata.track(["t"])
     assert asked(metadata, 0) is not None
 
@@ -104,7 +104,7 @@ def test_only_one_request_is_in_flight(metadata):
     assert asked(metadata, 10_000) is None
 
 
-def test_old_metadata_are_requested_again(metadata):
+def test_metadata_above_maximum_age_are_requested_again(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
 
@@ -112,7 +112,7 @@ def test_old_metadata_are_requested_again(metadata):
     assert asked(metadata, 300_000) is not None
 
 
-def test_failures_back_off_longer_and_keep_last_error(metadata):
+def test_metadata_failures_lengthen_back_off_and_keep_last_error(metadata):
     metadata.track(["t"])
     now, waits = 0, []
     for _ in range(5):
@@ -129,7 +129,7 @@ def test_failures_back_off_longer_and_keep_last_error(metadata):
     assert metadata.last_failure is None
 
 
-def test_unknown_topic_is_an_error_and_requested_again(metadata):
+def test_unknown_topic_has_error_and_is_requested_again(metadata):
     metadata.track(["t", "u"])
 
     answer(metadata, 0, topic(), topic("u", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -168,7 +168,7 @@ def test_leader_epoch_never_decreases(metadata):
     assert metadata.leader(T0) == (2, 7)
 
 
-def test_recreated_topic_starts_with_its_own_epochs(metadata):
+def test_recreated_topic_accepts_lower_leader_epochs(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic(epoch=7, leader=2))
 
@@ -179,7 +179,7 @@ def test_recreated_topic_starts_with_its_own_epochs(metadata):
     assert metadata.topic_name(ID) is None
 
 
-def test_response_without_epochs_is_accepted(metadata):
+def test_metadata_response_without_leader_epochs_is_accepted(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic(epoch=-1, leader=2, topic_id=NO_UUID))
     metadata.request_refresh()
@@ -203,7 +203,7 @@ def test_newer_leader_hint_moves_the_leader(metadata):
     assert metadata.version == before + 1
 
 
-def test_all_topics_can_be_tracked(metadata):
+def test_metadata_of_all_topics_can_be_tracked(metadata):
     metadata.track_all()
 
     request = answer(metadata, 0, topic(), topic("u", topic_id=b"u" * 16))
@@ -212,7 +212,7 @@ def test_all_topics_can_be_tracked(metadata):
     assert metadata.topics() == {"t", "u"}
 
 
-def test_untracked_topics_are_dropped_with_next_response(metadata):
+def test_untracked_topics_are_dropped_at_next_metadata_response(metadata):
     metadata.track(["t", "u"])
     answer(metadata, 0, topic(), topic("u", topic_id=b"u" * 16))
 
@@ -272,7 +272,7 @@ def test_request_by_topic_id_is_not_sent_to_old_broker(metadata):
     assert unsent.shape(unsent.request, 12) is unsent.request
 
 
-def test_lacks_deleted_topic_by_name_and_id_only_if_response_covers_it(metadata):
+def test_metadata_lack_deleted_topic_only_if_response_covers_it(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     assert not metadata.lacks(T0, ID)
@@ -288,7 +288,7 @@ def test_lacks_deleted_topic_by_name_and_id_only_if_response_covers_it(metadata)
     assert not metadata.lacks(T0, b"u" * 16)
 
 
-def test_lacks_no_denied_or_leaderless_topic(metadata):
+def test_metadata_do_not_lack_denied_or_leaderless_topic(metadata):
     metadata.track(["t", "u"])
     denied = topic("u", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     answer(metadata, 0, topic(leader=-1), denied)
@@ -297,7 +297,7 @@ def test_lacks_no_denied_or_leaderless_topic(metadata):
     assert not metadata.lacks(TopicPartition("u", 0))
 
 
-def test_lacks_earlier_id_of_recreated_topic_and_partition_beyond_its_end(metadata):
+def test_metadata_lack_earlier_id_of_recreated_topic_and_partition_beyond_its_end(metadata):
     metadata.track_all()
     answer(metadata, 0, topic(topic_id=b"n" * 16))
 

@@ -1,4 +1,4 @@
-"""Partitions without a valid position are listed without a walk over all partitions."""
+"""Cached list of partitions without a valid position."""
 
 import random
 

@@ -32,7 +32,7 @@ ORDERS = TopicPartition("orders", 3)
 IDS = {"orders": b"o" * 16}
 
 
-def test_offset_by_topic_id_belongs_to_requested_topic():
+def test_committed_offset_by_topic_id_is_returned_for_requested_topic():
     request = build_fetch("g", NO_GENERATION, [ORDERS], IDS)
     partition = OffsetFetchResponsePartitions(partition_index=3, committed_offset=5, committed_leader_epoch=1)
     topic = OffsetFetchResponseTopics(topic_id=b"o" * 16, partitions=[partition])
@@ -44,7 +44,7 @@ def test_offset_by_topic_id_belongs_to_requested_topic():
     assert found[ORDERS].committed == OffsetAndMetadata(5, "", 1)
 
 
-def test_commit_error_by_topic_id_names_its_topic():
+def test_commit_error_by_topic_id_is_returned_for_its_topic():
     request = build_commit("g", NO_GENERATION, None, {ORDERS: OffsetAndMetadata(5)}, IDS)
     refused = OffsetCommitResponsePartition(partition_index=3, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
     answer = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(topic_id=b"o" * 16, partitions=[refused])])
@@ -81,7 +81,9 @@ def test_offset_fetch_from_version_8_has_group_list():
         (-1, -1, None),
     ],
 )
-def test_offset_zero_without_epoch_is_valid(offset: int, epoch: int, committed: OffsetAndMetadata | None):
+def test_committed_offset_zero_without_leader_epoch_is_valid(
+    offset: int, epoch: int, committed: OffsetAndMetadata | None
+):
     partition = OffsetFetchResponsePartition(
         partition_index=3, committed_offset=offset, committed_leader_epoch=epoch, metadata=None
     )

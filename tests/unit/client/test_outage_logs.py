@@ -1,4 +1,4 @@
-"""Log lines of outages: no broker, no response, no topic, storage errors; permanent errors are raised."""
+"""Log lines of outages: unreachable broker, no response, missing topic, storage errors; permanent errors are raised."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def said(user: User) -> list[str]:
     return [note.text for note in user.notes_besides_resets()]
 
 
-# No broker
+# Unreachable broker
 
 
 def test_unreachable_address_is_logged_at_once_and_each_minute(stage: ScriptedGroup):
@@ -107,7 +107,7 @@ def test_request_timeout_is_logged(stage: ScriptedGroup):
     assert said(user)[0].startswith("the connection to one:9092 was lost: a request was not answered in time")
 
 
-# Foreign protocols
+# Addresses that speak another protocol
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_consumer_continues_when_broker_replaces_foreign_server(stage: ScriptedG
     stage.until(lambda: user.records)
 
 
-def test_foreign_protocol_after_connection_is_an_outage(stage: ScriptedGroup):
+def test_foreign_protocol_after_kafka_connection_is_logged_as_outage(stage: ScriptedGroup):
     user = reader(stage)
     stage.until(lambda: user.records)
     stage.loop.cut()
@@ -173,7 +173,7 @@ def test_foreign_protocol_after_connection_is_an_outage(stage: ScriptedGroup):
     assert "it answers in HTTP: not a Kafka broker; retrying" in said(user)[-1]
 
 
-def test_foreign_address_does_not_fail_client_with_another_address(stage: ScriptedGroup):
+def test_address_of_foreign_protocol_does_not_fail_client_with_another_address(stage: ScriptedGroup):
     stage.loop.stop(ONE)
     other = ScriptedGroup().one
     other.on(ApiVersionsRequest, lambda *_: HTTP)
@@ -185,7 +185,7 @@ def test_foreign_address_does_not_fail_client_with_another_address(stage: Script
     stage.until(lambda: user.records)
 
 
-def test_silent_address_hints_at_tls(stage: ScriptedGroup):
+def test_silent_address_error_suggests_tls(stage: ScriptedGroup):
     stage.one.on(ApiVersionsRequest, lambda *_: SILENCE)
     user = stage.user("t", group_id="g", socket_connection_setup_timeout_ms=3000)
     stage.polls(3500)
@@ -197,7 +197,7 @@ def test_silent_address_hints_at_tls(stage: ScriptedGroup):
     assert "the broker closed the connection before it had answered ApiVersions (a list" in said(user)[0]
 
 
-def test_too_old_cluster_is_raised(stage: ScriptedGroup):
+def test_unsupported_broker_version_is_raised(stage: ScriptedGroup):
     del stage.one.ranges[MetadataRequest.API_KEY]
     user = stage.user("t", group_id="g")
     stage.loop.run(200)
@@ -221,7 +221,7 @@ def test_missing_topic_is_logged_until_it_exists():
     assert [text.partition(",")[0] for text in said(user)] == ["topic 'nope' exists"]
 
 
-def test_auto_created_topic_is_not_logged():
+def test_topic_created_by_automatic_creation_is_not_logged_as_missing():
     stage = ConsumerStage()
     user = stage.user("new", group_id="g")
     stage.until(lambda: user.owned == "new-0")
@@ -239,7 +239,7 @@ def test_missing_partition_is_logged():
     assert said(user)[0].startswith("partition t-9 does not exist: topic 't' has partitions 0 to 1; retrying")
 
 
-def test_pattern_without_match_is_logged_until_it_matches():
+def test_pattern_without_matching_topic_is_logged_until_one_matches():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user(group_id="g", metadata_max_age_ms=1000)
@@ -290,7 +290,7 @@ def test_storage_error_is_logged_at_once_and_at_its_end(stage: ScriptedGroup):
         (OffsetFetchRequest, ErrorCode.UNSTABLE_OFFSET_COMMIT, "the committed offset"),
     ],
 )
-def test_long_lasting_error_code_is_logged(stage: ScriptedGroup, request_: type, code: ErrorCode, words: str):
+def test_lasting_transient_error_code_is_logged(stage: ScriptedGroup, request_: type, code: ErrorCode, words: str):
     stage.then(request_, *[code] * 8)
     user = stage.user("t", group_id="g")
     stage.until(lambda: user.records)
@@ -301,7 +301,7 @@ def test_long_lasting_error_code_is_logged(stage: ScriptedGroup, request_: type,
 # Close
 
 
-def test_close_waits_for_timeout_or_until_disconnected(stage: ScriptedGroup):
+def test_consumer_close_waits_for_timeout_or_until_disconnected(stage: ScriptedGroup):
     user = reader(stage)
     stage.until(lambda: user.records)
     engine = user.machine.engine

@@ -1,4 +1,4 @@
-"""Log lines of an outage: at once, each minute, and at its end."""
+"""Log lines of an outage: at its start, each minute, and at its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def said(notes: Notes) -> list[str]:
     return [note.text for note in notes.take()]
 
 
-def test_outage_is_logged_at_once_then_each_minute_and_at_its_end(notes: Notes, outages: Outages):
+def test_outage_is_logged_at_start_each_minute_and_at_end(notes: Notes, outages: Outages):
     for now_ms in range(0, 121_000, 100):
         outages.report("a", "no broker", now_ms)
     outages.recovered("a", "there it is", 121_000)
@@ -64,7 +64,7 @@ def test_non_transient_error_code_is_logged_at_once(notes: Notes, outages: Outag
     assert said(notes) == ["fetching: KAFKA_STORAGE_ERROR; retrying"]
 
 
-def test_outages_are_separate_and_forgotten_ones_restart(notes: Notes, outages: Outages):
+def test_outages_are_logged_per_subject_and_restart_after_forget(notes: Notes, outages: Outages):
     outages.report("a", "A", 0)
     outages.report("b", "B", 0)
     outages.forget("a")
@@ -74,7 +74,7 @@ def test_outages_are_separate_and_forgotten_ones_restart(notes: Notes, outages: 
     assert said(notes) == ["A; retrying", "B; retrying", "A; retrying"]
 
 
-def test_untaken_log_lines_are_bounded(notes: Notes):
+def test_unread_log_lines_are_bounded(notes: Notes):
     for n in range(MAX_NOTES + 5):
         notes.warn(str(n))
 

@@ -1,4 +1,4 @@
-"""Timeout of a response that has begun."""
+"""Timeout of a response whose first bytes have arrived."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def join(world: World) -> Any:
     return world.asker.ask(JoinGroupRequest(group_id="g"), 1, timeout_ms=LONG_MS)
 
 
-def test_partial_response_has_request_timeout_after_its_begin():
+def test_partly_received_response_must_complete_within_request_timeout():
     world = World()
     world.one.on(JoinGroupRequest, lambda _, version: too_long(world.one, JoinGroupResponse(), version))
     unsent, began_ms = join(world), world.clock.now_ms()
@@ -43,7 +43,7 @@ def test_partial_response_has_request_timeout_after_its_begin():
     assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links], "it is of no use any more"
 
 
-def test_response_without_first_byte_keeps_its_own_timeout():
+def test_response_without_first_byte_keeps_timeout_of_its_request():
     world = World()
     late: list[int] = []
     world.one.on(JoinGroupRequest, lambda *_: late.append(world.clock.now_ms()) or b"")
@@ -57,7 +57,7 @@ def test_response_without_first_byte_keeps_its_own_timeout():
 
 
 @pytest.mark.parametrize("begun", [1, 4, 5, 60])
-def test_partial_response_read_in_place_times_out(begun: int):
+def test_partly_received_response_in_own_buffer_times_out(begun: int):
     world = World()
     engine, clock = world.engine, world.clock
     unsent = join(world)
@@ -86,7 +86,7 @@ def test_partial_response_read_in_place_times_out(begun: int):
     assert isinstance(world.asker.answer_to(unsent), ApiTimeout)
 
 
-def test_member_rejoins_after_partial_join_response():
+def test_member_rejoins_after_partly_received_join_response():
     stage = ScriptedGroup()
     user = stage.user("t", group_id="g")
     joins = stage.on_join

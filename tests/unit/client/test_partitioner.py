@@ -1,4 +1,4 @@
-"""Partitions by key as in other Kafka clients, and sticky partitions without a key."""
+"""Partitions by key as in other Kafka clients, and the sticky partition without a key."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_records_without_key_stick_to_partition_until_batch_is_full():
     assert all(before[0] != after[0] for before, after in itertools.pairwise(runs))
 
 
-def test_sticky_partition_of_shrunk_topic_is_replaced():
+def test_sticky_partition_beyond_shrunk_topic_is_replaced():
     sticky = StickyPartitioner(1_000_000, random.Random(1))
     sticky.pick(1, 100)
 
@@ -73,7 +73,7 @@ OF_LIBRDKAFKA = {
     "consistent": {"k": 1, "key-17": 3, "empty": 0, "umlaut": 11, "none": 0},
     "fnv1a": {"k": 10, "key-17": 9, "empty": 3, "umlaut": 2, "none": 3},
 }
-"""Partitions of twelve that librdkafka 2.16 chose for these keys."""
+"""Partitions (of twelve) that librdkafka 2.16 selected for these keys."""
 
 
 @pytest.mark.parametrize("name", ["murmur2", "consistent", "fnv1a"])
@@ -109,14 +109,14 @@ def test_partitioner_function_gets_key_and_number_of_partitions():
 
 
 @pytest.mark.parametrize("wrong", [3, -1, True, "0", 1.0])
-def test_partitioner_function_with_invalid_result_is_usage_error(wrong: object):
+def test_partitioner_function_with_invalid_result_raises_usage_error(wrong: object):
     machine = machine_of(partitioner=lambda _key, _partitions: wrong)
 
     with pytest.raises(UsageError, match=r"the partitioner returned .* not a partition from 0 to 2"):
         machine.choose("t", b"k", 1, 3)
 
 
-def test_unknown_partitioner_is_config_error():
+def test_unknown_partitioner_name_raises_config_error():
     with pytest.raises(ConfigError, match="partitioner='murmur3': expected one of murmur2_random, "):
         machine_of(partitioner="murmur3")
 

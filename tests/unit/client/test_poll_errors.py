@@ -1,4 +1,4 @@
-"""Errors of positions between polls, dropped after a seek or an assignment."""
+"""Errors of positions that the next poll raises, unless a seek or an assignment drops them."""
 
 import random
 
@@ -20,11 +20,11 @@ def machine():
     config = ConsumerConfig(bootstrap_servers=["one:9092"], auto_offset_reset="none")
     made = ConsumerMachine(config, random.Random(1))
     made.assign([ORDERS])
-    made.engine.handle(Tick(), NOW_MS)  # the I/O thread may come between any two calls of the user
+    made.engine.handle(Tick(), NOW_MS)  # the I/O thread may run between any two calls of the user
     return made
 
 
-def test_missing_position_without_reset_policy_is_raised_once(machine):
+def test_missing_start_position_without_reset_policy_is_raised_once(machine):
     with pytest.raises(NoOffsetForPartition, match="orders-0"):
         machine.raise_failure()
     machine.engine.handle(Tick(), NOW_MS)
@@ -52,7 +52,7 @@ def test_error_of_reassigned_partition_is_dropped(machine):
     machine.raise_failure()
 
 
-def test_error_without_partition_is_kept(machine):
+def test_error_without_partition_survives_seek(machine):
     machine.subscription.state(ORDERS).seek(Position(7))
     machine.failures.append(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "g"))
 

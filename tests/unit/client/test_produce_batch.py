@@ -1,4 +1,4 @@
-"""Batches: encoder, accumulator, and delivery to the broker's log."""
+"""Record batches of a producer: encoder, accumulator, and delivery to the broker's log."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ ONE = build_batch([NewRecord(None, b"v")])
     [b"", b"x" * 10, bytes(80), ONE[:-1], ONE[:-1] + b"w", ONE + b"more", ONE + ONE],
     ids=["nothing", "too short", "zeros", "cut off", "changed", "something after it", "two"],
 )
-def test_prebuilt_batch_must_be_exactly_one_batch(data):
+def test_prebuilt_bytes_must_be_exactly_one_batch(data):
     with pytest.raises(CorruptRecord):
         prebuilt("t", 0, data, deadline_ms=1)
 
@@ -95,7 +95,7 @@ def accumulator(**options):
     return Accumulator(ProducerConfig(bootstrap_servers=["one:9092"], **options))
 
 
-def test_batch_holds_batch_size_and_larger_record_has_its_own_batch():
+def test_batch_has_batch_size_and_larger_record_gets_its_own_batch():
     acc = accumulator(batch_size=1000)
     for size in [100] * 50 + [5_000] + [100] * 50:
         acc.append("t", 0, None, bytes(size), (), 0, 0)
@@ -107,7 +107,7 @@ def test_batch_holds_batch_size_and_larger_record_has_its_own_batch():
     assert all(batch.ready_at_ms == 0 for batch in batches[:-1]), "full ones do not linger"
 
 
-def test_limit_of_topic_bounds_its_later_batches_only():
+def test_batch_size_limit_of_topic_applies_to_its_later_batches_only():
     acc = accumulator(batch_size=1000)
     acc.set_limit("t", 500)
     for topic in ("t", "u"):
@@ -170,7 +170,7 @@ def test_too_large_record_in_columns_is_rejected_after_earlier_records():
     assert [batch.values for batch in acc.batches()] == [[b"a"]]
 
 
-def test_batch_size_zero_makes_one_batch_per_record():
+def test_batch_size_zero_creates_one_batch_per_record():
     acc = accumulator(batch_size=0)
     for _ in range(3):
         acc.append("t", 0, None, b"x", (), 0, 0)
@@ -199,7 +199,7 @@ def test_record_above_max_request_size_is_rejected_without_memory():
     assert acc.buffered_bytes == 0
 
 
-def test_keys_values_and_headers_are_bytes_text_or_none():
+def test_record_keys_values_and_headers_accept_bytes_text_or_none():
     assert [to_bytes("key", x) for x in (None, b"a", "ä", bytearray(b"b"), memoryview(b"c"))] == [
         None,
         b"a",
@@ -246,13 +246,13 @@ def test_broker_log_has_every_record_once_in_order_under_connection_loss():
         assert told == [r.offset for r in written]
 
 
-def test_engine_wakes_for_record_unless_timer_is_due():
+def test_engine_wakes_for_record_if_its_timer_is_later():
     machine = ProducerMachine(ProducerConfig(bootstrap_servers=["one:9092"], linger_ms=5), random.Random(2))
     record = NewRecord(None, b"value", (), 1000)
 
     batch, _, wake = machine.add("t", 0, record, 1000)
-    assert wake  # no earlier wake-up
-    assert not machine.add("t", 0, record, 1000)[2]  # the same batch, with room in it
+    assert wake  # the engine has no earlier wake-up
+    assert not machine.add("t", 0, record, 1000)[2]  # the batch has room for another record
     for wake_at_ms, needed in ((1003, False), (batch.ready_at_ms, False), (batch.ready_at_ms + 1, True), (1000, True)):
         machine.engine.wake_at_ms = wake_at_ms
         assert machine.needs_wake(batch, 1000) is needed

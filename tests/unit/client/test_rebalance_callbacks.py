@@ -1,4 +1,4 @@
-"""Callbacks of a classic group member during failing rebalances."""
+"""Listener callbacks of a classic group member during failing rebalances."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_eager_member_without_partitions_gets_revoked_callback(stage: ScriptedGr
     assert user.told == [("assigned", ""), ("revoked", ""), ("assigned", ""), ("revoked", ""), ("assigned", "")]
 
 
-def test_repeated_eager_join_has_one_revoked_callback(stage: ScriptedGroup):
+def test_repeated_eager_join_calls_revoked_callback_once(stage: ScriptedGroup):
     user = member(stage, **EAGER)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(SyncGroupRequest, E.GROUP_AUTHORIZATION_FAILED, E.GROUP_AUTHORIZATION_FAILED)
@@ -85,7 +85,7 @@ def test_repeated_eager_join_has_one_revoked_callback(stage: ScriptedGroup):
     assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "t-0")]
 
 
-def test_revoked_callback_follows_lost_rebalance(stage: ScriptedGroup):
+def test_revoked_callback_runs_again_after_lost_rebalance(stage: ScriptedGroup):
     user = member(stage, **EAGER)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, E.UNKNOWN_MEMBER_ID)
@@ -97,9 +97,9 @@ def test_revoked_callback_follows_lost_rebalance(stage: ScriptedGroup):
     assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("revoked", ""), ("assigned", "t-0")]
 
 
-def test_no_records_are_returned_while_positions_are_committed(stage: ScriptedGroup):
+def test_poll_returns_no_records_while_positions_are_committed(stage: ScriptedGroup):
     user = stage.user("t", group_id="g", auto_commit_interval_ms=60_000, **EAGER)
-    user.alive = False  # three records at a time
+    user.alive = False  # the test polls three records at a time instead
     while not user.records:
         user.poll(3)
         stage.loop.run(50)
@@ -158,7 +158,7 @@ def test_membership_lost_during_commit_loses_all_partitions():
     assert user.told[told:] == [("lost", "t-0 t-1 t-2 t-3"), ("assigned", "t-2")]
 
 
-def test_membership_lost_during_revoked_callback_loses_the_rest():
+def test_membership_lost_during_revoked_callback_loses_remaining_partitions():
     stage = ScriptedCoordinator()
     user = member(stage, enable_auto_commit="false", **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3")
@@ -195,7 +195,7 @@ def test_leave_during_join_loses_owned_partitions(stage: ScriptedGroup):
 # Calls of the user during a rebalance
 
 
-def test_resubscription_does_not_wait_for_earlier_commit(stage: ScriptedGroup):
+def test_new_subscription_does_not_wait_for_earlier_commit(stage: ScriptedGroup):
     user = member(stage, auto_commit_interval_ms=60_000)
     stage.until(lambda: len(user.records) == 10)
     stage.then(OffsetCommitRequest, SILENCE)
@@ -212,7 +212,7 @@ def test_resubscription_does_not_wait_for_earlier_commit(stage: ScriptedGroup):
     assert len(stage.sent(JoinGroupRequest)) == joins + 1
 
 
-def test_assignment_of_unsubscribed_topics_is_rejected():
+def test_assignment_with_unsubscribed_topics_is_rejected():
     stage = ScriptedCoordinator()
     user = stage.user("t", group_id="g", **COOPERATIVE)
     stage.until(lambda: user.membership.new_assignment is not None)
@@ -227,7 +227,7 @@ def test_assignment_of_unsubscribed_topics_is_rejected():
     ]
 
 
-def test_topic_found_first_by_leader_causes_no_rejoin():
+def test_topic_known_to_leader_first_causes_no_rejoin():
     stage = ScriptedCoordinator()
     stage.hidden = {"u"}
     gives(stage, "t-0", "u-0")
@@ -243,14 +243,14 @@ def test_topic_found_first_by_leader_causes_no_rejoin():
     assert reasons(stage) == ["the consumer subscribed"]
 
 
-def test_resubscribed_partition_under_revocation_is_read_on():
+def test_partition_subscribed_again_during_revocation_is_read_further():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.topic("u", 1)
     user = stage.user(["t", "u"], group_id="g", auto_offset_reset="earliest", **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 u-0")
     user.machine.subscribe(["t"])
-    user.poll()  # the commit of u-0 is in flight
+    user.poll()  # the auto-commit of u-0 is in flight
 
     user.machine.subscribe(["t", "u"])
     stage.produce("u", 0, b"after that")
@@ -295,7 +295,7 @@ def test_reason_of_failed_join_is_sent_with_next_join(stage: ScriptedGroup):
     assert reasons(stage) == ["the consumer subscribed", "the consumer subscribed"]
 
 
-def test_broker_without_groups_is_reported(stage: ScriptedGroup):
+def test_broker_without_group_apis_raises_error(stage: ScriptedGroup):
     del stage.one.ranges[JoinGroupRequest.API_KEY]
     stage.user("t", group_id="g")
 
@@ -368,7 +368,7 @@ def test_topic_unsubscribed_during_join_causes_rejoin():
     assert (user.owned, other.owned) == ("t-0", "u-0")
 
 
-def test_resubscription_sends_its_own_join_reason(stage: ScriptedGroup):
+def test_join_after_new_subscription_sends_its_own_reason(stage: ScriptedGroup):
     user = member(stage)
     user.machine.prepare_leave()
     user.machine.leave("the consumer unsubscribed")

@@ -29,7 +29,7 @@ def gives_up_what_it_has_read(stage: ScriptedCoordinator, **options: object) -> 
     return user
 
 
-def test_rebalance_ends_when_user_has_assignment(
+def test_rebalance_ends_when_assigned_callback_has_run(
     stage: ScriptedCoordinator,
 ):
     user = stage.member()
@@ -49,7 +49,7 @@ def test_rebalance_ends_when_user_has_assignment(
 
 def test_assignment_is_not_owned_before_next_poll(stage: ScriptedCoordinator):
     user = stage.joined()
-    stage.then(Heartbeat, E.NONE, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error all fields are sent
+    stage.then(Heartbeat, E.NONE, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error the heartbeat has all fields
     stage.assign("t-0 t-1")
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
     assert user.machine.needs_user, "as a face asks that waits for something to do"
@@ -60,7 +60,7 @@ def test_assignment_is_not_owned_before_next_poll(stage: ScriptedCoordinator):
     assert [owned_of(r) for r in stage.beats[before:]][:2] == [None, "t-0"]
 
 
-def test_next_target_waits_for_acknowledgement(stage: ScriptedCoordinator):
+def test_next_target_assignment_waits_for_acknowledgement(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"], metadata_max_age_ms=1_000, request_timeout_ms=10_000)
@@ -77,7 +77,7 @@ def test_next_target_waits_for_acknowledgement(stage: ScriptedCoordinator):
     assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
 
 
-def test_completed_reconciliation_has_no_work(stage: ScriptedCoordinator):
+def test_completed_reconciliation_needs_no_step(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.until(lambda: len(user.records) == 10)
     assert not user.machine.needs_user

@@ -1,4 +1,4 @@
-"""A topic is deleted, recreated and filled behind a busy reader, which reads the new records from their start."""
+"""Topic deleted, recreated and filled during a read: the consumer reads the new records from their start."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def notes(user: User, containing: str) -> list[str]:
     return [note.text for note in user.machine.notes.take() if containing in note.text]
 
 
-def test_reader_of_recreated_topic_reads_all_new_records(stage: ConsumerStage):
+def test_manual_consumer_reads_all_records_of_recreated_topic(stage: ConsumerStage):
     user = reader(stage)
 
     recreate(stage)
@@ -81,7 +81,7 @@ def test_member_reads_all_new_records_of_recreated_topic(stage: ConsumerStage, o
     assert stage.settled(user.machine.committed([T0], None))[T0].offset == 30
 
 
-def test_recreated_topic_without_reset_policy_raises_until_seek(stage: ConsumerStage):
+def test_recreated_topic_without_reset_policy_raises_error_until_seek(stage: ConsumerStage):
     user = reader(stage, auto_offset_reset="none")
     recreate(stage)
 
@@ -129,7 +129,7 @@ def test_offset_of_earlier_topic_is_not_committed_for_recreated_topic(stage: Con
     assert stage.settled(user.machine.committed([T0], stage.now_ms + 5 * SECONDS)) == {T0: None}
 
 
-def test_offset_of_earlier_topic_is_not_committed_by_name():
+def test_offset_of_earlier_topic_is_not_committed_by_topic_name():
     stage = ScriptedGroup()
     low, _ = stage.one.ranges[OffsetCommitRequest.API_KEY]
     stage.one.ranges[OffsetCommitRequest.API_KEY] = (low, 9)
@@ -143,7 +143,7 @@ def test_offset_of_earlier_topic_is_not_committed_by_name():
     assert stage.sent(OffsetCommitRequest) == []
 
 
-def test_marks_of_handlers_end_with_recreated_topic(stage: ConsumerStage):
+def test_marked_offsets_of_handlers_are_dropped_for_recreated_topic(stage: ConsumerStage):
     user = stage.user("t", group_id="g", enable_auto_commit="false")
     stage.until(lambda: user.owned == "t-0" and user.machine.subscription.state(T0).has_position)
     claims = Claims(user.machine, 100)
@@ -162,7 +162,7 @@ def test_marks_of_handlers_end_with_recreated_topic(stage: ConsumerStage):
     assert [fetched.start_offset for fetched in claim.inbox] == [0]
 
 
-# Resets in the log
+# Log lines of offset resets
 
 
 def test_reset_without_committed_offset_is_logged_with_policy(stage: ConsumerStage):

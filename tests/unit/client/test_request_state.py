@@ -34,12 +34,12 @@ def unsent() -> Unsent:
     return Unsent(ANY_NODE, MetadataRequest(), 1000)
 
 
-def test_first_request_may_be_sent_at_once(request_state: RequestState):
+def test_first_request_has_no_back_off(request_state: RequestState):
     assert request_state.may_send(0)
     assert request_state.wake_at_ms(0) is None
 
 
-def test_one_request_is_in_flight(request_state: RequestState):
+def test_request_state_allows_one_request_in_flight(request_state: RequestState):
     sent = request_state.sent(unsent())
     assert not request_state.may_send(5000)
 
@@ -47,7 +47,7 @@ def test_one_request_is_in_flight(request_state: RequestState):
     assert request_state.may_send(5000)
 
 
-def test_back_off_grows_with_failures_until_success(request_state: RequestState):
+def test_request_back_off_grows_with_failures_until_success(request_state: RequestState):
     waits = [request_state.failed(0) for _ in range(5)]
     assert waits == [100, 200, 400, 800, 1000]
     assert not request_state.may_send(999)
@@ -59,7 +59,7 @@ def test_back_off_grows_with_failures_until_success(request_state: RequestState)
     assert request_state.failed(0) == 100
 
 
-def test_unchanged_response_delays_next_request(request_state: RequestState):
+def test_response_without_change_delays_next_request(request_state: RequestState):
     waits = []
     for _ in range(4):
         request_state.repeated(0)
@@ -67,7 +67,7 @@ def test_unchanged_response_delays_next_request(request_state: RequestState):
     assert waits == [100, 100, 200, 400]
 
 
-def test_no_wake_time_while_request_is_in_flight(request_state: RequestState):
+def test_request_in_flight_has_no_wake_time(request_state: RequestState):
     request_state.sent(unsent())
     request_state.failed(0)
 
@@ -85,14 +85,14 @@ def test_forgotten_request_ignores_its_response(request_state: RequestState):
     assert not request_state.ended(new)
 
 
-def test_wait_until_counts_no_failure(request_state: RequestState):
+def test_wait_until_counts_no_request_failure(request_state: RequestState):
     request_state.wait_until(20)
 
     assert request_state.wake_at_ms(0) == 20
     assert request_state.failures == 0
 
 
-def test_due_requests_are_taken_in_order(backoff: Backoff):
+def test_due_requests_are_removed_from_queue_in_order(backoff: Backoff):
     queue: TimedRequests[TimedRequestState] = TimedRequests()
     at_once, later = TimedRequestState(backoff), TimedRequestState(backoff)
     later.failed(0)
@@ -105,7 +105,7 @@ def test_due_requests_are_taken_in_order(backoff: Backoff):
     assert not queue
 
 
-def test_expired_requests_are_removed_and_others_stay(backoff: Backoff):
+def test_expired_requests_are_removed_from_queue_and_others_stay(backoff: Backoff):
     queue: TimedRequests[TimedRequestState] = TimedRequests()
     short, long, endless = (TimedRequestState(backoff, deadline_ms) for deadline_ms in (50, 500, None))
     for request in (long, short, endless):
@@ -120,7 +120,7 @@ def test_expired_requests_are_removed_and_others_stay(backoff: Backoff):
     assert queue
 
 
-def test_queued_request_expires_in_flight(backoff: Backoff):
+def test_timed_request_expires_in_flight(backoff: Backoff):
     queue: TimedRequests[TimedRequestState] = TimedRequests()
     request = TimedRequestState(backoff, 500)
     queue.add(request)

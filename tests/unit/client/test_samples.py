@@ -1,4 +1,4 @@
-"""Windows of samples: recent and total values."""
+"""Sample windows of metrics: recent and total values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def samples(*values_at: tuple[float, int]) -> Samples:
     return made
 
 
-def test_summary_without_values_is_empty():
+def test_metric_summary_without_values_is_empty():
     reading = samples().summary(1000)
 
     assert (reading.total_count, reading.total, reading.rate, reading.value_rate) == (0, 0, 0, 0)
@@ -26,7 +26,7 @@ def test_summary_without_values_is_empty():
     assert math.isnan(reading.maximum)
 
 
-def test_average_and_maximum_cover_last_windows_and_totals_all_time():
+def test_metric_average_and_maximum_cover_recent_windows_and_totals_all_time():
     made = samples((100, 0), (2, 40_000), (4, 75_000))
 
     reading = made.summary(76_000)
@@ -45,22 +45,22 @@ def test_metric_without_recent_values_has_nan_average_and_zero_rate():
     assert reading.total == 12
 
 
-def test_rate_counts_missing_windows_as_full():
+def test_metric_rate_counts_missing_windows_as_full():
     assert samples((60, 0)).summary(10).rate == pytest.approx(60 / 30, rel=0.01)
     assert samples((60, 0), (60, 31_000)).summary(45_000).rate == pytest.approx(120 / 45, rel=0.01)
 
 
-def test_negative_values_have_a_maximum():
+def test_metric_maximum_of_negative_values_is_negative():
     assert samples((-5, 0), (-7, 1)).summary(2).maximum == -5
 
 
-def test_merge_combines_metrics():
+def test_merged_metrics_combine_values():
     both = merge([samples((1, 0), (3, 0)).summary(1), samples((8, 0)).summary(1), samples().summary(1)])
 
     assert (both.average, both.maximum, both.total_count, both.total) == (4, 8, 3, 12)
 
 
-def test_single_window_is_supported():
+def test_metric_with_single_window_is_supported():
     made = Samples(SampleWindows(1, 1000))
     made.record(3, 0)
     made.record(5, 1500)
@@ -69,7 +69,7 @@ def test_single_window_is_supported():
     assert made.summary(1600).total == 8
 
 
-def test_summary_changes_no_state():
+def test_metric_summary_changes_no_state():
     made = samples((1, 0))
 
     assert made.summary(500_000).total_count == made.summary(10).total_count == 1

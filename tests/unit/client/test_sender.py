@@ -133,7 +133,7 @@ def answer(request, of_partition):
     )
 
 
-def test_records_get_offsets_in_send_order():
+def test_sent_records_get_offsets_in_order():
     world = World(linger_ms=5)
     sent = [world.send(b"a"), world.send(b"b"), world.send(b"c")]
 
@@ -253,7 +253,7 @@ def test_batches_written_by_former_leader_are_not_repeated_at_next_leader():
     assert world.sequences(world.two)[-1] == (0, 6, [b"f"]), "the sequence goes on where it was"
 
 
-def test_order_survives_failure_of_one_of_several_requests():
+def test_record_order_survives_failure_of_one_of_several_requests():
     world = World()
     world.wait(world.send_alone(b"first"))
     world.loop.holding_answers = True
@@ -320,7 +320,7 @@ def test_sequence_restarts_after_permanently_failed_batch():
     assert [(epoch, sequence) for epoch, sequence, _ in world.sequences()] == [(0, 0), (1, 0)]
 
 
-def test_batch_follows_moved_leader():
+def test_batch_is_sent_to_moved_leader():
     world = World()
     world.wait(world.send_alone(b"a"))
     world.leader, world.leader_epoch = 2, 2
@@ -333,7 +333,7 @@ def test_batch_follows_moved_leader():
 
 
 @pytest.mark.parametrize("idempotence", [True, False])
-def test_order_with_one_request_in_flight_survives_unanswered_leader_move(idempotence):
+def test_record_order_with_one_request_in_flight_survives_leader_move(idempotence):
     world = World(enable_idempotence=idempotence, max_in_flight_requests_per_connection=1, request_timeout_ms=3_000)
     world.wait(world.send_alone(b"0"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
@@ -374,7 +374,7 @@ def test_leader_hint_saves_metadata_request():
     assert world.sequences(world.two) == [(0, 1, [b"b"])]
 
 
-def test_retries_end_at_delivery_timeout_with_last_error():
+def test_send_retries_end_at_delivery_timeout_with_last_error():
     world = World(delivery_timeout_ms=3000, request_timeout_ms=1000)
     world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
     start = world.clock.now_ms()
@@ -389,7 +389,7 @@ def test_retries_end_at_delivery_timeout_with_last_error():
     assert "NOT_ENOUGH_REPLICAS" in str(error)
 
 
-def test_unanswered_request_ends_at_delivery_timeout():
+def test_unanswered_produce_request_ends_at_delivery_timeout():
     world = World(delivery_timeout_ms=3000, request_timeout_ms=2000)
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
@@ -419,7 +419,7 @@ def given_up_before_others():
     return world, others
 
 
-def test_maybe_written_batch_keeps_sequence_after_earlier_batch_failed():
+def test_batch_with_unknown_outcome_keeps_sequence_after_earlier_batch_failed():
     world, others = given_up_before_others()
     world.codes = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER] * 2
 
@@ -430,7 +430,7 @@ def test_maybe_written_batch_keeps_sequence_after_earlier_batch_failed():
     assert world.sequences()[-3:] == [(0, 2, [b"b"]), (0, 3, [b"c"]), (1, 0, [b"d"])]
 
 
-def test_unwritten_batches_restart_in_next_epoch_in_order():
+def test_unwritten_batches_restart_sequence_in_next_epoch_in_order():
     world, others = given_up_before_others()
     world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NOT_ENOUGH_REPLICAS]
 
@@ -440,7 +440,7 @@ def test_unwritten_batches_restart_in_next_epoch_in_order():
     assert world.sequences()[-4:] == [(0, 2, [b"b"]), (1, 0, [b"b"]), (1, 0, [b"b"]), (1, 1, [b"c"])]
 
 
-def test_retries_option_limits_attempts():
+def test_retries_option_limits_send_attempts():
     world = World(retries=2)
     world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 10
     sent = world.send_alone(b"a")
@@ -509,7 +509,7 @@ def test_unnumbered_batch_fails_after_invalid_response():
 
 
 SMALL = 1_100
-"""Bytes of the largest batch that a topic takes."""
+"""Maximum batch size that the broker accepts for the topic, in bytes."""
 
 
 class SmallTopic(World):
@@ -523,7 +523,7 @@ class SmallTopic(World):
 
 
 @pytest.mark.parametrize("acks", ["all", "1"])
-def test_batch_limit_of_topic_is_learned_without_lost_records(acks: str):
+def test_batch_size_limit_of_topic_is_learned_without_lost_records(acks: str):
     world = SmallTopic(linger_ms=5, acks=acks)
     sent = [world.send(b"%600d" % n) for n in range(400)]
 
@@ -537,7 +537,7 @@ def test_batch_limit_of_topic_is_learned_without_lost_records(acks: str):
     assert world.machine.accumulator.buffered_bytes == 0
 
 
-def test_split_does_not_lengthen_back_off():
+def test_batch_split_does_not_lengthen_back_off():
     world = World(linger_ms=5)
     world.codes = [ErrorCode.MESSAGE_TOO_LARGE] * 3 + [ErrorCode.NOT_ENOUGH_REPLICAS]
     began_ms = world.clock.now_ms()
@@ -549,7 +549,7 @@ def test_split_does_not_lengthen_back_off():
     assert [record_metadata(*one).offset for one in sent] == list(range(16))
 
 
-def test_rejected_records_have_other_errors_than_rest_of_batch():
+def test_rejected_records_get_their_own_error_and_rest_of_batch_another():
     world = World(linger_ms=5)
     named = [
         BatchIndexAndErrorMessage(batch_index=n, batch_index_error_message=why) for n, why in ((0, "bad"), (2, None))
@@ -590,7 +590,7 @@ def test_acks_0_completes_record_when_written():
     assert world.sequences() == [(-1, -1, [b"a"])]
 
 
-def test_partitions_of_one_node_share_a_request():
+def test_partitions_of_one_node_share_a_produce_request():
     world = World(partitions=3, linger_ms=5)
     sent = [world.send(b"%d" % n, partition=n) for n in range(3)]
 
@@ -600,7 +600,7 @@ def test_partitions_of_one_node_share_a_request():
     assert [p.index for t in request.topic_data for p in t.partition_data] == [0, 1, 2]
 
 
-def test_broker_without_topic_ids_gets_names():
+def test_broker_without_topic_ids_gets_topic_names():
     world = World()
     world.one.ranges[0] = (0, 9)
     world.loop.cut()
@@ -639,7 +639,7 @@ def test_records_wait_for_a_leader():
     assert record_metadata(*sent).offset == 0
 
 
-def test_abort_completes_all_records():
+def test_producer_abort_completes_all_records():
     world = World(linger_ms=1000)
     world.loop.holding_answers = True
     under_way = world.send(b"a")
@@ -706,7 +706,7 @@ def test_flush_timeout_names_last_error():
 # Log lines
 
 
-def test_write_outage_is_logged():
+def test_produce_outage_is_logged():
     world = World()
     world.codes = [ErrorCode.KAFKA_STORAGE_ERROR] * 3
     world.wait(world.send(b"v"))
@@ -716,7 +716,7 @@ def test_write_outage_is_logged():
     assert last.startswith("orders-0 can be written again, after ")
 
 
-def test_leaderless_partition_is_logged():
+def test_leaderless_partition_of_sent_records_is_logged():
     world = World()
     world.leader = -1
     world.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER]

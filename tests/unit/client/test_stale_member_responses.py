@@ -104,7 +104,7 @@ def alone() -> Alone:
     return Alone()
 
 
-# Earlier rebalances
+# Responses of earlier rebalances
 
 
 def test_join_response_from_before_leave_is_ignored_by_next_join(alone: Alone):
@@ -148,7 +148,7 @@ def test_sync_response_of_former_coordinator_is_ignored(alone: Alone):
     assert alone.member.take_assignment() == [tp("t-1")]
 
 
-def test_unused_assignment_is_dropped_with_its_generation(alone: Alone):
+def test_assignment_not_yet_accepted_is_dropped_with_its_generation(alone: Alone):
     alone.synced(alone.syncs(5))
     assert alone.member.new_assignment == [tp("t-0")]
 
@@ -158,7 +158,7 @@ def test_unused_assignment_is_dropped_with_its_generation(alone: Alone):
     assert alone.member.rejoin_reason == "a heartbeat was answered ILLEGAL_GENERATION"
 
 
-def test_unused_assignment_is_dropped_by_next_join(alone: Alone):
+def test_assignment_not_yet_accepted_is_dropped_by_next_join(alone: Alone):
     alone.synced(alone.syncs(5))
 
     alone.joins()
@@ -190,7 +190,7 @@ def test_sync_with_rebalance_in_progress_rejoins_with_reason():
     assert again.request.reason == "the group began another rebalance before this one was complete"
 
 
-def test_join_with_rebalance_in_progress_is_repeated_at_once():
+def test_join_with_rebalance_in_progress_error_is_repeated_at_once():
     alone = Alone(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     answer = JoinGroupResponse(error_code=E.REBALANCE_IN_PROGRESS)
 
@@ -225,7 +225,7 @@ def test_sync_with_other_protocol_type_is_rejected_and_stops_heartbeats(alone: A
 
 
 @pytest.mark.parametrize("end", ["an answer", "another generation"])
-def test_heartbeat_back_off_restarts_after(end: str):
+def test_classic_heartbeat_back_off_restarts_after_new_generation(end: str):
     alone = Alone(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
     alone.synced(alone.syncs(5))
     for _ in range(5):
@@ -243,7 +243,7 @@ def test_heartbeat_back_off_restarts_after(end: str):
     assert alone.member.clocks.heartbeat_at_ms - alone.now_ms <= 120
 
 
-# Coordinators that move
+# Moved coordinators
 
 
 def test_sync_to_wrong_node_looks_up_coordinator(alone: Alone):
@@ -253,7 +253,7 @@ def test_sync_to_wrong_node_looks_up_coordinator(alone: Alone):
     assert alone.member.state is MemberState.PREPARING_REBALANCE
 
 
-def test_leader_without_coordinator_rejoins_at_once():
+def test_group_leader_without_coordinator_rejoins_at_once():
     alone = Alone(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     alone.joined(alone.joins(), 5, leader=ME, members=[ME, "untold"])
     alone.lookup.mark_unknown()
@@ -267,7 +267,7 @@ def test_leader_without_coordinator_rejoins_at_once():
     assert (again.node_id, again.request.member_id) == (2, ME)
 
 
-# Coinciding timers
+# Timers that end at the same time
 
 
 def test_leave_after_poll_timeout_sends_no_heartbeat():
@@ -292,7 +292,7 @@ def test_heartbeat_in_flight_sets_no_heartbeat_timer(alone: Alone):
     assert poll.wake_at_ms == alone.member.clocks.session_until_ms
 
 
-# Before the join
+# Members without a generation
 
 
 def test_leave_without_member_id_sends_no_leave_group(alone: Alone):
@@ -331,7 +331,7 @@ def test_user_generation_outlives_lost_membership(alone: Alone):
     assert alone.member.user_generation == (5, ME, "range")
 
 
-# Former leaders
+# Former group leaders
 
 
 def wanted(alone: Alone) -> set[str]:
@@ -339,7 +339,7 @@ def wanted(alone: Alone) -> set[str]:
 
 
 @pytest.mark.parametrize("end", ["another leads", "it is unknown", "it leaves", "the sync is refused"])
-def test_former_leader_tracks_only_its_own_topics(end: str):
+def test_former_group_leader_tracks_only_its_own_topics(end: str):
     alone = Alone(session_timeout_ms=30_000)
     alone.joined(alone.joins(), 5, leader=ME, members=[ME, "other"])
     assert wanted(alone) == {"t", ME, "other"}

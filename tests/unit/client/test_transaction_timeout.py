@@ -1,4 +1,4 @@
-"""A transactional producer at a broker that aborts its transaction for its timeout (KIP-588)."""
+"""Transactional producer whose transaction the broker aborts after its timeout (KIP-588)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transactional producer against a scripted coordinator: order of requests, reactions to errors."""
+"""Transactional producer against a scripted coordinator: order of requests, reactions to errors."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def offsets_taken(request, code):
     )
 
 
-def test_first_protocol_adds_partitions_and_groups_before_use():
+def test_first_transaction_protocol_adds_partitions_and_groups_before_use():
     world = World().ready()
     world.transactions.begin()
     sent = world.send()
@@ -228,7 +228,7 @@ def test_first_protocol_adds_partitions_and_groups_before_use():
     assert (commit.generation_id, commit.member_id, commit.group_instance_id) == (3, "member-1", None)
 
 
-def test_next_transaction_keeps_epoch_and_sequence():
+def test_next_transaction_keeps_producer_epoch_and_sequence():
     world = World().ready()
     for _ in range(2):
         world.transactions.begin()
@@ -254,7 +254,7 @@ def test_empty_transaction_sends_no_request():
     assert world.asked() == ["InitProducerId"]
 
 
-def test_abort_sends_no_more_batches_and_fails_waiting_records():
+def test_transaction_abort_sends_no_more_batches_and_fails_waiting_records():
     world = World(linger_ms=10_000).ready()
     world.transactions.begin()
     waiting = world.send()
@@ -266,7 +266,7 @@ def test_abort_sends_no_more_batches_and_fails_waiting_records():
     assert world.machine.accumulator.buffered_bytes == 0
 
 
-def test_abort_waits_for_requests_in_flight():
+def test_transaction_abort_waits_for_requests_in_flight():
     world = World().ready()
     world.transactions.begin()
     world.loop.settle()
@@ -284,7 +284,7 @@ def test_abort_waits_for_requests_in_flight():
     assert world.asked()[-2:] == ["produce 1/0", "commit"]
 
 
-def test_lost_batch_requires_abort_and_new_epoch():
+def test_batch_without_response_requires_abort_and_new_producer_epoch():
     world = World().ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.INVALID_RECORD]
@@ -307,7 +307,7 @@ def test_lost_batch_requires_abort_and_new_epoch():
     assert (again.producer_id, again.producer_epoch) == (500, 0), "KIP-360: it says which it had"
 
 
-def test_waiting_records_fail_with_the_transaction():
+def test_waiting_records_fail_when_their_transaction_fails():
     world = World().ready()
     world.transactions.begin()
     world.codes[AddPartitionsToTxnRequest] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
@@ -331,7 +331,7 @@ def test_waiting_records_fail_with_the_transaction():
         HANG_UP,
     ],
 )
-def test_retriable_errors_are_retried(request_class, code):
+def test_transaction_requests_are_retried_after_retriable_errors(request_class, code):
     world = World()
     world.codes[request_class] = [code, code]
     world.ready()
@@ -347,7 +347,7 @@ def test_retriable_errors_are_retried(request_class, code):
 
 
 @pytest.mark.parametrize("request_class", [AddOffsetsToTxnRequest, TxnOffsetCommitRequest])
-def test_offsets_are_retried_before_commit(request_class):
+def test_txn_offset_commit_is_retried_before_transaction_commit(request_class):
     world = World().ready()
     world.codes[request_class] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
     world.transactions.begin()
@@ -362,7 +362,7 @@ def test_offsets_are_retried_before_commit(request_class):
 @pytest.mark.parametrize(
     "code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID]
 )
-def test_fenced_group_member_must_abort(code):
+def test_offsets_of_fenced_group_member_require_abort(code):
     world = World().ready()
     world.codes[TxnOffsetCommitRequest] = [code]
     world.transactions.begin()
@@ -381,7 +381,7 @@ def test_fenced_group_member_must_abort(code):
     "request_class", [AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest]
 )
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
-def test_fenced_producer_is_stopped(request_class, code):
+def test_fenced_producer_sends_no_more_requests(request_class, code):
     world = World().ready()
     world.codes[request_class] = [code]
     world.transactions.begin()
@@ -395,7 +395,7 @@ def test_fenced_producer_is_stopped(request_class, code):
             call()
 
 
-def test_batch_of_old_epoch_is_detected_by_abort():
+def test_abort_detects_batch_of_old_producer_epoch():
     world = World().ready()
     world.codes = {ProduceRequest: [ErrorCode.INVALID_PRODUCER_EPOCH], EndTxnRequest: [ErrorCode.PRODUCER_FENCED]}
     world.transactions.begin()
@@ -407,7 +407,7 @@ def test_batch_of_old_epoch_is_detected_by_abort():
         world.abort()
 
 
-def test_unknown_producer_id_at_abort_gets_new_id():
+def test_unknown_producer_id_at_abort_gets_new_producer_id():
     world = World().ready()
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     world.codes = {AddPartitionsToTxnRequest: [ErrorCode.NONE], EndTxnRequest: [mapping, mapping]}
@@ -425,7 +425,7 @@ def test_unknown_producer_id_at_abort_gets_new_id():
     assert world.asked()[-2:] == ["produce 1/0", "commit"]
 
 
-def test_unconfirmed_partitions_are_aborted_by_new_epoch():
+def test_partitions_with_unconfirmed_add_are_aborted_by_new_epoch():
     world = World().ready()
     world.codes[AddPartitionsToTxnRequest] = [HANG_UP] * 100
     world.transactions.begin()
@@ -450,7 +450,7 @@ def test_denied_transactional_id_stops_producer(code):
         world.transactions.begin()
 
 
-def test_call_in_wrong_phase_names_required_call():
+def test_transaction_call_in_wrong_state_names_required_call():
     world = World()
     with pytest.raises(UsageError, match=r"init_transactions\(\) first"):
         world.transactions.begin()
@@ -474,7 +474,7 @@ def test_call_in_wrong_phase_names_required_call():
     world.settle(ending).result()
 
 
-def test_commit_with_lost_response_is_repeated():
+def test_transaction_commit_with_lost_response_is_repeated():
     world = World().ready()
     world.transactions.begin()
     world.send()
@@ -484,16 +484,16 @@ def test_commit_with_lost_response_is_repeated():
     assert world.asked()[-2:] == ["commit", "commit"]
 
 
-def test_producer_without_transactional_id_has_no_transactions():
+def test_producer_without_transactional_id_rejects_transaction_calls():
     config = ProducerConfig(bootstrap_servers=["one:9092"])
     with pytest.raises(UsageError, match=r"transactional\.id"):
         ProducerMachine(config, random.Random(1)).transactional()
 
 
-# The second protocol (KIP-890)
+# The second transaction protocol (KIP-890)
 
 
-def test_second_protocol_begins_implicitly_and_ends_with_new_epoch():
+def test_second_protocol_begins_transaction_implicitly_and_ends_with_new_epoch():
     world = World(second=True).ready()
     for _ in range(2):
         world.transactions.begin()
@@ -515,7 +515,7 @@ def test_second_protocol_begins_implicitly_and_ends_with_new_epoch():
     assert (versions[EndTxnRequest], versions[TxnOffsetCommitRequest]) == (5, 6)
 
 
-def test_second_protocol_abort_returns_epoch_after_lost_batch():
+def test_second_protocol_abort_after_lost_batch_returns_new_epoch():
     world = World(second=True).ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.TRANSACTION_ABORTABLE]
@@ -530,7 +530,7 @@ def test_second_protocol_abort_returns_epoch_after_lost_batch():
     assert world.asked() == ["InitProducerId", "produce 0/0", "abort", "produce 1/0", "commit"]
 
 
-def test_second_protocol_retries_first_batch():
+def test_second_protocol_retries_first_batch_of_transaction():
     world = World(second=True).ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR]
@@ -541,7 +541,7 @@ def test_second_protocol_retries_first_batch():
     assert world.asked()[-2:] == ["produce 0/0", "commit"]
 
 
-def test_second_protocol_repeats_end_with_lost_response():
+def test_second_protocol_repeats_commit_with_lost_response():
     world = World(second=True).ready()
     world.transactions.begin()
     world.send()
@@ -552,10 +552,10 @@ def test_second_protocol_repeats_end_with_lost_response():
     assert world.transactions.producer.id_and_epoch.epoch == 1
 
 
-# By topic id (KIP-1319)
+# TxnOffsetCommit by topic id (KIP-1319)
 
 READ = TopicPartition("read", 3)
-"""Partition without writes of the producer."""
+"""Partition from which the transaction's offsets come; the producer does not write to it."""
 
 
 def committed(world: World, offsets: dict[TopicPartition, OffsetAndMetadata]) -> list[tuple[int, list[bytes]]]:
@@ -566,7 +566,7 @@ def committed(world: World, offsets: dict[TopicPartition, OffsetAndMetadata]) ->
     return [(seen.header.api_version, [topic.topic_id for topic in seen.request.topics]) for seen in asked]
 
 
-def test_offsets_use_topic_ids_from_metadata():
+def test_txn_offset_commit_uses_topic_ids_from_metadata():
     world = World(second=True).ready()
 
     assert committed(world, {READ: OffsetAndMetadata(7)}) == [(6, [b"o" * 16])]
@@ -574,7 +574,7 @@ def test_offsets_use_topic_ids_from_metadata():
     assert "read" in [topic.name for topic in world.node.requests(MetadataRequest)[-1].topics]
 
 
-def test_offsets_use_names_on_old_broker():
+def test_txn_offset_commit_uses_topic_names_on_old_broker():
     world = World(second=True)
     world.node.ranges[TxnOffsetCommitRequest.API_KEY] = (0, 5)
 
@@ -589,7 +589,7 @@ def test_offsets_use_names_on_old_broker():
     ],
     ids=["a cluster without ids", "a topic that cannot be had"],
 )
-def test_offsets_use_names_for_topics_without_id(topic):
+def test_txn_offset_commit_uses_names_for_topics_without_id(topic):
     world = World(second=True)
     world.node.on(MetadataRequest, lambda *asked: with_topic(metadata(*asked), topic))
     world.ready()
@@ -604,7 +604,7 @@ def with_topic(answer: MetadataResponse, instead: MetadataResponseTopic) -> Meta
     return MetadataResponse(brokers=answer.brokers, topics=topics)
 
 
-def test_offsets_do_not_wait_for_ids_without_metadata():
+def test_txn_offset_commit_without_metadata_does_not_wait_for_topic_ids():
     world = World(second=True).ready()
     world.node.on(MetadataRequest, lambda *_: HANG_UP)
 
@@ -613,7 +613,7 @@ def test_offsets_do_not_wait_for_ids_without_metadata():
     assert version == 5
 
 
-def test_offsets_of_recreated_topic_are_sent_again_with_new_id():
+def test_txn_offset_commit_of_recreated_topic_is_repeated_with_new_topic_id():
     world = World(second=True).ready()
     world.codes[TxnOffsetCommitRequest] = [ErrorCode.UNKNOWN_TOPIC_ID]
     ids = iter([b"1" * 16, b"2" * 16])
@@ -627,7 +627,7 @@ def with_ids(answer: MetadataResponse, topic_id: bytes) -> MetadataResponse:
     return MetadataResponse(brokers=answer.brokers, topics=topics)
 
 
-def test_offset_error_by_topic_id_names_topic():
+def test_txn_offset_commit_error_by_topic_id_names_topic():
     world = World(second=True).ready()
     world.codes[TxnOffsetCommitRequest] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
@@ -635,7 +635,7 @@ def test_offset_error_by_topic_id_names_topic():
         committed(world, {READ: OffsetAndMetadata(7)})
 
 
-def test_first_protocol_sends_topic_names():
+def test_txn_offset_commit_in_first_protocol_sends_topic_names():
     world = World().ready()
 
     assert committed(world, {READ: OffsetAndMetadata(7)}) == [(4, [NO_UUID])]

@@ -1,4 +1,4 @@
-"""Validation of positions after a leader change."""
+"""Validation of a consumer's positions after a leader change (KIP-320)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_position_beyond_truncation_moves_to_end_offset(stage: ScriptedGroup):
     assert state(user).state is FetchState.FETCHING
 
 
-def test_epoch_unknown_to_leader_resets_by_policy(stage: ScriptedGroup):
+def test_position_with_epoch_unknown_to_leader_is_reset_by_policy(stage: ScriptedGroup):
     ends(stage, (-1, -1))
     user = read_all(stage)
     stage.log_start = 4
@@ -94,7 +94,7 @@ def test_epoch_unknown_to_leader_resets_by_policy(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize(("answer", "divergent"), [((2, 7), 7), ((-1, -1), None)])
-def test_truncation_without_policy_is_raised_with_offset(
+def test_log_truncation_without_reset_policy_is_raised_with_offset(
     stage: ScriptedGroup, answer: tuple[int, int], divergent: int | None
 ):
     ends(stage, answer)
@@ -116,7 +116,7 @@ def test_truncation_without_policy_is_raised_with_offset(
     "answer",
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, HANG_UP],
 )
-def test_retriable_errors_are_retried(stage: ScriptedGroup, answer: object):
+def test_position_validation_is_retried_after_retriable_errors(stage: ScriptedGroup, answer: object):
     ends(stage, answer, (3, 10))
     user = read_all(stage)
 
@@ -124,7 +124,7 @@ def test_retriable_errors_are_retried(stage: ScriptedGroup, answer: object):
     stage.until(lambda: len(stage.epochs_asked()) == 2 and state(user).state is FetchState.FETCHING)
 
 
-def test_committed_epoch_is_validated_before_first_fetch(stage: ScriptedGroup):
+def test_committed_leader_epoch_is_validated_before_first_fetch(stage: ScriptedGroup):
     ends(stage, (2, 6))
     stage.committed, stage.committed_epoch = 8, 2
     user = stage.user("t", group_id="g")
@@ -135,7 +135,7 @@ def test_committed_epoch_is_validated_before_first_fetch(stage: ScriptedGroup):
     assert user.records[0].offset == 6
 
 
-def test_broker_without_validation_is_trusted(stage: ScriptedGroup):
+def test_positions_on_broker_without_validation_are_not_validated(stage: ScriptedGroup):
     del stage.one.ranges[23]
     stage.committed, stage.committed_epoch = 8, 2
     user = stage.user("t", group_id="g")
@@ -145,7 +145,7 @@ def test_broker_without_validation_is_trusted(stage: ScriptedGroup):
     assert stage.sent(FetchRequest)[0].topics[0].partitions[0].fetch_offset == 8
 
 
-def test_response_after_seek_is_ignored(stage: ScriptedGroup):
+def test_validation_response_after_seek_is_ignored(stage: ScriptedGroup):
     ends(stage, (2, 6))
     stage.committed, stage.committed_epoch = 8, 2
     user = stage.user("t", group_id="g")

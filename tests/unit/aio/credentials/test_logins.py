@@ -44,14 +44,14 @@ def by_password(mechanism: str) -> dict[str, object]:
     return {"sasl_mechanism": mechanism, "sasl_username": "alice", "sasl_password": PASSWORD}
 
 
-def test_plain_sends_one_token():
+def test_plain_login_sends_one_token():
     assert told([None, b""], **by_password("PLAIN")) == [
         TokenReady(1, f"\0alice\0{PASSWORD}".encode(), "user 'alice'"),
         TokenReady(1, None, "user 'alice'"),
     ]
 
 
-def test_scram_derives_its_password_in_a_thread_and_checks_the_broker():
+def test_scram_login_hashes_password_in_a_thread_and_verifies_broker():
     salted = hashlib.pbkdf2_hmac("sha512", PASSWORD.encode(), b"salt", 4096)
     kept = credential_of("sha512", b"salt", 4096, salted)
     server = ScramServer("SCRAM-SHA-512", lambda _: kept, "nonce")
@@ -75,13 +75,13 @@ def test_scram_derives_its_password_in_a_thread_and_checks_the_broker():
 
 
 @pytest.mark.parametrize("challenge", [b"", b"junk", b"\xff", b"r=x,s=,i=1", b"e=other-error"])
-def test_unexpected_challenge_fails_the_login(challenge: bytes):
+def test_unexpected_sasl_challenge_fails_the_login(challenge: bytes):
     (_, failed) = told([None, challenge], **by_password("SCRAM-SHA-256"))
     assert isinstance(failed.token, AuthenticationFailed)
     assert PASSWORD not in str(failed.token)
 
 
-def test_missing_package_error_names_the_package():
+def test_kerberos_login_without_gssapi_package_error_names_the_package():
     try:
         import gssapi  # noqa: F401
     except ImportError:
@@ -90,7 +90,7 @@ def test_missing_package_error_names_the_package():
         assert "sasl.mechanism=GSSAPI needs the package gssapi: pip install 'kohort[kerberos]'" in str(failed.token)
 
 
-def test_closed_connection_gets_no_token():
+def test_closed_connection_gets_no_sasl_token():
     config = client_config(
         AdminConfig, None, {"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL", **by_password("PLAIN")}
     )

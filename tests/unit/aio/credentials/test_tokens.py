@@ -44,7 +44,7 @@ def jwt(lasts_s: float = 3600, name: str = "alice") -> str:
     return unsecured({"StringClaim_sub": name, "LifetimeSeconds": str(lasts_s)}, {}, wall_ms()).text.reveal()
 
 
-# The user's function
+# Tokens from the user's function
 
 
 class Provider:
@@ -70,17 +70,17 @@ async def coroutine() -> tuple[str, float]:
         (coroutine, "of a coroutine", 1_900_000_000_000),
     ],
 )
-def test_callback_may_return_a_token_in_any_form(provider, text, expires_ms):
+def test_token_callback_may_return_a_token_in_any_form(provider, text, expires_ms):
     token = fetch({"sasl_oauth_token_provider": provider})
     assert (token.text.reveal(), token.expires_ms) == (text, expires_ms)
 
 
-def test_callback_with_an_argument_gets_the_configuration():
+def test_token_callback_with_an_argument_gets_the_configuration():
     token = fetch({"oauth_cb": lambda given: given, "sasl_oauthbearer_config": "principal=x"})
     assert token.text.reveal() == "principal=x"
 
 
-def test_callback_may_return_principal_and_extensions():
+def test_token_callback_may_return_principal_and_extensions():
     token = fetch(
         {
             "sasl_oauth_token_provider": lambda: ("t", None, "alice", {"b": "2"}),
@@ -109,14 +109,14 @@ def raising() -> str:
         (lambda: (SECRET, "tomorrow"), "returned str as the expiry time: expected seconds since 1970"),
     ],
 )
-def test_failing_callback_error_names_the_option(provider, words):
+def test_failing_token_callback_error_names_the_option(provider, words):
     with pytest.raises(AuthenticationFailed) as raised:
         fetch({"sasl_oauth_token_provider": provider})
     assert words in str(raised.value)
     assert SECRET not in str(raised.value)
 
 
-# A file, Amazon
+# Tokens from a file and from Amazon's signer
 
 
 def test_token_is_read_from_a_file(tmp_path: Path):
@@ -145,7 +145,7 @@ def test_amazon_signer_gets_the_region_of_the_broker_name(monkeypatch: pytest.Mo
     assert 800_000 < token.expires_ms - wall_ms() <= 900_000
 
 
-# An identity provider
+# Tokens from an identity provider
 
 
 class TokenEndpoint(HTTPServer):
@@ -196,7 +196,7 @@ def granted(**said: object) -> tuple[int, bytes]:
     return 200, json.dumps({"access_token": jwt(), "token_type": "Bearer", **said}).encode()
 
 
-def test_client_credentials_are_in_the_header_and_the_scope_in_the_form(issuer: TokenEndpoint):
+def test_client_credentials_are_sent_in_http_header_and_scope_in_the_form(issuer: TokenEndpoint):
     issuer.answers = [granted()]
 
     token = fetch(oidc(issuer, sasl_oauthbearer_scope="read write", sasl_oauthbearer_extensions="a=1"))
@@ -214,13 +214,13 @@ def test_client_credentials_are_url_encoded_if_configured(issuer: TokenEndpoint)
     assert base64.b64decode(header.removeprefix("Basic ")) == f"a+b%3Ac:{SECRET}".encode()
 
 
-def test_expiry_of_an_opaque_token_is_that_of_the_response(issuer: TokenEndpoint):
+def test_expiry_of_an_opaque_token_comes_from_the_token_response(issuer: TokenEndpoint):
     issuer.answers = [granted(access_token="opaque", expires_in=600)]
     assert 500_000 < fetch(oidc(issuer)).expires_ms - wall_ms() <= 600_000
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 415, 501, 302])
-def test_permanent_refusal_is_not_retried_and_hides_the_secret(issuer: TokenEndpoint, status: int):
+def test_permanent_token_refusal_is_not_retried_and_hides_the_secret(issuer: TokenEndpoint, status: int):
     issuer.answers = [(status, b'{"error": "invalid_client", "error_description": "no such\\nclient"}')]
 
     with pytest.raises(AuthenticationFailed) as raised:
@@ -233,13 +233,13 @@ def test_permanent_refusal_is_not_retried_and_hides_the_secret(issuer: TokenEndp
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-def test_temporary_refusal_is_retried(issuer: TokenEndpoint, status: int):
+def test_temporary_token_refusal_is_retried(issuer: TokenEndpoint, status: int):
     issuer.answers = [(status, b""), (status, b""), granted()]
     assert claims_of(fetch(oidc(issuer)).text.reveal())["sub"] == "alice"
     assert len(issuer.asked) == 3
 
 
-def test_repeated_temporary_refusal_raises_connection_failed(issuer: TokenEndpoint):
+def test_repeated_temporary_token_refusal_raises_connection_failed(issuer: TokenEndpoint):
     issuer.answers = [(503, b"<html>")]
     with pytest.raises(ConnectionFailed, match="answers 503"):
         fetch(oidc(issuer))
@@ -247,7 +247,7 @@ def test_repeated_temporary_refusal_raises_connection_failed(issuer: TokenEndpoi
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"access_token": 7}', b"<html>", b"\xff"])
-def test_response_without_a_token_is_rejected(issuer: TokenEndpoint, body: bytes):
+def test_token_response_without_a_token_is_rejected(issuer: TokenEndpoint, body: bytes):
     issuer.answers = [(200, body)]
     with pytest.raises(AuthenticationFailed, match="returned no access_token in its answer"):
         fetch(oidc(issuer))
@@ -260,7 +260,7 @@ def test_unreachable_issuer_raises_connection_failed(issuer: TokenEndpoint):
         fetch(options)
 
 
-def test_untrusted_issuer_never_gets_the_secret(issuer: TokenEndpoint, tmp_path: Path):
+def test_untrusted_token_issuer_never_gets_the_secret(issuer: TokenEndpoint, tmp_path: Path):
     trustme = pytest.importorskip("trustme")
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -320,7 +320,7 @@ def test_assertion_is_signed_or_read_from_a_file(issuer: TokenEndpoint, tmp_path
         fetch(signing)
 
 
-# How long
+# Renewal and cache of tokens
 
 
 @pytest.mark.parametrize(
@@ -328,13 +328,13 @@ def test_assertion_is_signed_or_read_from_a_file(issuer: TokenEndpoint, tmp_path
     [
         (3600, 0.0, 2880),
         (3600, 1.0, 3060),
-        (900, 1.0, 600),  # five minutes before its end
+        (900, 1.0, 600),  # the buffer moves the renewal to five minutes before expiry
         (400, 0.0, 100),
         (365, 0.0, 65),
-        (300, 0.0, 240),  # shortest period and buffer do not fit
+        (300, 0.0, 240),  # minimum period and buffer exceed the lifetime, so both are ignored
     ],
 )
-def test_token_is_renewed_at_kafkas_time(lasts_s: int, chance: float, after_s: int):
+def test_token_is_renewed_at_the_same_time_as_in_kafka(lasts_s: int, chance: float, after_s: int):
     made = config(sasl_oauth_token_provider=jwt)
     token = Token(Secret("t"), 1_000_000 + lasts_s * 1000, {})
     assert renewed_at_ms(made, token, 1_000_000, chance) == 1_000_000 + after_s * 1000
@@ -420,7 +420,7 @@ def test_msk_tokens_are_cached_per_host():
     assert source.asked == ["a", "b"]
 
 
-def test_fetch_error_reaches_all_waiting_logins_and_the_next_login_retries():
+def test_token_fetch_error_reaches_all_waiting_logins_and_next_login_retries():
     source = Source(ConnectionFailed("no network"), lasting("one", 3_600_000))
 
     async def story(cache: TokenCache) -> None:

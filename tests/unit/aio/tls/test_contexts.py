@@ -86,7 +86,7 @@ def encrypted_key(certified, path, password=b"key-secret"):
     return path
 
 
-# The forms
+# File formats of certificates and keys
 
 
 @pytest.mark.parametrize("form", ["pem", "pkcs12", "jks", "text", "encrypted text"])
@@ -141,7 +141,7 @@ def test_system_cas_are_trusted_by_default(certificates):
         assert meet(client(**options), serve(certificates))["client"] == "CERTIFICATE_VERIFY_FAILED"
 
 
-def test_no_file_with_a_key_remains(certificates, tmp_path, monkeypatch):
+def test_temporary_key_file_is_deleted(certificates, tmp_path, monkeypatch):
     made = []
     real = os.open
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -156,7 +156,7 @@ def test_plaintext_protocol_has_no_tls():
     assert tls_of(ClientSecurityConfig(security_protocol="SASL_PLAINTEXT")) is None
 
 
-# Who is let in
+# Verification of clients and brokers
 
 
 def test_listener_requests_client_certificates_as_configured(certificates):
@@ -181,7 +181,7 @@ def test_listener_requests_client_certificates_as_configured(certificates):
     }
 
 
-def test_host_name_is_checked_by_default(certificates):
+def test_broker_host_name_is_verified_by_default(certificates):
     server = serve(certificates)
     assert meet(believe(certificates), server, "127.0.0.1") == {}
     assert meet(believe(certificates), server, "elsewhere")["client"] == "CERTIFICATE_VERIFY_FAILED"
@@ -191,7 +191,7 @@ def test_host_name_is_checked_by_default(certificates):
     assert meet(client(enable_ssl_certificate_verification=False), server, "elsewhere") == {}
 
 
-def test_versions_and_ciphers_follow_the_options(certificates):
+def test_tls_versions_and_ciphers_follow_the_options(certificates):
     def spoken(**options):
         pair = TlsPair(believe(certificates), serve(certificates, **options)).shake()
         return pair.server._object.version(), pair.server._object.cipher()[0]
@@ -215,7 +215,7 @@ def test_cipher_suites_accept_java_names():
     assert {openssl_name("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"), "ECDHE-RSA-AES128-SHA256"} <= known
 
 
-# What cannot be used
+# Unusable options and files
 
 
 def test_invalid_cipher_suites_raise_config_error(certificates):
@@ -263,7 +263,7 @@ def test_key_in_jks_may_have_its_own_password(certificates, tmp_path):
     assert refused(listener, **given).endswith("ssl.key.password does not decrypt the private key")
 
 
-def test_encrypted_key_needs_its_password(certificates, tmp_path):
+def test_encrypted_private_key_needs_its_password(certificates, tmp_path):
     own = {"ssl_certificate_location": str(certificates.alice.certificate)}
     key = {"ssl_key_location": str(encrypted_key(certificates.alice, tmp_path / "key.pem"))}
     assert refused(client, **own, **key).endswith("the private key is encrypted: set ssl.key.password")
@@ -272,7 +272,7 @@ def test_encrypted_key_needs_its_password(certificates, tmp_path):
     assert "ssl.certificate.location=" in words
 
 
-def test_key_of_another_certificate_is_rejected(certificates):
+def test_private_key_of_another_certificate_is_rejected(certificates):
     options = {
         "ssl_certificate_location": str(certificates.alice.certificate),
         "ssl_key_location": str(certificates.bob.key),
@@ -308,18 +308,18 @@ def test_expired_certificate_is_rejected(certificates):
         (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "it has a damaged certificate"),
     ],
 )
-def test_unknown_store_format_is_rejected(tmp_path, data, words):
+def test_unknown_key_store_format_is_rejected(tmp_path, data, words):
     path = tmp_path / "store"
     path.write_bytes(data)
     said = refused(client, ssl_truststore_location=str(path), ssl_truststore_password=PASSWORD)
     assert said.startswith(f"ssl.truststore.location={path}: {words}")
 
 
-def test_folder_without_certificates_is_rejected(tmp_path):
+def test_trust_store_folder_without_certificates_is_rejected(tmp_path):
     assert "no certificate in the folder" in refused(client, ssl_ca_location=str(tmp_path))
 
 
-def test_damaged_store_raises_config_error(certificates, tmp_path):
+def test_damaged_key_store_raises_config_error(certificates, tmp_path):
     path = tmp_path / "store"
     stores = [certificates.server.store, certificates.server.pem, jks_store(certificates.server, tmp_path / "own.jks")]
     for store in stores:
@@ -329,7 +329,7 @@ def test_damaged_store_raises_config_error(certificates, tmp_path):
             refused(listener, ssl_keystore_location=str(path), ssl_keystore_password=PASSWORD)
 
 
-def test_pem_needs_no_extra_package(certificates):
+def test_pem_certificates_need_no_extra_package(certificates):
     program = """
 import sys
 for package in ("cryptography", "jks"):
@@ -358,6 +358,6 @@ for options in (
     assert f"PKCS12 {install}\n" in ran.stdout
 
 
-def test_paths_expand_the_home_folder(certificates, monkeypatch):
+def test_tls_file_paths_expand_the_home_folder(certificates, monkeypatch):
     monkeypatch.setenv("HOME", str(Path(certificates.authority.certificate).parent))
     assert meet(client(ssl_ca_location="~/ca.pem"), serve(certificates)) == {}

@@ -38,13 +38,13 @@ def path(tmp_path):
     return path
 
 
-def test_unchanged_file_is_read_once(path):
+def test_unchanged_certificate_file_is_read_once(path):
     files = Files(path)
     assert [files.later() for _ in range(3)] == [0, 0, 0]
     assert (len(files.made), files.told) == (1, [])
 
 
-def test_changed_file_makes_a_new_context(path):
+def test_changed_certificate_file_creates_a_new_tls_context(path):
     files = Files(path)
     rewrite(path, "second")
     assert files.later() == 1
@@ -52,7 +52,7 @@ def test_changed_file_makes_a_new_context(path):
     assert str(note) == f"reloaded certificates: {path}"
 
 
-def test_files_are_checked_once_a_second_at_most(path):
+def test_certificate_files_are_checked_at_most_once_a_second(path):
     files = Files(path)
     rewrite(path, "second")
     files.now_s += CHECK_INTERVAL_S / 2
@@ -60,7 +60,7 @@ def test_files_are_checked_once_a_second_at_most(path):
     assert files.later() == 1
 
 
-def test_unusable_file_is_logged_once_and_the_old_context_stays(path):
+def test_unusable_certificate_file_is_logged_once_and_old_tls_context_stays(path):
     files = Files(path)
     files.is_bad = True
     rewrite(path, "half")
@@ -72,7 +72,7 @@ def test_unusable_file_is_logged_once_and_the_old_context_stays(path):
     assert files.later() == 1
 
 
-def test_deleted_file_and_changed_folder_count_as_changes(path, tmp_path):
+def test_deleted_certificate_file_and_changed_folder_count_as_changes(path, tmp_path):
     files = Files(tmp_path)
     (tmp_path / "more.pem").write_text("another")
     assert files.later() == 1
@@ -82,7 +82,7 @@ def test_deleted_file_and_changed_folder_count_as_changes(path, tmp_path):
     assert files.later() == 3
 
 
-def test_unusable_first_context_raises_config_error(path):
+def test_unusable_first_tls_context_raises_config_error(path):
     def fail():
         raise ConfigError("no")
 

@@ -1,4 +1,4 @@
-"""TLS in memory: every byte boundary, records, closes and failures."""
+"""TLS of one connection in memory: handshake at every byte boundary, records, closes and failures."""
 
 import ssl
 from contextlib import suppress
@@ -22,13 +22,13 @@ def send(data, sender, reader):
     return read_all(reader)
 
 
-def test_bytes_pass_both_ways_after_the_handshake(pair):
+def test_tls_bytes_pass_both_ways_after_the_handshake(pair):
     assert (pair.client.is_open, pair.server.is_open) == (True, True)
     assert send(b"question", pair.client, pair.server) == b"question"
     assert send(b"answer", pair.server, pair.client) == b"answer"
 
 
-def test_megabyte_passes_through_buffers_of_any_size(pair):
+def test_megabyte_passes_through_tls_with_buffers_of_any_size(pair):
     data = bytes(range(256)) * 4096
     pair.client.write(data)
     pair.server.feed(pair.client.take())
@@ -36,7 +36,7 @@ def test_megabyte_passes_through_buffers_of_any_size(pair):
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_handshake_may_arrive_byte_by_byte(version):
+def test_tls_handshake_may_arrive_byte_by_byte(version):
     client, server = client_context(), server_context()
     client.maximum_version = server.minimum_version = version
     pair = TlsPair(client, server)
@@ -74,12 +74,12 @@ def test_truncated_server_handshake_opens_no_connection():
         client = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
         client.shake()
         client.feed(said[:end])
-        with suppress(ssl.SSLError):  # a whole ServerHello answers another client
+        with suppress(ssl.SSLError):  # a complete ServerHello answers another client's handshake
             client.shake()
         assert not client.is_open
 
 
-def test_plaintext_raises_an_explaining_error():
+def test_plaintext_at_tls_listener_raises_an_explaining_error():
     server = TlsFilter(server_context(), server_side=True)
     server.feed(b"\0\0\0\x10" + bytes(16))
     with pytest.raises(ssl.SSLError) as error:
@@ -87,14 +87,14 @@ def test_plaintext_raises_an_explaining_error():
     assert error.value.reason == "WRONG_VERSION_NUMBER"
 
 
-def test_close_notify_ends_the_connection(pair):
+def test_close_notify_ends_the_tls_connection(pair):
     pair.client.close_notify()
     pair.server.feed(pair.client.take())
     assert read_all(pair.server) == b""
     assert pair.server.has_ended
 
 
-def test_bytes_before_a_damaged_record_are_read_before_the_error(pair):
+def test_bytes_before_a_damaged_tls_record_are_read_before_the_error(pair):
     pair.client.write(b"good")
     good = pair.client.take()
     pair.client.write(b"damaged")
@@ -107,7 +107,7 @@ def test_bytes_before_a_damaged_record_are_read_before_the_error(pair):
     with pytest.raises(ssl.SSLError) as error:
         pair.server.read_into(room)
     assert error.value.reason == "DECRYPTION_FAILED_OR_BAD_RECORD_MAC"
-    assert pair.server.take()  # an alert
+    assert pair.server.take()  # the server answers with a TLS alert
 
 
 def test_missing_client_certificate_fails_after_the_handshake_in_tls_1_3():
@@ -143,7 +143,7 @@ def test_client_sends_the_host_name_unless_it_is_an_ip_address():
     assert named == ["localhost", None, None]
 
 
-# What waits to be encrypted
+# Bytes that wait for encryption
 
 
 def taken(queue):
@@ -153,7 +153,7 @@ def taken(queue):
     return found
 
 
-def test_small_buffers_are_joined_to_few_records(pair):
+def test_small_buffers_are_joined_to_few_tls_records(pair):
     queue = PlainQueue()
     queue.add([b"0123456789"] * 1000)
     for piece in taken(queue):
@@ -162,7 +162,7 @@ def test_small_buffers_are_joined_to_few_records(pair):
     assert queue.waiting_bytes == 0
 
 
-def test_large_buffers_are_sent_in_pieces():
+def test_large_buffers_are_encrypted_in_pieces():
     queue = PlainQueue()
     large = bytes(3 * PIECE_BYTES + 5)
     queue.add([b"head", large, b"", b"between", bytes(RECORD_BYTES), b"tail"])
@@ -170,7 +170,7 @@ def test_large_buffers_are_sent_in_pieces():
     assert sizes == [4, PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5 + len(b"between"), RECORD_BYTES, 4]
 
 
-def test_whole_buffer_is_neither_copied_nor_kept():
+def test_whole_buffer_is_neither_copied_nor_kept_after_encryption():
     queue = PlainQueue()
     whole = bytes(RECORD_BYTES)
     queue.add([whole])
@@ -178,7 +178,7 @@ def test_whole_buffer_is_neither_copied_nor_kept():
     assert queue.take() == b""
 
 
-def test_buffers_of_mixed_sizes_keep_their_order():
+def test_buffers_of_mixed_sizes_keep_their_order_in_tls():
     queue = PlainQueue()
     buffers = [bytes([n % 256]) * (n * n * 37 % 70_000) for n in range(200)]
     queue.add(buffers)

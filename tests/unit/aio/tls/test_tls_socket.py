@@ -116,7 +116,7 @@ def on_loop(test):
 
 
 @on_loop
-def test_little_is_encrypted_for_a_peer_that_does_not_read():
+def test_few_bytes_are_encrypted_for_a_peer_that_does_not_read():
     at = Stage().shake()
     answer = [b"head", bytes(1 << 20), b"tail"]
     at.served.transport.writelines(answer)
@@ -132,7 +132,7 @@ def test_little_is_encrypted_for_a_peer_that_does_not_read():
 
 
 @on_loop
-def test_close_sends_waiting_bytes_first():
+def test_tls_close_sends_waiting_bytes_first():
     at = Stage().shake()
     at.served.transport.writelines([bytes(1 << 19)])
     at.served.transport.close()
@@ -145,11 +145,11 @@ def test_close_sends_waiting_bytes_first():
         read += read_all(at.client)
     assert read == bytes(1 << 19)
     assert at.socket.is_gone
-    assert at.client.has_ended  # by close_notify
+    assert at.client.has_ended  # close_notify ended the connection
 
 
 @on_loop
-def test_closing_connection_delivers_no_events():
+def test_closing_tls_connection_passes_no_events_to_its_protocol():
     at = Stage().shake()
     at.served.transport.writelines([bytes(1 << 19)])
     at.served.transport.close()
@@ -174,7 +174,7 @@ def test_close_notify_closes_the_socket():
 
 
 @on_loop
-def test_plaintext_client_gets_an_alert_and_end_of_stream():
+def test_plaintext_client_gets_a_tls_alert_and_end_of_stream():
     at = Stage()
     at.protocol.data_received(b"\0\0\0\x0a")
     assert at.socket.sent() == bytes.fromhex("15030300020250")
@@ -202,7 +202,7 @@ def test_stopping_server_does_not_wait_for_rejected_clients():
 
 
 @on_loop
-def test_connection_closed_during_the_handshake_is_logged_if_bytes_arrived():
+def test_connection_closed_during_tls_handshake_is_logged_if_bytes_arrived():
     silent, torn = Stage(), Stage()
     silent.protocol.connection_lost(None)
     assert (silent.words(), silent.listener.failed_handshakes) == ([], 0)
@@ -212,7 +212,7 @@ def test_connection_closed_during_the_handshake_is_logged_if_bytes_arrived():
 
 
 @on_loop
-def test_handshake_size_is_limited():
+def test_tls_handshake_size_is_limited():
     at = Stage()
     record = b"\x16\x03\x01\x3e\x80\x01\x03\xff\xff" + bytes(15996)
     for _ in range(20):
