@@ -1,4 +1,4 @@
-"""The cost of work, counted in calls of functions: no clock, the same figure on every machine."""
+"""Cost of a function in number of calls: independent of the clock and the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """Count the functions, of Python and of C, that ``work`` calls."""
+    """Count the Python and C functions that ``work`` calls."""
     calls = 0
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:

@@ -1,4 +1,4 @@
-"""A console over a real broker, and a client that says exactly what a test wants it to."""
+"""A console with a real broker, and an HTTP client that sends exactly the given request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INDEX = """<!doctype html>
 
 
 def site(folder: Path) -> Path:
-    """Make a page of a few files."""
+    """Create the files of a small page."""
     (folder / "vendor").mkdir(parents=True)
     (folder / "parts").mkdir()
     for name in ("preact.mjs", "hooks.mjs", "htm.mjs", "uPlot.esm.js", "uPlot.min.css"):
@@ -50,7 +50,7 @@ def site(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An answer."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -62,7 +62,7 @@ class Told:
 
 
 class ConsoleClient:
-    """Asks one console."""
+    """An HTTP client of one console."""
 
     def __init__(self, url: str, app: ConsoleApp) -> None:
         self.url, self.app = url, app
@@ -96,12 +96,12 @@ class ConsoleClient:
 
 
 def in_path(name: str) -> str:
-    """Return a name as a page puts it into a path."""
+    """Percent-encode a name as a page puts it into a path."""
     return quote(name, safe="!'()*")
 
 
 def live(broker: Broker, **settings: Any) -> LiveSource:
-    """Return a broker as a source that looks every moment."""
+    """Return a broker as a source that takes samples continuously."""
     at = broker.bootstrap
     clients = WatchClients(
         lambda: Admin(bootstrap_servers=at), lambda options: Consumer({"bootstrap.servers": at, **options})
@@ -116,7 +116,6 @@ def console(
     options: ConsoleOptions | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[ConsoleClient]:
-    """Serve a source."""
     app = ConsoleApp(source, options, ConsolePage(folder), clock)
     with console_served(source, app, ConsolePlace()) as url:
         yield ConsoleClient(url, app)

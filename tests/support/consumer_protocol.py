@@ -1,4 +1,4 @@
-"""Subscriptions and assignments as members send them, from a few words: for members spelled out in raw requests."""
+"""Encode subscriptions and assignments for members that send raw requests."""
 
 from __future__ import annotations
 

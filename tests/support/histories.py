@@ -1,4 +1,4 @@
-"""Histories by hand: clients that say in one call each what they did, on a clock that ticks with every call."""
+"""Histories written by hand: one line per call, on a clock that ticks with every call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TICK_US = 1000
 
 
 class WrittenHistory:
-    """The lines of a history, all in topic ``t`` and in group ``g`` unless they say otherwise."""
+    """Lines of a history; topic ``t`` and group ``g`` unless given."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The sticky assignors written plainly, one partition at a time: what the fast ones are compared with."""
+"""Sticky assignors in plain form, one partition at a time: the reference for the fast ones."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Load = tuple[int, bytes, str]
 
 
 def plain_sticky(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """What ``sticky`` assigns."""
+    """Assign as ``sticky``."""
     return _deal(topics, members, _plainly(sticky.read_claim))[0]
 
 
 def plain_cooperative(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """What ``cooperative-sticky`` assigns."""
+    """Assign as ``cooperative-sticky``."""
     found, transferring = _deal(topics, members, _plainly(cooperative.read_claim))
     if transferring is None:
         transferring = moving_partitions(members, found)
@@ -65,7 +65,7 @@ def _deal(
 
 
 class MemberData(NamedTuple):
-    """What one member says it owned, and in which generation (None: it does not say)."""
+    """Owned partitions that one member claims, and their generation (None: not sent)."""
 
     partitions: Sequence[TopicPartition]
     generation: int | None
@@ -76,19 +76,19 @@ ReadMemberData = Callable[[MemberSubscription], MemberData]
 
 @dataclass(slots=True)
 class Ownership:
-    """What is believed of the claims."""
+    """Accepted claims."""
 
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
     contested: set[TopicPartition] = field(default_factory=set)
-    """Claimed by two members of one generation: nobody keeps them."""
+    """Partitions that two members of one generation claim: none keeps them."""
     older: dict[TopicPartition, str] = field(default_factory=dict)
-    """Claims of generations before the newest, by partition: the newest of these."""
+    """Newest of the older claims, by partition."""
 
 
 def decide_ownership(
     members: Sequence[MemberSubscription], counts: Mapping[str, int], read: ReadMemberData
 ) -> Ownership:
-    """Decide who may keep what. Claims on partitions that no longer exist are forgotten."""
+    """Decide which claims are kept. Claims on partitions that no longer exist are dropped."""
     claims = {m.member_id: read(m) for m in members}
     by_id = {m.member_id: m for m in members}
     found = Ownership()
@@ -134,7 +134,7 @@ def _older_owners(claims: dict[str, MemberData]) -> dict[TopicPartition, str]:
 
 
 class EqualSubscriptions:
-    """One assignment under way. After ``assign``, ``transferring`` holds the partitions that change hands."""
+    """One assignment. After ``assign``, ``transferring`` holds the partitions that change owners."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class EqualSubscriptions:
         return self._assignment
 
     def _fits(self, member_id: str, partition: TopicPartition) -> bool:
-        """Tell whether the member may keep ``partition``: one without a rack may keep anything."""
+        """Return True if the member may keep ``partition``: without a rack it may keep any."""
         return not self._by_rack or not self._racks[member_id] or self._in_rack(member_id, partition)
 
     def _in_rack(self, member_id: str, partition: TopicPartition) -> bool:
@@ -203,14 +203,14 @@ class EqualSubscriptions:
             self._exactly_min.clear()
 
     def _give(self, member_id: str, partition: TopicPartition) -> int:
-        """Returns how many the member has now. What another gave up, or two claimed, changes hands."""
+        """Assign a partition; return the member's number of partitions. Revoked and contested ones move."""
         if self._given_up.get(partition, member_id) != member_id or partition in self._ownership.contested:
             self.transferring[partition] = member_id
         self._assignment[member_id].append(partition)
         return len(self._assignment[member_id])
 
     def _deal_by_rack(self, unassigned: list[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions to members of their racks, the hardest to place first; returns those left over."""
+        """Assign partitions to members of their racks, the hardest to place first; return the rest."""
         readers = {p: sum(self._in_rack(m, p) for m in self._assignment) for p in unassigned}
         left = []
         turn = 0
@@ -245,7 +245,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[TopicPartition]) -> None:
-        """Round and round those under the minimum; then one more each for those that may have it."""
+        """Fill members under the minimum in turns; then one more for each member that may have it."""
         under = self._under_min
         extras = deque(self._exactly_min)
         at = 0
@@ -266,7 +266,7 @@ class EqualSubscriptions:
 
 
 class MixedSubscriptions:
-    """One assignment under way."""
+    """One assignment."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class MixedSubscriptions:
         self._assignment.update(fixed)
         return self._assignment
 
-    # What stays
+    # Kept partitions
 
     def _keep(self, ownership: Ownership) -> None:
         for member_id, partitions in ownership.owned.items():
@@ -324,7 +324,7 @@ class MixedSubscriptions:
             and self._racks[member_id] not in self._topics.racks_of(partition)
         )
 
-    # Who has how much
+    # Loads of members
 
     def _load(self, member_id: str) -> Load:
         return (len(self._assignment[member_id]), java_order(member_id), member_id)
@@ -341,7 +341,7 @@ class MixedSubscriptions:
         insort(self._loads, self._load(member_id))
 
     def _give_out(self, unassigned: Iterable[TopicPartition]) -> None:
-        """Each to the eligible member that has least; those whose racks fit first."""
+        """Assign each partition to the eligible member with the least load; matching racks first."""
         left = []
         for partition in unassigned:
             near = self._least_loaded(partition, fitting=True) if self._by_rack else None
@@ -355,7 +355,7 @@ class MixedSubscriptions:
                 self._add(member_id, partition)
 
     def _least_loaded(self, partition: TopicPartition, *, fitting: bool) -> str | None:
-        """Return who has least of those that want it; ``fitting``: of those whose rack has it, or who have no rack."""
+        """Return the subscriber with the least load; ``fitting``: only with a matching rack or without a rack."""
         for _, _, member_id in self._loads:
             if partition.topic in self._wants[member_id] and not (fitting and self._misfit(member_id, partition)):
                 return member_id
@@ -364,7 +364,7 @@ class MixedSubscriptions:
     # Balance
 
     def _set_fixed_members_aside(self) -> Assignment:
-        """Return members that can neither give nor take take no part in what follows."""
+        """Return members that can neither give nor take a partition; they take no part in the balancing."""
         fixed = {m: p for m, p in self._assignment.items() if not self._can_take_part(m)}
         for member_id in fixed:
             self._loads.remove(self._load(member_id))
@@ -380,7 +380,7 @@ class MixedSubscriptions:
         return sum(self._topics.counts[t] for t in self._wants[member_id])
 
     def _is_balanced(self) -> bool:
-        """Tell whether nobody with room could take a partition from someone who holds at least two more."""
+        """Return True if no member with room could take a partition from one with at least two more."""
         if not self._loads or self._loads[0][0] >= self._loads[-1][0] - 1:
             return True
         most_of_topic: dict[str, int] = {}
@@ -393,7 +393,7 @@ class MixedSubscriptions:
         )
 
     def _improve(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions while that helps; returns whether any moved."""
+        """Move partitions while the balance improves; return True if any moved."""
         moved = False
         while True:
             again = False
@@ -415,7 +415,7 @@ class MixedSubscriptions:
         older = self._older.get(partition)
         if older in self._assignment and partition.topic in self._wants[older] and self._has_less(older, size):
             return older
-        # Balance goes before racks here: where anybody has less, whoever has least takes it.
+        # Balance precedes racks here: the subscriber with the least load gets the partition.
         others = (m for m in self._wanted_by[partition.topic] if m in self._assignment)
         if any(self._has_less(m, size) for m in others):
             return self._least_loaded(partition, fitting=False)

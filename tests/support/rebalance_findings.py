@@ -1,4 +1,4 @@
-"""Rebalances as findings, made by hand: a group whose members come and go as a test says."""
+"""Findings of rebalances, made by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ START_MS = 1_700_000_000_000
 
 
 class GroupOfFindings:
-    """A group that rebalances with each call; each takes ``took_ms``."""
+    """A group that rebalances with each call; each rebalance takes ``took_ms``."""
 
     def __init__(self, took_ms: int = 500) -> None:
         self.found: list[RebalanceFinding] = []
@@ -22,7 +22,7 @@ class GroupOfFindings:
         return self
 
     def comes(self, client_id: str, host: str = "/10.0.0.1", cause: str | None = None) -> str:
-        """Let a member join; returns its id."""
+        """Add a member; return its id."""
         self._born += 1
         who = MemberRef(member_id=f"{client_id}-{self._born}", client_id=client_id, host=host)
         before = dict(self.members)
@@ -39,7 +39,7 @@ class GroupOfFindings:
         self.goes(member_id, "session_expired", "SESSION_TIMEOUT.process_died")
 
     def rebalances(self, cause: str, *moves: tuple[int, str, str], **other: object) -> None:
-        """Rebalance without anybody coming or going; ``moves`` are partition, from, to."""
+        """Rebalance with the same members; ``moves``: partition, from, to."""
         moved = tuple(MoveFinding(topic="t", partition=p, before=a, after=b) for p, a, b in moves)
         who = next(iter(self.members.values()), None)
         self._rebalance(cause, who, dict(self.members), moves=moved, **other)

@@ -1,4 +1,4 @@
-"""A group that has just rebalanced because one of its members did not poll: on any broker, by real consumers."""
+"""A group of real consumers, on any broker, that rebalanced because a member exceeded its poll interval."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ POLLS = 2000
 
 @contextmanager
 def rebalanced_group(bootstrap: str, name: str = "orders") -> Iterator[Callable[[Sequence[str]], str]]:
-    """Group and topic ``name``, four partitions: client ``billing-2`` joined ``billing-1``, and then did not poll in
-    time. Gives what calls a command there, and returns what it prints; a look of 20 s takes 2."""
+    """Yield a function that runs a command on the broker and returns its output.
+
+    Group and topic ``name``, four partitions: client ``billing-2`` joined ``billing-1``, then exceeded its poll
+    interval. Sampling of 20 s takes 2 s.
+    """
 
     def run(words: Sequence[str]) -> str:
         quicker = ["2s" if word == "20s" else word for word in words]

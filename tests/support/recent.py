@@ -1,4 +1,4 @@
-"""A time for records that go to a broker: what is older than its retention of a week, it deletes when it likes."""
+"""A timestamp for records within the broker's retention of a week."""
 
 from __future__ import annotations
 

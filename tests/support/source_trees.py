@@ -1,4 +1,4 @@
-"""The parsed files of the sources: what looks at all of them parses each once in a process."""
+"""Syntax trees of the source files, each parsed once per process."""
 
 import ast
 from functools import cache

@@ -16,9 +16,9 @@ def eventually(
     deadline_s: float = 60.0,
     pause_s: float = 0.02,
 ) -> T:
-    """Wait until ``check()`` gives something true, and return it; fail with ``otherwise`` behind the deadline.
+    """Wait until ``check()`` is true and return its result; fail with ``otherwise`` at the deadline.
 
-    ``pause_s`` lies between two looks at what is still at work; 0 where ``check`` waits by itself.
+    ``pause_s``: time between two calls; 0 if ``check`` itself waits.
     """
     ends = time.monotonic() + deadline_s
     while not (found := check()):

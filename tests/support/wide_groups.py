@@ -1,4 +1,4 @@
-"""Groups as large as they come, as a look at their cluster shows them."""
+"""Snapshots of very large groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVERY_MS = 5_000
 
 
 def wide_snapshot(group: str, members: int, partitions: int, look: int = 0) -> GroupSnapshot:
-    """Return a look at a group that reads on: every partition was written to, and read, since the look before."""
+    """Return snapshot number ``look`` of a group in progress: each partition advanced since the previous one."""
     topic = f"topic-of-{group}"
     places = [TopicPartition(topic, n) for n in range(partitions)]
     at = 1_000 + 50 * look

@@ -1,4 +1,4 @@
-"""Hypothesis strategies over the wire's own declarations: any value of any message at any version."""
+"""Hypothesis strategies for the wire messages: any value of any message at any version."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ BOUNDS = {
     "q": (-(2**63), 2**63 - 1),
 }
 NEWEST_ERROR_OF_ALL = ErrorCode.SHARE_SESSION_LIMIT_REACHED
-"""The highest code that the peers know too."""
+"""Highest error code that the peers know."""
 YEAR_9999_MS = 253_402_300_799_000
 TIMES = {"log_append_time_ms", "retention_time_ms"}
-"""64-bit times that a peer turns into dates, which end with the year 9999."""
+"""64-bit times that a peer converts to dates, which end with the year 9999."""
 TIMES_NEVER_NEGATIVE = {"transaction_start_time_ms"}
-"""Those for which the peer has no -1."""
+"""Times for which the peer accepts no -1."""
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 def all_messages() -> list[type[Message]]:
-    """Every declared message that travels by itself: requests, responses, records, consumer blobs."""
+    """Return every top-level message: requests, responses, records, consumer blobs."""
     found: dict[str, type[Message]] = {}
     for module in pkgutil.iter_modules(kohort.wire.messages.__path__):
         names = vars(importlib.import_module(f"kohort.wire.messages.{module.name}"))
@@ -47,7 +47,7 @@ def every_version() -> list[tuple[type[Message], int]]:
 
 
 def messages(message: type[Message], version: int) -> st.SearchStrategy[Any]:
-    """Values of ``message`` that set only what ``version`` has."""
+    """Return values of ``message`` with only the fields of ``version``."""
     present = {f.name: values(f, version) for f in message.FIELDS if version in f.versions}
     return st.builds(message, **present)
 

@@ -1,4 +1,4 @@
-"""The campaign: groups are played beside each other, then the broker is stopped; all is noted and judged."""
+"""The rebalance campaign: run several groups in parallel, restart the broker, compare the reported causes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from support.campaign.story import CampaignStory, ExpectedCause, Provoked
 AT_ONCE: Final = 12
 STALL_S: Final = 9.5
 TOLD_S: Final = 3.0
-"""How long what was noted may take to be told: a watcher looks a few times a second."""
+"""Longest delay until ``kohort group why`` reports a rebalance: a watcher samples a few times per second."""
 BROKER_ACTIONS: Final = ("restart", "kill", "stall")
 
 
 @dataclass(slots=True)
 class CampaignRun:
-    """What was done, and the verdicts on what was told of it."""
+    """Actions of one run, and the verdicts on the reported causes."""
 
     ground: str
     noted: list[Provoked]
@@ -34,7 +34,7 @@ class CampaignRun:
 
 
 class Records:
-    """A producer that writes to all topics of all groups, a few records a second: what is not read is waited for."""
+    """A producer that sends a few records per second to every topic of every group."""
 
     def __init__(self, bootstrap: str, stories: Sequence[CampaignStory]) -> None:
         self._bootstrap, self._stories = bootstrap, stories
@@ -58,13 +58,13 @@ class Records:
                             try:
                                 producer.send(topic, b"x", partition=partition)
                             except KohortError:
-                                break  # not there (yet, or any more)
+                                break  # the topic does not exist at the moment
 
 
 def run_campaign(
     ground: CampaignGround, plans: Sequence[StoryPlan], actions: Sequence[str] = BROKER_ACTIONS
 ) -> CampaignRun:
-    """Play all plans on a broker, then do ``actions`` to the broker itself; return what was done and told."""
+    """Run all plans on a broker, then ``actions`` on the broker itself; return actions and verdicts."""
     began = time.monotonic()
     with ExitStack() as stack:
         stories = []
@@ -80,7 +80,7 @@ def run_campaign(
             for action in actions:
                 _do_to_broker(ground, stories, action)
             verdicts = _judge_all(ground, stories)
-        except RuntimeError as error:  # it did not come back: what was told until then counts
+        except RuntimeError as error:  # the broker did not restart: keep the verdicts so far
             print(f"{ground.name} did not come back: {error}", flush=True)
     noted = [one for story in stories for one in story.noted]
     return CampaignRun(ground.name, noted, verdicts, time.monotonic() - began)
@@ -95,14 +95,14 @@ def _play(story: CampaignStory) -> None:
     story.begin()
     for action in story.plan.actions:
         if story.noted[-1].flaw is not None:
-            return  # what comes next would be about members that are not there
+            return  # later actions would refer to members that do not exist
         story.play(action)
 
 
 def _do_to_broker(ground: CampaignGround, stories: Sequence[CampaignStory], action: str) -> None:
     alive = [story for story in stories if story.noted and story.noted[-1].flaw is None]
     kind, truth = ("broker_stall", "BROKER_STALL") if action == "stall" else ("broker_restart", "COORDINATOR_FAILOVER")
-    # Whether members lose their places by it, and whether all do, is up to their clients.
+    # Whether members lose their places, and how many of them, depends on their clients.
     expected = tuple(ExpectedCause(cause, least=0, most=None) for cause in (truth, "GROUP_FORMING", "CLIENT_RESET"))
     done, begun = threading.Event(), threading.Barrier(len(alive) + 1)
 

@@ -1,4 +1,4 @@
-"""The clients that play in the campaign, and what each can be told to do."""
+"""Client programs of the campaign, and the actions that each supports."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ STRATEGIES: Final = {EAGER: "range", COOPERATIVE: "cooperative-sticky", CONSUMER
 
 @dataclass(frozen=True, slots=True)
 class CampaignClient:
-    """A client: its program, the protocols that it plays in, and what can be asked of it.
+    """A client: its program, its group protocols and its supported actions.
 
-    ``leaves_on_stall``: it leaves where its user does not poll in time (max.poll.interval.ms).
+    ``leaves_on_stall``: the client leaves the group after ``max.poll.interval.ms`` without a poll.
     """
 
     name: str
@@ -25,7 +25,7 @@ class CampaignClient:
     enforces: bool = False
     patterns: tuple[str, ...] = ()
     returns: tuple[str, ...] = (EAGER, COOPERATIVE, CONSUMER)
-    """The protocols in which a static member can come back before its session ends."""
+    """Protocols in which a static member can return before its session ends."""
 
 
 CLIENTS: Final = {
@@ -38,7 +38,7 @@ CLIENTS: Final = {
         CampaignClient(
             "java", "java-player", (EAGER, COOPERATIVE, CONSUMER), True, True, (EAGER, COOPERATIVE, CONSUMER)
         ),
-        # As a static member of the new protocol it does not say that it goes for a while, and its instance id is taken.
+        # With the consumer protocol it sends no temporary leave of a static member: its instance id stays in use.
         CampaignClient(
             "franz",
             "go-franz",

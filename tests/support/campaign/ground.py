@@ -1,4 +1,4 @@
-"""The brokers of the campaign, each a process that can be stopped and started again, and how each is asked why."""
+"""Brokers of the campaign, each a process that can be restarted, and the command that reports their rebalances."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIN_SESSION_MS: Final = 500
 INITIAL_DELAY_MS: Final = 500
 START_S: Final = 60.0
 START_ATTEMPTS: Final = 5
-"""A client that tries to reach the broker's port may have got that very port for itself, and have it for a moment."""
+"""A client that connects to the free port of the broker can occupy that port for a moment."""
 BROKER_OPTIONS: Final = {
     "group.min.session.timeout.ms": MIN_SESSION_MS,
     "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
@@ -34,7 +34,7 @@ BROKER_OPTIONS: Final = {
 
 
 class CampaignGround(Protocol):
-    """A broker that the campaign is played on."""
+    """A broker that the campaign runs on."""
 
     name: str
     bootstrap: str
@@ -45,12 +45,11 @@ class CampaignGround(Protocol):
 
 
 def kohort(*words: str, env: dict[str, str] | None = None) -> list[str]:
-    """Return the command line of ``kohort``."""
     return [sys.executable, "-m", "kohort", *words]
 
 
 def told(bootstrap: str, group: str, env: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """Return what ``kohort group why`` tells of all rebalances of a group; nothing where there is none."""
+    """Return what ``kohort group why --all`` reports for a group; empty if it reports nothing."""
     command = kohort("group", "why", group, "--last", "0", "--output", "json", "--bootstrap", bootstrap)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
     if done.returncode:
@@ -60,7 +59,7 @@ def told(bootstrap: str, group: str, env: dict[str, str] | None = None) -> list[
 
 
 class OurGround:
-    """``kohort serve`` on a folder of its own."""
+    """``kohort serve`` on a data folder of its own."""
 
     name = OURS
 
@@ -80,7 +79,6 @@ class OurGround:
         return process
 
     def restart(self, *, kill: bool) -> None:
-        """End the broker, in order or not, and start it again."""
         self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         self._process.wait(30)
         for left in reversed(range(START_ATTEMPTS)):
@@ -94,11 +92,11 @@ class OurGround:
                 return
 
     def stall(self, seconds: float) -> None:
-        """Let it stand still."""
+        """Suspend the broker's process."""
         stand_still(self._process.pid, seconds)
 
     def findings(self, group: str) -> list[dict[str, Any]]:
-        """Return what is told of a group from the broker's journal."""
+        """Return the rebalances of a group from the broker's journal."""
         return told(self.bootstrap, group)
 
     def end(self) -> None:
@@ -107,7 +105,7 @@ class OurGround:
 
 
 class ApacheGround:
-    """An Apache Kafka, and ``kohort watch`` beside it."""
+    """An Apache Kafka broker with ``kohort watch``."""
 
     name = APACHE
 
@@ -119,15 +117,14 @@ class ApacheGround:
             self._watcher = subprocess.Popen(command, stdout=log, stderr=log, env=self._env)
 
     def restart(self, *, kill: bool) -> None:
-        """End the broker, in order or not, and start it again."""
         self._kafka.restart(kill=kill)
 
     def stall(self, seconds: float) -> None:
-        """Let it stand still."""
+        """Suspend the broker's process."""
         stand_still(self._kafka.pid, seconds)
 
     def findings(self, group: str) -> list[dict[str, Any]]:
-        """Return what the watcher has seen of a group."""
+        """Return the rebalances of a group from the watcher's journal."""
         assert self._watcher.poll() is None, "the watcher has ended"
         return told(self.bootstrap, group, self._env)
 
@@ -137,7 +134,7 @@ class ApacheGround:
 
 
 def stand_still(pid: int, seconds: float) -> None:
-    """Stop a process for so long."""
+    """Suspend a process for ``seconds``."""
     os.kill(pid, signal.SIGSTOP)
     try:
         time.sleep(seconds)
@@ -146,22 +143,22 @@ def stand_still(pid: int, seconds: float) -> None:
 
 
 def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    """Wait until somebody listens there. Raises RuntimeError where the process ends instead, or is too late."""
+    """Wait until a process listens at ``address``. Raises RuntimeError if it exits or exceeds the deadline."""
     host, _, port = address.rpartition(":")
     ends = time.monotonic() + START_S
     while time.monotonic() < ends:
         if process.poll() is not None:
-            raise RuntimeError(f"it ended at its start: {process.args!r}")
+            raise RuntimeError(f"{process.args!r} exited during its start")
         with socket.socket() as probe:
             if probe.connect_ex((host, int(port))) == 0:
                 return
         time.sleep(0.05)
-    raise RuntimeError(f"nobody listens on {address} after {START_S:.0f} s")
+    raise RuntimeError(f"no process listens on {address} after {START_S:.0f} s")
 
 
 @contextmanager
 def our_ground() -> Iterator[OurGround]:
-    """A broker of ours, in a folder that goes with it."""
+    """Run a kohort broker in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="kohort-campaign-") as folder:
         ground = OurGround(Path(folder))
         try:
@@ -172,9 +169,9 @@ def our_ground() -> Iterator[OurGround]:
 
 @contextmanager
 def apache_ground() -> Iterator[ApacheGround]:
-    """An Apache Kafka with a watcher. Skips where there is none to be had."""
+    """Run an Apache Kafka broker with a watcher. Skips if Apache Kafka is not available."""
     options = {name.replace(".", "_"): str(value) for name, value in BROKER_OPTIONS.items()}
-    options["broker_session_timeout_ms"] = "15000"  # one that was killed may register again only after that
+    options["broker_session_timeout_ms"] = "15000"  # a killed broker can register again only after this time
     with tempfile.TemporaryDirectory(prefix="kohort-campaign-") as folder, kafka_tool().Kafka(**options) as kafka:
         ground = ApacheGround(kafka, Path(folder))
         try:

@@ -1,4 +1,4 @@
-"""Holds what ``kohort group why`` told against what was done: rebalance by rebalance, in the order of both."""
+"""Compare the rebalances that ``kohort group why`` reports with the actions of the campaign, in order."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from support.campaign.story import ExpectedCause, Provoked
 from support.campaign.truths import ALWAYS_TRUE, FOLLOW, GROUNDS, LEADERS_OWN, OURS, PATTERNS, TRUTHS, UNNAMED
 
 NOTHING: Final = "(nothing)"
-"""Where nothing was told, or nothing was done."""
+"""Name of a missing report or a missing action."""
 FOLLOWUP: Final = "COOPERATIVE_FOLLOWUP"
 NO_REBALANCE: Final = "no_rebalance"
 UP_TO_CLIENTS: Final = ("topic_created", "topic_deleted", "partitions")
-"""Actions of which clients must take notice to make a rebalance: where nothing of the group changed, there was none."""
+"""Actions that cause a rebalance only if clients notice them."""
 SCALES: Final = ("SCALE_OUT", "SCALE_IN", "ROLLING_DEPLOY", "CRASH_LOOP", "AUTOSCALER")
-"""Patterns of members that come and go, of which each action is one or none."""
+"""Rebalance patterns of joining and leaving members; each action is one of them or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One rebalance: what it was, what it was called, and whether that is right, wrong, or no name."""
+    """One rebalance: its true cause, the reported cause, and the verdict."""
 
     truth: str
     named: str
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def judge(ground: str, provoked: Sequence[Provoked], told: Sequence[dict[str, Any]]) -> list[Verdict]:
-    """Return the verdicts on one group: what was done to it, in order, and what is told of it, in order."""
+    """Return the verdicts on one group: its actions and its reported rebalances, both in order."""
     assert ground in GROUNDS
     verdicts: list[Verdict] = []
     before: Provoked | None = None
@@ -62,10 +62,10 @@ def judge(ground: str, provoked: Sequence[Provoked], told: Sequence[dict[str, An
 
 
 class _Window:
-    """One action, and what is told of the time until the group had settled.
+    """One action, and the rebalances reported until the group was settled.
 
-    Both are laid side by side in order, so that as few as possible are wrong or missed. ``before`` is the action
-    before: what was done to topics may be taken notice of here.
+    Actions and reports are aligned in order, with as few wrong or missed ones as possible. ``before`` is the previous
+    action: clients may notice its changes of topics in this window.
     """
 
     def __init__(
@@ -78,21 +78,22 @@ class _Window:
         self._best = cache(self._find_best)
 
     def _is_beside(self, one: dict[str, Any]) -> bool:
-        """Tell whether it is an event that does not count here."""
+        """Return True for an event that does not count in this window."""
         cause = one["cause"]
         follows = cause == ALWAYS_TRUE or self._noted.action in FOLLOW.get(cause, ())
         return one["end"] == NO_REBALANCE and follows
 
     def judge(self) -> list[Verdict]:
-        """Return the verdicts, of what was told and then of what was missed."""
         verdicts = sorted(self._best(0, 0, 0)[1], key=lambda verdict: verdict.verdict == "missed")
         if self._noted.action in UP_TO_CLIENTS and not self._noted.changed:
             return [verdict for verdict in verdicts if verdict.verdict != "missed"]
         return verdicts
 
     def _find_best(self, i: int, at: int, count: int) -> tuple[int, tuple[Verdict, ...]]:
-        """Return how many are wrong or missed at least from the i-th that was told and the step ``at``, of which there
-        were ``count``, and the verdicts."""
+        """Return the fewest wrong or missed reports from report ``i`` and step ``at``, with their verdicts.
+
+        ``count``: reports that are matched to that step so far.
+        """
         if at == len(self._steps) and i == len(self._told):
             return 0, ()
         options = list(self._options(i, at, count)) if i < len(self._told) else []
@@ -104,7 +105,7 @@ class _Window:
         return min(options, key=lambda option: option[0])
 
     def _options(self, i: int, at: int, count: int) -> Iterator[tuple[int, tuple[Verdict, ...]]]:
-        """Return what the i-th that was told may be: the next step, or something beside it."""
+        """Yield the possible matches of report ``i``: the next step, or an event that does not count."""
         one = self._told[i]
         cause, confidence = one["cause"], one["confidence"]
         bad = "unnamed" if cause == UNNAMED else "wrong"
@@ -128,12 +129,12 @@ class _Window:
 
 
 def _is_told_of(ground: str, step: ExpectedCause) -> bool:
-    """Tell whether it can be told at all: that a group is deleted is an event, which only ours tells."""
+    """Return True if the broker can report the step: only kohort reports the deletion of a group."""
     return ground == OURS or step.truth != "GROUP_DELETED"
 
 
 def _names(step: ExpectedCause, one: dict[str, Any]) -> bool:
-    """Tell whether a finding is about a member that the step is about, if it says of whom it is."""
+    """Return True if a finding names a member of the step, or no member."""
     trigger = one.get("trigger")
     return not step.who or trigger is None or trigger["client_id"] in step.who
 
@@ -154,7 +155,7 @@ def _verdict(noted: Provoked, truth: str, named: str, verdict: str, one: dict[st
 
 
 def _judge_patterns(noted: Provoked, within: Sequence[dict[str, Any]]) -> list[Verdict]:
-    """Return what the rebalances of one action are called together."""
+    """Return the verdicts on the patterns that the reports of one action name."""
     found = [msgspec.convert(one, RebalanceFinding) for one in within]
     named = {p.pattern: p for p in find_patterns(found) if p.pattern in SCALES}
     wanted = PATTERNS.get(noted.action, ())

@@ -1,6 +1,6 @@
-"""What the campaign does, drawn by its seed: groups, their members, and one action after another.
+"""Plans of the campaign, drawn from a seed: groups, their members, and a sequence of actions.
 
-Two campaigns of one seed do the same. What becomes of it is up to the clients and the machine.
+Equal seeds give equal plans. The rebalances that follow depend on the clients and the machine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ DENIED_RESOURCES: Final = (
     (COOPERATIVE, "static"),
     (CONSUMER, "pattern"),
 )
-"""The groups, by turns: their protocol, and whether members are static or subscribe by an expression."""
+"""Kinds of groups, in turn: their protocol, and whether members are static or subscribe by a pattern."""
 CRASHES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A member as it is planned; a new process under the same role has the same client id and instance."""
+    """A planned member; a new process of the same role has the same client id and instance id."""
 
     client_id: str
     client: str
@@ -37,13 +37,13 @@ class Role:
 
     @property
     def known_as(self) -> str:
-        """By what it is told from others: its instance id, or else its client id."""
+        """Instance id, or else client id."""
         return self.instance or self.client_id
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedAction:
-    """One action, and the members that it is about."""
+    """One action and its members."""
 
     kind: str
     roles: tuple[Role, ...] = ()
@@ -51,7 +51,7 @@ class PlannedAction:
 
 @dataclass(slots=True)
 class StoryPlan:
-    """One group and all that is done to it."""
+    """One group and all its actions."""
 
     group: str
     protocol: str
@@ -62,7 +62,7 @@ class StoryPlan:
 
     @property
     def strategy(self) -> str:
-        """What members are given as their strategy."""
+        """Assignment strategy of the members' clients."""
         return "range,roundrobin" if self.static and self.protocol == EAGER else STRATEGIES[self.protocol]
 
 
@@ -88,11 +88,11 @@ WEIGHTS: Final = {
     "crash_loop": 6.0,
     "reform": 3.0,
 }
-"""About how many rebalances each makes: what a plan is measured by."""
+"""About how many rebalances an action of each kind causes."""
 
 
 def draw(seed: int, groups: int, rebalances: int) -> list[StoryPlan]:
-    """Return the plans of so many groups, of about so many rebalances together."""
+    """Draw the plans of ``groups`` groups that together cause about ``rebalances`` rebalances."""
     chance = random.Random(seed)
     plans = []
     for n in range(groups):
@@ -105,7 +105,7 @@ def draw(seed: int, groups: int, rebalances: int) -> list[StoryPlan]:
 
 
 class _Drawing:
-    """A plan while it is drawn: who is there, what may be done next."""
+    """A plan in progress: the current members and the possible actions."""
 
     def __init__(self, plan: StoryPlan, chance: random.Random) -> None:
         self._plan, self._chance = plan, chance
@@ -116,7 +116,7 @@ class _Drawing:
         self._left_to_subscribe = 1
 
     def draw(self, wanted: float) -> None:
-        """Draw actions until they make about so many rebalances."""
+        """Draw actions until they cause about ``wanted`` rebalances."""
         first = [self._new_role() for _ in range(self._chance.choice((2, 3)))]
         self._plan.cast = tuple(first)
         self._members = first
@@ -136,7 +136,7 @@ class _Drawing:
         return Role(client_id, client.name, f"static-{self._named}" if self._plan.static else None)
 
     def _next_kind(self) -> str:
-        """Return the next kind of the deck that can be done now; each kind comes once before any comes again."""
+        """Draw the next kind of action that is possible now; each kind once before any is repeated."""
         for _ in range(2):
             for kind in self._deck:
                 if self._can(kind):
@@ -144,7 +144,7 @@ class _Drawing:
                     return kind
             self._deck = sorted(WEIGHTS)
             self._chance.shuffle(self._deck)
-        raise RuntimeError("nothing can be done")
+        raise RuntimeError("no action is possible")
 
     def _can(self, kind: str) -> bool:
         plan, size = self._plan, len(self._members)
@@ -166,9 +166,9 @@ class _Drawing:
         if kind == "enforce":
             return plan.protocol != CONSUMER and any(CLIENTS[m.client].enforces for m in self._members)
         if kind in ("leave", "rolling_restart", "scale_in", "crash_loop", "reform") and plan.static:
-            return False  # a static member does not leave where it ends
+            return False  # a static member does not leave the group when it exits
         if kind in ("kill", "freeze") and plan.static:
-            return False  # told as STATIC_EXPIRED
+            return False  # reported as STATIC_EXPIRED
         least = {"leave": 2, "scale_in": 3, "kill": 2, "freeze": 2, "rolling_restart": 2, "remove": 2}
         most = {"join": 4, "scale_out": 3, "crash_loop": 4}
         return least.get(kind, 0) <= size <= most.get(kind, MOST_MEMBERS)
@@ -180,7 +180,7 @@ class _Drawing:
         return CLIENTS[role.client].leaves_on_stall
 
     def _roles(self, kind: str) -> tuple[Role, ...]:
-        """Return who plays in it, and keep who is there afterwards."""
+        """Draw the members of an action, and update the current members."""
         pick = self._chance.choice
         if kind in ("join", "crash_loop"):
             role = self._new_role()
@@ -211,7 +211,7 @@ class _Drawing:
         return (pick(self._able(kind)),)
 
     def _able(self, kind: str) -> list[Role]:
-        """Return the members that can play in an action of one."""
+        """Return the members that support an action of this kind."""
         if kind == "static_restart":
             return self._who_return()
         if kind == "stall":

@@ -1,4 +1,4 @@
-"""A member of the campaign as a process of any client; the verb ``play`` of ``interop/clients/README.md``."""
+"""A member of the campaign: a process of any client; the verb ``play`` of ``interop/clients/README.md``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from support.peers.client_programs import program
 HEARTBEAT_MS: Final = 400
 SESSION_MS: Final = 8_000
 STATIC_SESSION_MS: Final = 25_000
-"""It outlives a restart."""
+"""Longer than a restart takes."""
 POLL_MS: Final = 28_000
-"""More than three times the session; what is usual is seven times."""
+"""More than three times the session; seven times are usual."""
 END_S: Final = 30.0
 
 
 class Player:
-    """A running member, as ``role`` says, of a group at ``bootstrap``; ``words`` say what it reads and how."""
+    """A running member of a group at ``bootstrap``, as planned by ``role``; ``words``: its subscription and options."""
 
     def __init__(self, role: Role, bootstrap: str, group: str, strategy: str, words: dict[str, str]) -> None:
         self.role = role
@@ -46,28 +46,27 @@ class Player:
             self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True)
 
     def order(self, *words: str) -> None:
-        """Tell it to do something."""
+        """Send a command to the client."""
         assert self.process.stdin is not None
         self.process.stdin.write(" ".join(words) + "\n")
         self.process.stdin.flush()
 
     def freeze(self) -> None:
-        """SIGSTOP: it stands still, connections and all."""
+        """Suspend the process (SIGSTOP); its connections stay open."""
         self.stopped = True
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT."""
         self.stopped = False
         os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL: it says goodbye to nobody."""
+        """Kill the process (SIGKILL): it does not leave its group."""
         self.process.kill()
         self._end()
 
     def close(self) -> None:
-        """SIGTERM: it leaves, unless it is static, and ends."""
+        """End the process (SIGTERM): a dynamic member leaves its group."""
         self.process.terminate()
         try:
             self.process.wait(END_S)
@@ -85,11 +84,11 @@ class Player:
         return self.process.poll() is None
 
     def said(self) -> str:
-        """The end of what it printed."""
+        """The end of its output."""
         return self._log.read_text(errors="replace")[-1500:]
 
     def forget(self) -> None:
-        """End it if it still runs, and remove its log."""
+        """End the process if it runs, and remove its log."""
         if self.is_running:
             self.kill()
         self._log.unlink(missing_ok=True)

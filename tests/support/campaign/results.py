@@ -1,4 +1,4 @@
-"""What a campaign came to, as it is kept and as tables."""
+"""Results of a campaign as data and as tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNTED: Final = ("right", "wrong", "unnamed", "missed")
 
 
 class MatrixRow(msgspec.Struct, frozen=True, order=True):
-    """How often a truth was called something, this surely, and whether that is right."""
+    """How often a true cause was reported as a cause, with which confidence, and the verdict."""
 
     truth: str
     named: str
@@ -27,7 +27,7 @@ class MatrixRow(msgspec.Struct, frozen=True, order=True):
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """A rebalance that was not named rightly."""
+    """A rebalance with a wrong cause, or a missed one."""
 
     verdict: str
     truth: str
@@ -40,7 +40,7 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 class CampaignResult(msgspec.Struct, frozen=True):
-    """One campaign on one broker."""
+    """Result of one campaign on one broker."""
 
     ground: str
     versions: dict[str, str]
@@ -53,7 +53,7 @@ class CampaignResult(msgspec.Struct, frozen=True):
     unsettled: int
 
     def count(self, *verdicts: str, sure: bool = False, proof: bool = False) -> int:
-        """Return how many rebalances have one of these verdicts; only those that were told for sure, or as proof."""
+        """Count the rebalances with one of these verdicts; ``sure``, ``proof``: with that confidence only."""
         confidences = ("proof",) if proof else ("proof", "high") if sure else CONFIDENCES
         return sum(
             row.times
@@ -63,17 +63,17 @@ class CampaignResult(msgspec.Struct, frozen=True):
 
     @property
     def rebalances(self) -> int:
-        """All that were judged."""
+        """Number of judged rebalances."""
         return self.count(*COUNTED)
 
     @property
     def share_right(self) -> float:
-        """The share that was named rightly."""
+        """Share of rebalances that were reported with the right cause."""
         return self.count("right") / max(1, self.rebalances)
 
 
 def result_of(run: CampaignRun, seed: int, groups: int, versions: dict[str, str]) -> CampaignResult:
-    """Return what a run came to."""
+    """Summarize a run."""
     settled = [v for v in run.verdicts if v.verdict != "unsettled"]
     counts = Counter((v.truth, v.named, v.confidence, v.verdict) for v in settled)
     return CampaignResult(
@@ -94,7 +94,7 @@ def result_of(run: CampaignRun, seed: int, groups: int, versions: dict[str, str]
 
 
 def totals(results: Sequence[CampaignResult]) -> str:
-    """Return the table of how often each broker's rebalances were named rightly."""
+    """Return the table of right causes by broker."""
     lines = [
         "| broker | rebalances | right | share | no cause | missed | wrong | wrong as proof "
         "| wrong with high confidence or proof |",
@@ -110,7 +110,7 @@ def totals(results: Sequence[CampaignResult]) -> str:
 
 
 def matrix(result: CampaignResult, patterns: bool = False) -> str:
-    """Return the confusion matrix: a row for each truth and name that came together."""
+    """Return the confusion matrix: a row for each pair of true and reported cause."""
     found: dict[tuple[str, str, str], Counter[str]] = {}
     for row in result.rows:
         if row.truth.startswith(PATTERN) == patterns:
@@ -125,7 +125,7 @@ def matrix(result: CampaignResult, patterns: bool = False) -> str:
 
 
 def mistakes(result: CampaignResult) -> str:
-    """Return the table of what was not named rightly."""
+    """Return the table of wrong and missed causes."""
     found = [one for one in result.mistakes if not one.truth.startswith(PATTERN)]
     if not found:
         return "None.\n"
@@ -139,7 +139,7 @@ def mistakes(result: CampaignResult) -> str:
 
 
 def truths() -> str:
-    """Return the table of what is right to say."""
+    """Return the table of right causes by action."""
     lines = ["| truth | right on | also right | broader, at medium or low | since |", "|---|---|---|---|---|"]
     for truth in TRUTHS.values():
         for ground in GROUNDS:
@@ -153,10 +153,10 @@ def truths() -> str:
 
 
 def code(word: str) -> str:
-    """Return a cause as code; what is none stays as it is."""
+    """Format the name of a cause as code."""
     return word if word.startswith("(") else f"`{word}`"
 
 
 def versions_text(result: CampaignResult) -> str:
-    """Return what played."""
+    """Return the versions of broker and clients as text."""
     return ", ".join(f"{name} {version}" for name, version in result.versions.items())

@@ -1,4 +1,4 @@
-"""A group of the campaign while it is played: each action is done, the group settles, and what was done is noted."""
+"""One group of the campaign: do each action, wait until the group is settled, record the action."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from support.campaign.player import HEARTBEAT_MS, POLL_MS, SESSION_MS, STATIC_SE
 
 PARTITIONS: Final = 6
 QUIET_S: Final = 1.6
-"""For so long nothing changes before a group counts as settled: four heartbeats."""
+"""A group without a change for this long is settled: four heartbeats."""
 PAUSE_S: Final = 0.25
 SETTLE_S: Final = 90.0
 METADATA_S: Final = 6.0
-"""Within which all clients have seen that topics changed."""
+"""Time until all clients notice a change of topics."""
 REGEX_S: Final = 13.0
-"""Apache Kafka resolves expressions again at most every ten seconds."""
+"""Apache Kafka resolves subscription patterns at most every ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCause:
-    """One cause that an action has: by its truth, whom it names, how many rebalances of it there may be."""
+    """One expected cause of an action: the true cause, its members, and its number of rebalances."""
 
     truth: str
     who: frozenset[str] = frozenset()
-    """By client id; nobody in particular where it is empty."""
+    """Client ids of the members; empty: any member."""
     least: int = 1
     most: int | None = 1
 
 
 @dataclass(slots=True)
 class Provoked:
-    """One action that was done, when, and what is right to say of it."""
+    """One completed action, its time, and the expected causes."""
 
     group: str
     protocol: str
@@ -47,9 +47,9 @@ class Provoked:
     until_ms: int = 0
     expected: tuple[ExpectedCause, ...] = ()
     changed: bool = False
-    """Whether looks at the group, a few a second, saw anything of it change."""
+    """True if samples of the group, a few per second, saw a change."""
     flaw: str | None = None
-    """Why nothing can be said of it: the group did not settle."""
+    """Why the action cannot be judged: the group did not settle."""
 
 
 def now_ms() -> int:
@@ -57,7 +57,7 @@ def now_ms() -> int:
 
 
 class CampaignStory:
-    """One group: its members, its topics, what was done to it."""
+    """One running group: its members, its topics, its completed actions."""
 
     def __init__(self, plan: StoryPlan, bootstrap: str, admin: Admin) -> None:
         self.plan, self._bootstrap, self._admin = plan, bootstrap, admin
@@ -68,10 +68,10 @@ class CampaignStory:
         self._players: dict[str, Player] = {}
         self._old: list[Player] = []
 
-    # Playing
+    # Actions in general
 
     def begin(self) -> None:
-        """Make the topic, and let the first members come."""
+        """Create the topic and start the first members."""
         self._admin.create_topics({self.topics[0]: PARTITIONS})
         if self.plan.protocol == CONSUMER:
             session = STATIC_SESSION_MS if self.plan.static else SESSION_MS
@@ -93,13 +93,12 @@ class CampaignStory:
             )
 
     def play(self, action: PlannedAction) -> None:
-        """Do one action, and wait until the group has settled."""
         with self._noting(action.kind, action.roles) as noted:
             noted.expected = ACTIONS[action.kind](self, noted, action.roles)
 
     @contextlib.contextmanager
     def around(self, kind: str, expected: tuple[ExpectedCause, ...]) -> Iterator[None]:
-        """Note what is done to the broker meanwhile, until the group has settled."""
+        """Record an action on the broker that the block performs, until the group is settled."""
         with self._noting(kind, tuple(p.role for p in self._players.values())) as noted:
             noted.expected = expected
             yield
@@ -114,7 +113,6 @@ class CampaignStory:
         self.noted.append(noted)
 
     def end(self) -> None:
-        """End all members at once."""
         for player in [*self._players.values(), *self._old]:
             player.forget()
 
@@ -144,7 +142,7 @@ class CampaignStory:
     # Settling
 
     def _replaced(self, noted: Provoked, role: Role, before: str | None) -> None:
-        """Wait until a static member is in the group under another member id than before."""
+        """Wait until a static member has another member id than before."""
         ends = time.monotonic() + SETTLE_S
         while (now := self._member_id(role)) is None or now == before:
             if time.monotonic() > ends:
@@ -153,12 +151,12 @@ class CampaignStory:
             time.sleep(PAUSE_S)
 
     def _member_id(self, role: Role) -> str | None:
-        """Return under which id a static member is in the group."""
+        """Return the member id of a static member."""
         about = self._admin.describe_groups([self.plan.group])[self.plan.group]
         return next((m.member_id for m in about.members if m.group_instance_id == role.instance), None)
 
     def _settle(self, noted: Provoked, at_least_s: float = 0.0, without: tuple[Role, ...] = ()) -> None:
-        """Wait until exactly the members are there that should be, all stable, and nothing changes any more."""
+        """Wait until the group is stable with exactly the expected members, and does not change any more."""
         wanted = sorted(set(self._players) - {role.known_as for role in without})
         began = changed = time.monotonic()
         last: object = None
@@ -178,7 +176,7 @@ class CampaignStory:
             time.sleep(PAUSE_S)
 
     def _look(self) -> tuple[str, list[str], object]:
-        """Return the group's state, its members by what they are known as, and all that may change of it."""
+        """Return the group's state, its members by instance id or client id, and everything that can change."""
         try:
             found = self._admin.describe_groups([self.plan.group])
             about = found[self.plan.group]
@@ -188,7 +186,7 @@ class CampaignStory:
         seen = sorted((m.member_id, tuple(sorted(m.assignment)), m.member_epoch) for m in about.members)
         return about.state, there, (about.state, seen)
 
-    # Actions: each does something, and returns what is right to say of it
+    # Actions: each returns its expected causes
 
     def _join(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
         for role in roles:
@@ -224,8 +222,8 @@ class CampaignStory:
         for_ms = POLL_MS + 2_500
         self._players[roles[0].known_as].order("stall", str(for_ms))
         self._settle(noted, at_least_s=for_ms / 1000 + 1.5)
-        cause = "CLIENT_RESET" if len(self._players) > 1 else "GROUP_FORMING"  # alone it leaves an empty group
-        back = ExpectedCause(cause, _ids(*roles), least=0)  # librdkafka leaves when it is polled again
+        cause = "CLIENT_RESET" if len(self._players) > 1 else "GROUP_FORMING"  # a single member leaves an empty group
+        back = ExpectedCause(cause, _ids(*roles), least=0)  # librdkafka leaves at its next poll
         return (ExpectedCause("MAX_POLL_EXCEEDED", _ids(*roles)), back)
 
     def _static_restart(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
@@ -253,7 +251,7 @@ class CampaignStory:
         return (ExpectedCause("STATIC_DUPLICATE", _ids(*roles)),)
 
     def _assignor(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
-        """A static member comes back with one assignor less; then, as it was: what is selected changes twice."""
+        """Restart a static member with one assignor less, then with all: the selected assignor changes twice."""
         for strategy in ("roundrobin", None):
             before = self._member_id(roles[0])
             self._close(roles[0])
@@ -288,7 +286,7 @@ class CampaignStory:
         return (ExpectedCause("TOPIC_DELETED", _ids(*roles), most=None),)
 
     def _remove(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
-        """An administrator takes a member out; it comes back by itself."""
+        """Remove a member as an administrator; the client joins again by itself."""
         about = self._admin.describe_groups([self.plan.group])[self.plan.group]
         if roles[0].instance is not None:
             self._admin.remove_group_members(self.plan.group, instance_ids=[roles[0].instance]).check()
@@ -296,7 +294,7 @@ class CampaignStory:
             ids = [m.member_id for m in about.members if m.client_id == roles[0].client_id]
             self._admin.remove_group_members(self.plan.group, ids).check()
         self._settle(noted, at_least_s=2.0)
-        back = ExpectedCause("CLIENT_RESET", _ids(*roles), least=0)  # it may come back within the same round
+        back = ExpectedCause("CLIENT_RESET", _ids(*roles), least=0)  # the client may join again within the same round
         return (ExpectedCause("ADMIN_REMOVED", _ids(*roles)), back)
 
     def _enforce(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
@@ -327,7 +325,7 @@ class CampaignStory:
         return tuple(expected)
 
     def _reform(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
-        """All leave, the group is deleted, and forms anew."""
+        """Stop all members, delete the group, and start all members again."""
         for role in roles:
             self._players[role.known_as].process.terminate()
         for role in roles:
@@ -372,4 +370,4 @@ ACTIONS: Final[dict[str, Do]] = {
     "crash_loop": CampaignStory._crash_loop,
     "reform": CampaignStory._reform,
 }
-"""What each kind of action does."""
+"""Implementation of each kind of action."""

@@ -1,9 +1,8 @@
-"""What is right to say of each thing that the campaign does: one table, and what was added to it later.
+"""Right causes of each action of the campaign.
 
-A name is *right* if it is that of the table in ``kohort explain``, or one that means the same seen from where it was
-seen. A *broader* name leaves open what the right one says, and is right at ``medium`` or ``low`` only. Where a name is
-right on one of the two brokers alone, it is since the other could know more: ours keeps a journal, Apache Kafka is
-watched from outside.
+A cause is *right* if the table in ``kohort explain`` names it for the action, or if it means the same from the point of
+observation. A *broader* cause includes the right one, and is right at ``medium`` or ``low`` only. Some causes are
+right on one of the two brokers only: kohort keeps a journal, Apache Kafka is watched from outside.
 """
 
 from __future__ import annotations
@@ -16,27 +15,28 @@ APACHE: Final = "Apache Kafka"
 GROUNDS: Final = (OURS, APACHE)
 UNSURE: Final = ("medium", "low")
 UNNAMED: Final = "UNEXPLAINED"
-"""The word for not knowing: never right, and never wrong."""
+"""Cause of an unexplained rebalance: neither right nor wrong."""
 
 LEADERS_OWN: Final = "LEADER_REJOIN"
-"""A rebalance that no action makes: the leaders of Java and librdkafka join again where their view of topics changes
-with the members, as ones that read other topics come or go."""
+"""A rebalance without an action: leaders of Java and librdkafka join again if the group's topics change
+with its members.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What was done, in the words of the catalogue, and what else may be said of it where."""
+    """True cause of an action, and other causes that count as right."""
 
     cause: str
     also: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names that are as right, by broker."""
+    """Causes with the same meaning, by broker."""
     broader: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names that leave something open, by broker."""
+    """Broader causes, by broker."""
     because: str = ""
-    """Why they are."""
+    """Reason for the additional causes."""
 
     def allows(self, ground: str, cause: str, confidence: str) -> bool:
-        """Tell whether it is right to say so on a broker, this surely."""
+        """Return True if a cause with this confidence is right on a broker."""
         if cause == self.cause or cause in self.also.get(ground, ()):
             return True
         return confidence in UNSURE and cause in self.broader.get(ground, ())
@@ -138,20 +138,22 @@ AFTERWARDS: Final = (
     "an action without a change of topics is not missed",
     "sessions and poll intervals became longer, because slow members were removed",
 )
-"""What was added after the first results had been looked at. The table was written before, but for these."""
+"""Entries that were added after the first results were known; all others were written before."""
 TRUTHS: Final = {truth.cause: truth for truth in _ALL}
 ALWAYS_TRUE: Final = "ZOMBIE_COMMIT"
-"""An event without a rebalance that the coordinator's own answer proves, whatever was done: it does not count."""
+"""An event without a rebalance that the coordinator's own response proves: it never counts."""
 FOLLOW: Final = {
     "STATIC_RESTART": ("broker_restart", "broker_stall"),
     "STATIC_DUPLICATE": ("broker_restart", "broker_stall"),
 }
-"""Events without a rebalance that are true of what these actions do to clients: told or not, neither counts. librdkafka
-begins anew where it was without a coordinator for a session: under another member id, and the same instance id."""
+"""Events without a rebalance that these actions can cause in clients: reported or not, they do not count.
+
+librdkafka joins again under another member id and the same instance id after a session without a coordinator.
+"""
 PATTERNS: Final = {
     "rolling_restart": ("ROLLING_DEPLOY",),
     "scale_out": ("SCALE_OUT",),
     "scale_in": ("SCALE_IN",),
     "crash_loop": ("CRASH_LOOP",),
 }
-"""Actions that are a pattern, and its names."""
+"""Actions that are a pattern, and the names of that pattern."""

@@ -1,4 +1,4 @@
-"""What may differ between the answers of kohort and of Apache Kafka to who may not, or may: each with its reason."""
+"""Allowed differences between kohort and Apache Kafka in responses about authorization, each with its reason."""
 
 from __future__ import annotations
 

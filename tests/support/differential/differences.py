@@ -1,6 +1,6 @@
-"""What may differ between the answers of kohort and of Apache Kafka, each with its reason: the one list there is.
+"""Allowed differences between the responses of kohort and Apache Kafka, each with its reason.
 
-What is allowed here is not judged; what a user could notice also stands in docs/deviations.md.
+Differences that a user can notice are also in docs/deviations.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from support.recent import RECENT_MS
 
 @dataclass(frozen=True)
 class May:
-    """A field of the answers to some request (patterns) may differ; where ``only`` holds of the two values."""
+    """Allowed difference of a field in the responses to some requests (patterns), if ``only(ours, theirs)``."""
 
     asked: str
     path: str
@@ -145,7 +145,7 @@ UNORDERED: Final = frozenset(
         ("TxnOffsetCommitResponse", "topics"),
     }
 )
-"""Arrays whose order is that of a hash map in Kafka."""
+"""Arrays in the order of a hash map in Kafka."""
 
 
 def is_allowed(asked: str, path: str, ours: Any, theirs: Any) -> bool:

@@ -40,7 +40,7 @@ STRANGER = b"\x01" * 16
 
 
 class Actor:
-    """A member: what it sends, with what it was last told. It asserts nothing, the comparison does."""
+    """A group member. It keeps the values of its last responses and asserts nothing; the harness compares."""
 
     def __init__(
         self, run: ScriptRun, name: str, group: str, *, instance_id: str | None = None, **options: Any
@@ -57,7 +57,7 @@ class Actor:
         self.leader = ""
 
     def twin(self, name: str | None = None) -> Actor:
-        """The same member on another connection: for what it asks while a request of its own is parked."""
+        """Return the same member on another connection, for requests while another of its requests is parked."""
         other = copy.copy(self)
         other.name = name or f"{self.name}'s twin"
         return other
@@ -76,7 +76,7 @@ class Actor:
         self.run.send(self.name, JoinGroupRequest(**(given | self.options | fields)))
 
     def take(self) -> Any:
-        """The next answer, learnt from if it is JoinGroup's."""
+        """Return the next response; a JoinGroup response updates the member."""
         answer = self.run.take(self.name)
         if isinstance(answer, JoinGroupResponse):
             if answer.error_code in (0, 79):
@@ -86,12 +86,12 @@ class Actor:
         return answer
 
     def join(self, **fields: Any) -> Any:
-        """A join that is answered at once."""
+        """Join where the response comes at once."""
         self.start_join(**fields)
         return self.take()
 
     def start_enter(self) -> None:
-        """Join as far as it is parked: a dynamic member asks for its id first, where its version has one asked for."""
+        """Send JoinGroup until it is parked: a dynamic member first gets its id where the version requires one."""
         two_steps = self.instance_id is None or self.run.version(JoinGroupRequest) < 5
         if not self.member_id and two_steps and self.run.version(JoinGroupRequest) >= 4:
             self.join()
@@ -161,11 +161,11 @@ class Actor:
         return commit(self.run, self.group, topics, actor=self.name, **(given | fields))
 
 
-# What anyone may ask.
+# Requests of any client.
 
 
 def ids_of(run: ScriptRun, topics: Sequence[str], request: type[Any], by_id_from: int) -> dict[str, bytes]:
-    """Topic ids, where the version asks by id; of a topic that does not exist a stranger's."""
+    """Return topic ids where the version uses ids; a random id for a topic that does not exist."""
     if run.version(request) < by_id_from:
         return dict.fromkeys(topics, bytes(16))
     found = {topic: run.broker.topic_id(topic) for topic in topics}
@@ -241,11 +241,11 @@ def find(run: ScriptRun, *keys: str, key_type: int = 0) -> Any:
     return run.ask("outsider", FindCoordinatorRequest(key=keys[0], key_type=key_type))
 
 
-# Situations.
+# Group states.
 
 
 def share(run: ScriptRun, *actors: Actor) -> None:
-    """Everyone syncs to the generation that it was told of; each is given its name."""
+    """Sync all members to the current generation; each is assigned its name."""
     plan = {a.member_id: a.name.encode() for a in actors}
     for actor in actors:
         actor.start_sync(plan if actor.leader == actor.member_id else None)
@@ -254,7 +254,7 @@ def share(run: ScriptRun, *actors: Actor) -> None:
 
 
 def stable(run: ScriptRun, *actors: Actor) -> None:
-    """All of them, new, in one stable generation; the first leads."""
+    """Join all new members into one stable generation; the first leads."""
     for i, actor in enumerate(actors):
         if i == 0:
             actor.enter()
@@ -276,7 +276,7 @@ def start_rebalance(run: ScriptRun, leader: Actor, *others: Actor) -> None:
 
 
 def everything(run: ScriptRun, topic: str, *members: Actor) -> None:
-    """Every request that is answered at once and moves nothing, with every way to be wrong."""
+    """Send every request without effect that is answered at once, with every invalid argument."""
     group = members[0].group
     for actor in (member.twin() for member in members):
         actor.heartbeat()
@@ -310,7 +310,7 @@ def everything(run: ScriptRun, topic: str, *members: Actor) -> None:
 
 
 def wrong_instance(run: ScriptRun, actor: Actor, topic: str) -> None:
-    """Where a request cannot name an instance it would be right, not wrong."""
+    """Send a wrong instance id in the requests that can carry one."""
     stranger = {"group_instance_id": "stranger"}
     actor.heartbeat(**stranger)
     actor.commit({topic: {0: 5}}, **stranger)
@@ -321,7 +321,7 @@ def wrong_instance(run: ScriptRun, actor: Actor, topic: str) -> None:
 
 
 def look(run: ScriptRun, group: str, topic: str) -> None:
-    """What can be seen of a group from outside."""
+    """Describe a group and fetch its offsets from outside."""
     fetch(run, group, {topic: [0, 1]})
     fetch(run, group, {topic: [0, 1]}, stable=True)
     fetch(run, group, None)
@@ -333,11 +333,11 @@ def look(run: ScriptRun, group: str, topic: str) -> None:
     find(run, group)
 
 
-# The scripts.
+# Scripts.
 
 
 def members_of(run: ScriptRun, *instances: str | None, **options: Any) -> tuple[str, list[Actor]]:
-    """A topic, and actors of one group: one for each instance id, None for a dynamic one."""
+    """Return a topic and the members of one group: one for each instance id, None for a dynamic member."""
     group, topic = run.broker.group(), run.topic()
     names = ("ann", "ben", "cal", "dan", "eve", "fay")
     return topic, [Actor(run, names[i], group, instance_id=x, **options) for i, x in enumerate(instances)]
@@ -381,7 +381,7 @@ def two_members_in_every_state(run: ScriptRun) -> None:
     ann.take()
     ben.take()
     everything(run, topic, ann, ben)
-    ben.join()  # it says the same again: told of the same generation
+    ben.join()  # unchanged metadata: the response names the same generation
     share(run, ann, ben)
     everything(run, topic, ann, ben)
     ben.sync()
@@ -408,7 +408,7 @@ def static_members_in_every_state(run: ScriptRun) -> None:
     ben.sync()
     leader = ann.twin()
     ann.member_id = ""
-    ann.join()  # the leader too
+    ann.join()  # the leader is not excepted
     everything(run, topic, leader, ben)
     ann.sync()
     start_rebalance(run, ann)
@@ -439,7 +439,7 @@ def a_static_member_restarts_during_a_rebalance(run: ScriptRun) -> None:
     again = ben.twin("ben-again")
     again.member_id = ""
     again.start_join()
-    ben.take()  # fenced in its turn
+    ben.take()  # is fenced too
     ann.start_join()
     ann.take()
     again.take()

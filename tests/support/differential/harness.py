@@ -21,7 +21,7 @@ from support.raw.broker_under_test import BrokerUnderTest
 from support.raw.raw_client import RawClient
 
 LEVELS = range(max(api.high - api.low for api in APIS.values()) + 1)
-SILENCE_S = 20.0  # of who never answers: a JVM on a busy machine stands still for seconds
+SILENCE_S = 20.0  # a JVM on a busy machine can stall for seconds
 NO_ANSWER = "no answer"
 CLOSED = "the connection is closed"
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -30,12 +30,12 @@ OF_EVERYONE = {
     ("MetadataResponse", "topics"),
     ("ListTransactionsResponse", "transaction_states"),
 }
-"""Lists of whatever the broker has: only what this run made is compared."""
+"""Lists of the whole broker: only the objects of this run are compared."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One answer: to whom, to what, and the answer as plain data with its made-up names replaced."""
+    """One response: its actor, its request, and its plain data with generated names replaced."""
 
     actor: str
     asked: str
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two transcripts part."""
+    """The first difference between two transcripts."""
 
     asked: str
     version: int
@@ -59,7 +59,7 @@ class Difference:
 
 
 class Names:
-    """Renames what a broker makes up."""
+    """Replaces generated names."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -76,7 +76,7 @@ class Names:
         return self.topic_ids.setdefault(value, f"id-{len(self.topic_ids)}")
 
     def plain(self, message: Message) -> dict[str, Any]:
-        """``message`` as nested dicts and lists."""
+        """Convert ``message`` to nested dicts and lists."""
         kind = type(message).__name__
         return {f.name: self._field(kind, f, getattr(message, f.name)) for f in message.FIELDS}
 
@@ -85,7 +85,7 @@ class Names:
             if (kind, spec.name) in OF_EVERYONE:
                 value = [v for v in value if self.mark in str(v) or getattr(v, "name", "") is None]
             if (kind, spec.name) in UNORDERED:
-                value = sorted(value, key=lambda v: UUID.sub("", repr(v)))  # or names would go by that order
+                value = sorted(value, key=lambda v: UUID.sub("", repr(v)))  # else names would be numbered in that order
             items = [self._value(spec, v) for v in value]
             return sorted(items, key=repr) if (kind, spec.name) in UNORDERED else items
         return self._value(spec, value)
@@ -103,7 +103,7 @@ class Names:
 
 
 def fitted(message: Any, version: int) -> Any:
-    """``message`` without what ``version`` cannot say."""
+    """Return ``message`` without the fields that ``version`` does not have."""
     given = {}
     for spec in message.FIELDS:
         value = getattr(message, spec.name)
@@ -138,7 +138,7 @@ class ScriptRun:
         return min(api.low + self.level, api.high)
 
     def can_say(self, request: type[Message], field: str) -> bool:
-        """Whether this level's version of the request has the field."""
+        """Return True if this level's version of the request has the field."""
         (spec,) = [f for f in request.FIELDS if f.name == field]
         return self.version(request) in spec.versions
 
@@ -149,7 +149,7 @@ class ScriptRun:
         self._wires[actor].send(fitted(message, version), version)
 
     def take(self, actor: str) -> Any:
-        """Wait for ``actor``'s next answer, and note it; None if it does not come or the connection ends instead."""
+        """Wait for ``actor``'s next response and record it; None at a timeout or a closed connection."""
         wire = self._wires[actor]
         _, message, version = wire._asked[0]
         wire.socket.settimeout(SILENCE_S)
@@ -171,7 +171,7 @@ class ScriptRun:
         return self.take(actor)
 
     def send_raw(self, actor: str, key: int, version: int, body: bytes = b"") -> None:
-        """A frame that no message fits."""
+        """Send a frame that no message class can encode."""
         wire = self._wires.setdefault(actor, self.broker.connect(f"client-{actor}"))
         payload = struct.pack(">hhih", key, version, 1, -1) + body
         wire.send_bytes(struct.pack(">i", len(payload)) + payload)
@@ -190,7 +190,7 @@ def run_script(script: Script, bootstrap: str, level: int) -> list[Entry]:
 
 
 def compare(ours: list[Entry], theirs: list[Entry]) -> list[Difference]:
-    """Every difference that is not allowed."""
+    """Return every difference that is not allowed."""
     found = []
     for i, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
         where = f"answer {i} (to {mine.actor})"

@@ -1,4 +1,4 @@
-"""Scripts for the differential harness beside groups: produce, fetch, offsets by time, metadata, topics, options."""
+"""Scripts for the differential harness: produce, fetch, ListOffsets, metadata, topics, configs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def produce(run: ScriptRun, topic: str, batches: Mapping[int, bytes | None], *, 
 
 
 def changed(batch: bytes, at: int, form: str, value: int) -> bytes:
-    """``batch`` with another value in its header, and the checksum as it was."""
+    """Return ``batch`` with one header field changed and the old checksum."""
     return batch[:at] + struct.pack(form, value) + batch[at + struct.calcsize(form) :]
 
 
@@ -141,10 +141,10 @@ def idempotent_producing(run: ScriptRun) -> None:
         produce(run, topic, {0: batch(sequence, epoch)})
     for n in range(1, 7):
         produce(run, topic, {0: batch(2 * n, 3)})
-    produce(run, topic, {0: batch(0, 3)})  # too old to be known as a duplicate
+    produce(run, topic, {0: batch(0, 3)})  # too old to be recognized as a duplicate
     offsets(run, topic, -1)
     new = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-    run.broker.eventually_serves(new, 1)  # a node of Kafka's is given its first ids a moment after it is asked
+    run.broker.eventually_serves(new, 1)  # a Kafka node gets its first producer ids a moment after the first request
     run.ask("writer", new)
     run.ask("writer", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1000))
 
@@ -388,7 +388,7 @@ def altering_options(run: ScriptRun) -> None:
     options(run, topic)
 
 
-# Which APIs.
+# ApiVersions.
 
 
 def who_is_meant(run: ScriptRun) -> None:

@@ -1,4 +1,4 @@
-"""What may differ between the logins of kohort and of Apache Kafka, each with its reason: the one list there is."""
+"""Allowed differences between the logins of kohort and Apache Kafka, each with its reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Transcript = list[Any]
 
 @dataclass(frozen=True)
 class MayOfLogins:
-    """What is answered to cases of these names (patterns) may differ; where ``only`` holds of both transcripts."""
+    """Allowed difference in cases of these names (patterns), if ``only`` is true of both transcripts."""
 
     cases: tuple[str, ...]
     reason: str
@@ -22,7 +22,7 @@ class MayOfLogins:
 
 
 def _both_are_refused(ours: Transcript, theirs: Transcript) -> bool:
-    """Both answer with the same code, if with any, and close."""
+    """Return True if both brokers close the connection and answer with the same error code, if any."""
     codes = [[part.get("error_code") for part in told if isinstance(part, dict)] for told in (ours, theirs)]
     return codes[0] == codes[1] and ours[-1] == theirs[-1] == "closed"
 

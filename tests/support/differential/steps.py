@@ -31,7 +31,7 @@ from support.raw.broker_under_test import BrokerUnderTest
 from support.raw.raw_client import RawClient
 
 Step = tuple[str, int, int]
-"""What is done, by whom (0 to 4), in which variant (0 to 3)."""
+"""Request kind, actor (0 to 4), variant (0 to 3)."""
 TOPIC = "t-of-everyone"
 PLAIN = [JoinGroupRequestProtocol(name="range", metadata=subscription(TOPIC))]
 OTHER = [
@@ -39,11 +39,11 @@ OTHER = [
     JoinGroupRequestProtocol(name="sticky", metadata=b""),
 ]
 SIGHTS = ("fetch", "describe", "list", "delete", "delete_offsets")
-SILENCE_S = 20.0  # of who never answers: a JVM on a busy machine stands still for seconds
+SILENCE_S = 20.0  # a JVM on a busy machine can stall for seconds
 
 
 class Client:
-    """A connection to our broker, with a client id of its own."""
+    """A connection to the kohort broker, with a client id of its own."""
 
     def __init__(self, stage: BrokerStage, client_id: str) -> None:
         self._peer = stage.connect()
@@ -53,7 +53,7 @@ class Client:
         self._peer.send(message, version, client_id=self._client_id)
 
     def take(self) -> Any:
-        """The next answer, CLOSED, or None while there is none."""
+        """Return the next response, CLOSED, or None if none came yet."""
         answer = self._peer.take()
         return CLOSED if answer is None and self._peer.closed else answer
 
@@ -70,9 +70,9 @@ class StepRun:
         self.waiting: dict[str, tuple[str, int]] = {}
 
     def version(self, request: type[Message]) -> int:
-        """Four levels: the highest version, two in the middle, the lowest."""
+        """Return the version of a request at this level: the highest, two in the middle, the lowest."""
         api = APIS[request.API_KEY]
-        low, high = api.low, min(api.high, 9)  # from 10 on topics go by ids; the scripts do that
+        low, high = api.low, min(api.high, 9)  # version 10 uses topic ids; the scripts cover those
         return (high, (low + high + 1) // 2, min(low + 3, high), low)[self.variant]
 
     def can_say(self, request: type[Message], field: str) -> bool:
@@ -95,7 +95,7 @@ class StepRun:
 
 
 class GroupOfFive:
-    """Three dynamic members and two static ones that do as the steps say with what they were told."""
+    """Three dynamic members and two static ones."""
 
     def __init__(self, run: StepRun, group: str) -> None:
         self.run = run
@@ -104,7 +104,7 @@ class GroupOfFive:
         self.members = [Actor(run, f"m{i}", group, instance_id=x) for i, x in enumerate(instances)]  # type: ignore[arg-type]  # as much of a run as an actor needs
 
     def start(self, step: Step) -> str:
-        """Send the step's request; returns who asks."""
+        """Send the step's request; return its actor."""
         what, who, self.run.variant = step
         if what in SIGHTS:
             self.run.send("outsider", self._of_outsider(what))
@@ -166,7 +166,7 @@ class GroupOfFive:
 
 
 Schedule = list[list[str] | None]
-"""For each step who is answered after it, in order; None where the step is left out."""
+"""Actors answered after each step, in order; None where the step is left out."""
 
 
 def run_on_ours(steps: Sequence[Step], mark: str) -> tuple[list[Entry], Schedule]:
@@ -195,8 +195,10 @@ def run_on_ours(steps: Sequence[Step], mark: str) -> tuple[list[Entry], Schedule
 
 
 def _is_left_out(stage: BrokerStage, sequence: GroupOfFive, step: Step) -> bool:
-    """Whoever waits can ask nothing. Whom a group has lead when its leader is gone is chance in Kafka, and a group of
-    offsets alone is gone with its last one here, and there with the next sweep."""
+    """Return True if a step is left out: its actor waits, or the outcome is random in Kafka.
+
+    Kafka picks a random leader after the leader leaves, and deletes a group of offsets alone only at its next sweep.
+    """
     what, who, _ = step
     actor = sequence.members[who]
     coordinator = stage.broker.state.coordinator
@@ -212,7 +214,7 @@ def _is_left_out(stage: BrokerStage, sequence: GroupOfFive, step: Step) -> bool:
 
 
 def run_on_theirs(steps: Sequence[Step], schedule: Schedule, broker: BrokerUnderTest) -> list[Entry]:
-    """What another broker answers to the same steps, and at last whether it answers whom it should not."""
+    """Return another broker's responses to the same steps, and any unexpected response."""
     run = StepRun(broker.mark, lambda name: broker.connect(f"client-{name}"))
     sequence = GroupOfFive(run, broker.group())
     for step, answered in zip(steps, schedule, strict=True):
@@ -223,7 +225,7 @@ def run_on_theirs(steps: Sequence[Step], schedule: Schedule, broker: BrokerUnder
             answer = _take(run.wires[name], SILENCE_S)
             sequence.learn(name, answer)
             run.note(name, answer)
-        if asker not in answered or step[0] == "leave":  # whoever leaves last ends a round by a timer of no time
+        if asker not in answered or step[0] == "leave":  # the last leave ends a round by an immediate timer
             broker.let_others_be_heard(sequence.group)
     for name in sorted(run.waiting):
         answer = _take(run.wires[name], 0.02)

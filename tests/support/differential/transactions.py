@@ -32,11 +32,11 @@ from support.waiting import eventually
 UNDER_WAY = {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 TRANSACTION = 1
 NOBODY = 4_000_000_000
-"""A producer id that no broker has given yet."""
+"""A producer id that no broker has assigned."""
 
 
 class Writer:
-    """A transactional producer: what it sends, with what it was last told. It asserts nothing, the comparison does."""
+    """A transactional producer with the values of its last responses. It asserts nothing; the harness compares."""
 
     def __init__(self, run: ScriptRun, name: str = "tx") -> None:
         self.run = run
@@ -45,14 +45,14 @@ class Writer:
         self.sequence = 0
 
     def is_served(self) -> Writer:
-        """Wait until the coordinator gives it its first epoch: a new cluster makes its topic first."""
+        """Wait until the coordinator assigns the first epoch: a new cluster creates its topic first."""
         broker = self.run.broker
         broker.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[self.name]), 4)
         broker.eventually_serves(InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000), 4)
         return self
 
     def init(self, *, timeout_ms: int = 60_000, known: tuple[int, int] = (-1, -1)) -> Any:
-        """``known``: the id and epoch that it says it has (KIP-360)."""
+        """Send InitProducerId; ``known``: producer id and epoch in the request (KIP-360)."""
         asked = InitProducerIdRequest(
             transactional_id=self.name,
             transaction_timeout_ms=timeout_ms,
@@ -65,7 +65,7 @@ class Writer:
         return answer
 
     def also(self) -> Writer:
-        """Another process with the same transactional id, as far as this one is."""
+        """Return another process with the same transactional id."""
         other = Writer(self.run)
         other.name, other.producer_id, other.epoch = self.name, self.producer_id, self.epoch
         return other
@@ -130,7 +130,7 @@ class Writer:
         eventually(lambda: self.state() not in UNDER_WAY, "the markers are never written")
 
     def state(self) -> str:
-        """Asked beside the script: when markers are all written is chance."""
+        """Query the state outside the script: markers complete at a random time."""
         (described,) = self.run.broker.ask(
             DescribeTransactionsRequest(transactional_ids=[self.name]), 0
         ).transaction_states
@@ -139,7 +139,7 @@ class Writer:
 
 
 def ends(run: ScriptRun, topic: str) -> None:
-    """The end of what is written, and of what is committed."""
+    """Fetch the end offsets of written and of committed records."""
     for isolation_level in (0, 1):
         at = ListOffsetsPartition(partition_index=0, timestamp=-1)
         topics = [ListOffsetsTopic(name=topic, partitions=[at])]
@@ -147,7 +147,7 @@ def ends(run: ScriptRun, topic: str) -> None:
 
 
 def committed(run: ScriptRun, group: str, topic: str) -> None:
-    """What the group has committed, and what it has for whoever waits for transactions."""
+    """Fetch the group's offsets, and its stable offsets."""
     topic_id = id_of(run, topic, OffsetFetchRequest, 10)
     topics = [OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=[0])]
     for stable in (False, True):
@@ -172,7 +172,7 @@ def a_transaction(run: ScriptRun) -> None:
         writer.end(commit=commit)
         ends(run, topic)
         describe(run, writer.name)
-        writer.end(commit=commit)  # an answer was lost: the same again
+        writer.end(commit=commit)  # a retry after a lost response
         writer.end(commit=not commit)
         describe(run, writer.name)
     writer.init(known=(writer.producer_id, writer.epoch))
@@ -213,7 +213,7 @@ def who_comes_later_fences(run: ScriptRun) -> None:
     second = first.also()
     first.add(topic, 0)
     first.write(topic)
-    second.init()  # what the first began is aborted
+    second.init()  # the open transaction of the first is aborted
     eventually(lambda: second.state() not in UNDER_WAY, "it is never aborted")
     second.init()
     ends(run, topic)

@@ -1,4 +1,4 @@
-"""A broker without a network: peers that speak frames, and a clock that moves when told."""
+"""A broker without a network: in-memory connections, a manual clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kohort.wire.schema import Message
 
 
 class Peer:
-    """One connection to the broker, seen from its far end."""
+    """The client side of one connection to the broker."""
 
     def __init__(self, stage: BrokerStage, number: int) -> None:
         self.stage = stage
@@ -33,13 +33,13 @@ class Peer:
         self.closed: str | None = None
         self.close_note: Note | None = None
         self.close_level: Level | None = None
-        """How loudly the log is told of it."""
+        """Log level of the closed connection's event."""
         self.paused = False
         self._reader = FrameReader(1 << 30)
         self._asked: deque[tuple[int, Message, int]] = deque()
         self._answers: deque[Message] = deque()
         self.raw: deque[bytes] = deque()
-        """Frames that answer no request: tokens of a login."""
+        """Frames outside of requests: login tokens."""
         self._correlation_id = 0
 
     def send_bytes(self, data: bytes) -> None:
@@ -58,7 +58,7 @@ class Peer:
         self.send_bytes(self.request_bytes(message, version, client_id=client_id, answered=answered))
 
     def take(self) -> Any:
-        """The next answer, if there is one."""
+        """Return the next response, if any."""
         return self._answers.popleft() if self._answers else None
 
     def take_all(self) -> list[Any]:
@@ -84,7 +84,7 @@ class Peer:
     def leave(self) -> None:
         self.stage.give(Disconnected(self.number))
 
-    # ------------------------------------------------------------ what tests often do
+    # ------------------------------------------------------------ common requests
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         from kohort.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -109,7 +109,7 @@ class Peer:
 
 
 class BrokerStage:
-    """A broker, its storage, its peers, and the time."""
+    """A broker, its storage, its connections, and a manual clock."""
 
     def __init__(self, storage: MemoryStorage | None = None, **options: object) -> None:
         given = {"offsets_topic_num_partitions": 5, "group_initial_rebalance_delay_ms": 0, **options}
@@ -133,7 +133,7 @@ class BrokerStage:
         self.broker = Broker(self.config, self.storage, self.rng, self.now_ms)
 
     def restart(self, *, cleanly: bool = True) -> None:
-        """End the broker, in order or not, and start another on the same storage. Connections end."""
+        """Stop the broker, cleanly or not, and start another on the same storage. Connections close."""
         if cleanly:
             self.broker.close(self.now_ms)
         self.peers.clear()
@@ -163,11 +163,11 @@ class BrokerStage:
         self.broker.state.coordinator.check_invariants(self.now_ms)
 
     def said(self) -> list[str]:
-        """What it told its log since the last call."""
+        """Return the log lines since the last call."""
         return [str(note) for note in self.broker.take_notes()]
 
     def advance(self, delta_ms: int) -> None:
-        """Let time pass, with a tick whenever the broker asked for one."""
+        """Advance the clock; the broker's timers fire at their times."""
         end_ms = self.now_ms + delta_ms
         while (wake_at_ms := self.broker.wake_at_ms) is not None and wake_at_ms <= end_ms:
             self.clock.advance(max(wake_at_ms - self.now_ms, 0))

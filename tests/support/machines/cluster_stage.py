@@ -1,4 +1,4 @@
-"""Several brokers without a network, over one storage: each a stage, and one clock for all."""
+"""Several nodes without a network over one storage, with one manual clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OFFSETS = "__consumer_offsets"
 
 
 class NodeStage:
-    """One node, and its peers."""
+    """One node and its connections."""
 
     def __init__(self, stage: ClusterStage, node_id: int) -> None:
         self.stage = stage
@@ -56,7 +56,7 @@ class NodeStage:
 
     def give(self, event) -> None:
         if self.stage.nodes.get(self.node_id) is not self:
-            return  # it was stopped; nobody listens any more
+            return  # stopped: the node does not listen any more
         self.handle(event)
         self.stage.settle()
 
@@ -124,7 +124,7 @@ class ClusterStage:
         return Broker(self.config, ClusterNode(self.cluster, node_id), self.rng, self.now_ms, checked=True)
 
     def restart(self, count: int = 3, *, cleanly: bool = True) -> None:
-        """End the process, in order or not, and start it again on the same storage."""
+        """Stop the process, cleanly or not, and start it again on the same storage."""
         if cleanly:
             for node in self.nodes.values():
                 node.stop()
@@ -132,7 +132,7 @@ class ClusterStage:
         self._start(count)
 
     def settle(self) -> None:
-        """Run what the nodes have to tell each other, and see that those are up that shall be."""
+        """Deliver the messages between nodes, and check that the expected nodes are up."""
         while True:
             for node_id in [n for n in self.nodes if n not in self.cluster.wanted]:
                 self.nodes.pop(node_id).stop()
@@ -158,10 +158,10 @@ class ClusterStage:
             self.settle()
         self.clock.advance(end_ms - self.now_ms)
 
-    # ------------------------------------------------------------ what tests often do
+    # ------------------------------------------------------------ common requests
 
     def peer(self, node_id: int | None = None) -> Peer:
-        """A new connection to a node, or to any."""
+        """Open a connection to a node, or to any."""
         return self.nodes[min(self.nodes) if node_id is None else node_id].connect()
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -175,7 +175,7 @@ class ClusterStage:
         return next(iter(self.nodes.values())).broker.state.coordinator.partition_of(group)
 
     def alter_stopped(self, operation: int, node_id: int) -> int:
-        """Stop (APPEND) or start (SUBTRACT) a node by an admin call to another; the error code."""
+        """Stop (APPEND) or start (SUBTRACT) a node by an admin call to another; return the error code."""
         change = AlterableConfig(name="kohort.stopped.nodes", config_operation=operation, value=str(node_id))
         resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[change])
         answer = self.peer().ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
@@ -199,7 +199,7 @@ class ClusterStage:
         return self.peer().ask(request, 2).replica_election_results[0].partition_result[0].error_code
 
     def move(self, topic: str, partition: int, node_id: int) -> None:
-        """Let a node that is up lead a partition."""
+        """Make a running node the leader of a partition."""
         now = self.cluster.placement(self.cluster.topics.get(topic), partition).replicas
         assert self.reassign(topic, partition, [node_id, *(n for n in now if n != node_id)]) == 0
         assert self.elect(topic, partition) in {0, 84}
@@ -209,9 +209,9 @@ class ClusterStage:
         self.move(OFFSETS, self.coordinator_partition(group), node_id)
 
     def member(self, group: str, topics: list[str]) -> RawMember:
-        """A member that is connected to the group's coordinator."""
+        """Return a member that is connected to the group's coordinator."""
         return RawMember(self.peer(self.coordinator(group)), group, topics)
 
     def follow(self, member: RawMember) -> None:
-        """Connect a member to whoever coordinates its group now."""
+        """Connect a member to its group's current coordinator."""
         member.wire = self.peer(self.coordinator(member.group))

@@ -1,4 +1,4 @@
-"""What happens to a compacted log in every property test of one: segments end, the cleaner works, horizons pass."""
+"""Rules of property tests of compacted logs: roll segments, run the cleaner, pass retention times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HORIZON_MS = 3_600_000
 
 
 class CompactingMachine(RuleBasedStateMachine):
-    """``stage`` holds the log; who inherits appends to it and says what has to be there."""
+    """Base of state machines; ``stage`` holds the log, subclasses append and define the expected records."""
 
     stage: LogStage
 
@@ -41,7 +41,7 @@ class CompactingMachine(RuleBasedStateMachine):
         assert self.stage.restart() == []
 
     def compact_all_that_is_dirty(self) -> None:
-        """Let the cleaner work until nothing is left for it to do."""
+        """Run the cleaner until no segment is dirty."""
         cleaner = self.stage.topics._upkeep._cleaner
         for _ in range(1000):
             self.let_the_cleaner_work(1)

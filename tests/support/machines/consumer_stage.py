@@ -1,4 +1,4 @@
-"""A real broker machine and any number of consumers around it, in one thread, under a clock that moves when told."""
+"""A real broker and any number of consumers in one thread, with a manual clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SERVERS = "one:9092"
 
 
 class User:
-    """One consumer with the face's habits, in a single thread: it polls, is told of rebalances, and reads."""
+    """One consumer that polls, runs rebalance callbacks, and reads."""
 
     def __init__(self, stage: ConsumerStage | Any, *, prefetch_bytes: int = PREFETCH_BYTES, **options: Any) -> None:
         options = {"bootstrap_servers": SERVERS, "auto_offset_reset": "earliest", **options}
@@ -51,7 +51,7 @@ class User:
         return self.machine.group.membership
 
     def poll(self, most: int = 500) -> list[Record]:
-        """What poll(0) does."""
+        """Poll without a wait, as ``poll(0)``."""
         self.machine.enter_poll(self.stage.now_ms)
         try:
             while (callback := self.machine.advance(self.stage.now_ms)) is not None:
@@ -79,14 +79,14 @@ class User:
         return out
 
     def notes_besides_resets(self) -> Iterator[Note]:
-        """The notes for the log, without those of positions that were found."""
+        """Return the log notes, except those of found positions."""
         return (note for note in self.machine.notes.take() if not note.text.startswith("positions reset:"))
 
     def values(self) -> list[bytes | None]:
         return [record.value for record in self.records]
 
     def leave(self) -> Promise[None]:
-        """What unsubscribe() does; there is nothing to poll for after it."""
+        """Leave as ``unsubscribe()``."""
         self.alive = False
         callback = self.machine.prepare_leave()
         if callback is not None:
@@ -94,13 +94,13 @@ class User:
         return self.machine.leave("the consumer is being closed")
 
     def die(self) -> None:
-        """Vanish without a word: connections end, nobody says goodbye."""
+        """Close all connections without leaving the group."""
         self.alive = False
         self.stage.loop.close(self.machine.engine)
 
 
 class PollingStage:
-    """Users and a loop: everybody polls, time passes, and so on."""
+    """Users and their loop: all poll, the clock advances, and so on."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -123,12 +123,12 @@ class PollingStage:
         return user
 
     def polls(self, for_ms: int, only: Iterable[User] | None = None) -> None:
-        """Everybody polls every 50 ms, for so long."""
+        """Poll as every user every 50 ms, for ``for_ms``."""
         end_ms = self.now_ms + for_ms
         self.until(lambda: self.now_ms >= end_ms, for_ms, only)
 
     def until(self, done: Callable[[], Any], limit_ms: int = 60_000, only: Iterable[User] | None = None) -> None:
-        """Everybody polls every 50 ms until ``done()``."""
+        """Poll as every user every 50 ms until ``done()``."""
         polling = None if only is None else list(only)
         limit = self.now_ms + limit_ms
         while True:
@@ -141,13 +141,13 @@ class PollingStage:
             self.loop.run(50)
 
     def settled(self, promise: Promise[Any], limit_ms: int = 60_000) -> Any:
-        """The result of ``promise``, for which nobody polls."""
+        """Return the result of ``promise`` without polls."""
         self.loop.run_until(lambda: promise.done, limit_ms)
         return promise.result()
 
 
 class ConsumerStage(PollingStage):
-    """With a real broker machine."""
+    """Consumers with a real broker."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -164,14 +164,14 @@ class ConsumerStage(PollingStage):
         self.broker.state.topics.create(name, partitions, {}, self.now_ms)
 
     def restart(self) -> None:
-        """Another broker on the same storage."""
+        """Start another broker on the same storage."""
         self.loop.cut(ONE)
         self.broker.close(self.now_ms)
         self.broker = Broker(self.config, self.storage, random.Random(9), self.now_ms)
         self.loop.serve(ONE, self.broker)
 
     def produce(self, topic: str, partition: int, *values: bytes) -> None:
-        """One batch with these values."""
+        """Append one batch with these values."""
         self.loop.run_until(lambda: self.producer.partitions(topic) is not None)
         batches = set()
         for value in values:

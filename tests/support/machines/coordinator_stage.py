@@ -1,6 +1,6 @@
-"""A coordinator without a broker: requests by hand, a clock that moves when told, a log that can refuse.
+"""A coordinator without a broker: raw requests, a manual clock, a log that can reject appends.
 
-After every event the invariants hold, and replaying the log gives what is written.
+After every event the invariants are checked, and a replay of the log must give the persisted state.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ GROUP = "g"
 
 
 class Topics:
-    """Topics by name, with ids and sizes that a test may change."""
+    """Topics by name, with ids and partition counts that a test can change."""
 
     def __init__(self, **partitions: int) -> None:
         self.partitions = dict(partitions)
         self.ids = {name: name.encode().ljust(16, b"\x01") for name in partitions}
         self.changes = 0
         self.ends: dict[tuple[str, int], int] = {}
-        """Ends of logs, where a test says them."""
+        """Log end offsets that a test sets."""
         self.made: dict[str, int] = {}
 
     def end_offset(self, name: str, partition: int) -> int | None:
@@ -87,7 +87,7 @@ class Topics:
         self.changes += 1
 
     def make(self, name: str, partitions: int) -> None:
-        """Make a topic, or give it this many partitions."""
+        """Create a topic, or set its number of partitions."""
         self.partitions[name] = partitions
         self.ids.setdefault(name, name.encode().ljust(16, b"\x01"))
         self.changes += 1
@@ -97,7 +97,7 @@ RANGE = (("range", subscription("t")),)
 
 
 class CoordinatorStage:
-    """One coordinator of one partition-count, its log, and the answers that came, by ticket."""
+    """One coordinator, its log, and its responses by ticket."""
 
     def __init__(self, *, topics: Topics | None = None, **options: Any) -> None:
         options = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3} | options
@@ -147,7 +147,7 @@ class CoordinatorStage:
         principal: str = "",
         software: str | None = None,
     ) -> int:
-        """Send a request; returns its ticket. Its answer is in ``answers`` as soon as it comes."""
+        """Send a request; return its ticket. The response appears in ``answers``."""
         self.tickets += 1
         self.asked.add(type(message))
         request = GroupRequest(
@@ -159,7 +159,7 @@ class CoordinatorStage:
         return self.tickets
 
     def advance(self, delta_ms: int) -> None:
-        """Let time pass, with every timer firing at its own moment."""
+        """Advance the clock; every timer fires at its time."""
         end_ms = self.now + delta_ms
         while (wake_at_ms := self.coordinator.wake_at_ms) is not None and wake_at_ms <= end_ms:
             self.clock.advance(max(0, wake_at_ms - self.now))
@@ -168,7 +168,7 @@ class CoordinatorStage:
         self.clock.advance(end_ms - self.now)
 
     def restart(self) -> None:
-        """The broker is gone and comes back with nothing but the log; what was parked is lost."""
+        """Restart the broker from its log; parked requests are lost."""
         self.coordinator = self._coordinator()
         self.check()
 
@@ -177,7 +177,7 @@ class CoordinatorStage:
             self._take(self.coordinator.unload(partition, self.now))
 
     def reload(self) -> None:
-        """What another broker does, or this one when the partition is back: read the log and go on."""
+        """Load the partition again, as after a change of its leader."""
         for partition, records in self.log.items():
             self._take(self.coordinator.load(partition, records, self.now))
         self.check()
@@ -197,21 +197,21 @@ class CoordinatorStage:
         self.journal += entries
 
     def end_transaction(self, producer_id: int, *, commit: bool, group: str = GROUP) -> None:
-        """A marker on the group's partition."""
+        """Write a marker to the group's partition."""
         partition = self.coordinator.partition_of(group)
         ended = TransactionEnded(producer_id, commit)
         self.log[partition].append((b"", ended))
         self.coordinator.transaction_ended(partition, ended)
         self.check()
 
-    # What came of them.
+    # Responses.
 
     def answer(self, ticket: int) -> Any:
-        """The answer, or None while the request is parked."""
+        """Return the response, or None while the request is parked."""
         return self.answers.get(ticket)
 
     def records(self) -> list[Record]:
-        """Everything on the log but what is in transactions, parsed, partition by partition."""
+        """Parsed records of the log outside of transactions, partition by partition."""
         items = (item for records in self.log.values() for item in records)
         parsed = [
             parse_record(key, value) for key, value in items if not isinstance(value, InTransaction | TransactionEnded)
@@ -221,7 +221,7 @@ class CoordinatorStage:
     def entries(self, *kinds: type[JournalEntry]) -> list[Any]:
         return [entry for entry in self.journal if isinstance(entry, kinds)]
 
-    # Requests in short.
+    # Shorthands for requests.
 
     def join(
         self,
@@ -250,7 +250,7 @@ class CoordinatorStage:
         return self.ask(message, version, **who)
 
     def enter(self, **options: Any) -> tuple[str, int]:
-        """Join in two steps as a dynamic member does; returns the member id and the ticket of the second step."""
+        """Join in two steps as a dynamic member; return the member id and the ticket of the second step."""
         member_id = self.answer(self.join(**options)).member_id
         return member_id, self.join(member_id, **options)
 
@@ -281,7 +281,7 @@ class CoordinatorStage:
     def heartbeat(
         self, member_id: str, generation: int, *, instance_id: str | None = None, group: str = GROUP, **who: Any
     ) -> int:
-        """The error code of a heartbeat."""
+        """Send a heartbeat; return its error code."""
         message = HeartbeatRequest(
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance_id
         )
@@ -314,7 +314,7 @@ class CoordinatorStage:
         group: str = GROUP,
         **who: Any,
     ) -> list[int]:
-        """The error codes of a commit, in the order of its partitions (one topic entry per topic)."""
+        """Commit; return the error codes in the order of the partitions (one topic entry per topic)."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
             p = OffsetCommitRequestPartition(
@@ -347,7 +347,7 @@ class CoordinatorStage:
         version: int = 1,
         **said: Any,
     ) -> ConsumerGroupHeartbeatResponse:
-        """The answer to a ConsumerGroupHeartbeat; ``said`` are fields of the request, ``client_id`` and the like."""
+        """Send a ConsumerGroupHeartbeat; ``said``: fields of the request, ``client_id`` and the like."""
         known = ("client_id", "client_host", "connection", "may_describe", "software")
         who = {name: said.pop(name) for name in known if name in said}
         topic_partitions = None
@@ -367,12 +367,12 @@ class CoordinatorStage:
         return answer
 
     def come(self, member_id: str, *topics: str, **said: Any) -> ConsumerGroupHeartbeatResponse:
-        """The answer to a member that joins a consumer group, subscribing to ``topics`` (to t, if it names none)."""
+        """Join a consumer group with a subscription to ``topics`` (default t)."""
         said = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": list(topics or ("t",))} | said
         return self.beat(member_id, 0, [], **said)
 
     def told(self, answer: ConsumerGroupHeartbeatResponse) -> list[tuple[str, int]] | None:
-        """The assignment in an answer, by names of topics; None where it has none."""
+        """Return the assignment in a response, by topic names; None without an assignment."""
         if answer.assignment is None:
             return None
         return sorted(
@@ -382,7 +382,7 @@ class CoordinatorStage:
         )
 
     def stable(self, count: int, **options: Any) -> tuple[list[str], int]:
-        """A stable group of ``count`` members, each with one partition of t; member ids (leader first), generation."""
+        """Form a stable group, one partition of t each; return member ids (leader first) and generation."""
         entered = [self.enter(**options) for _ in range(count)]
         ids = [member_id for member_id, _ in entered]
         for _ in range(5):

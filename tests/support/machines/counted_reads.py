@@ -1,4 +1,4 @@
-"""What is read of files: of one, piece by piece, and of all of a storage together."""
+"""Count the bytes that are read from files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kohort.log.storage import MemoryFile, MemoryStorage
 
 
 class CountedFile(MemoryFile):
-    """Notes how much is read of it at a time."""
+    """A file that records the size of each read."""
 
     __slots__ = ("reads",)
 
@@ -21,7 +21,7 @@ class CountedFile(MemoryFile):
 
 
 class CountedReads(MemoryStorage):
-    """Counts the bytes that are read of its files."""
+    """A storage that counts the bytes read from its files."""
 
     def __init__(self):
         super().__init__()

@@ -1,5 +1,8 @@
-"""Looks at a group, told in short: ``look(10, [member("a", 0)], {0: (5, 9)})`` is a snapshot 10 s in: member ``a`` has
-partition 0 of topic ``t``, which is committed up to 5 and ends at 9."""
+"""Shorthands for snapshots of groups.
+
+``look(10, [member("a", 0)], {0: (5, 9)})`` is a snapshot at 10 s: member ``a`` owns partition 0 of topic ``t``, with
+committed offset 5 and log end offset 9.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnap
 from kohort.model import TopicPartition
 
 T0 = 1_000_000_000_000
-"""When the first look is."""
+"""Time of the first snapshot, in ms."""
 
 
 def tp(number: int, topic: str = "t") -> TopicPartition:
@@ -17,7 +20,7 @@ def tp(number: int, topic: str = "t") -> TopicPartition:
 
 
 def part(number: int, committed: int | None, log_end: int | None, **more: object) -> PartitionSnapshot:
-    """A partition that begins at 0 and has no open transaction, unless ``more`` says otherwise."""
+    """Return a partition with start offset 0 and no open transaction, unless ``more`` differs."""
     stable = more.pop("last_stable", log_end)
     topic = more.pop("topic", "t")
     fields = {"log_start": 0, **more}
@@ -31,7 +34,7 @@ def part(number: int, committed: int | None, log_end: int | None, **more: object
 
 
 def member(name: str, *numbers: int, topics: Sequence[str] = ("t",), **more: object) -> MemberSnapshot:
-    """A member of client ``name`` that has these partitions of ``t``."""
+    """Return a member of client ``name`` that owns these partitions of ``t``."""
     return MemberSnapshot(
         member_id=f"{name}-id",
         client_id=name,
@@ -48,7 +51,7 @@ def look(
     partitions: Sequence[PartitionSnapshot] | Mapping[int, tuple[int, int]],
     **more: object,
 ) -> GroupSnapshot:
-    """A snapshot, ``at_s`` seconds after the first; partitions in short are number to (committed, end)."""
+    """Return a snapshot ``at_s`` seconds after the first; partitions: number to (committed, end)."""
     if isinstance(partitions, Mapping):
         partitions = [part(number, *ends) for number, ends in partitions.items()]
     fields = {"state": "Stable" if members else "Empty", "partition_counts": {"t": len(partitions)}, **more}

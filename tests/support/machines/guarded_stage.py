@@ -1,4 +1,4 @@
-"""A broker with an authorizer, in whose topics something is, and all that a request could change of it."""
+"""A broker with an authorizer, populated topics, and the state that requests could change."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def acl(
 
 
 class GuardedStage(BrokerStage):
-    """Whoever connects is ``User:ANONYMOUS``, who may do what ``let`` says."""
+    """A broker with an authorizer. Connections are ``User:ANONYMOUS``, with the ACLs of ``let``."""
 
     def __init__(self, **options: object) -> None:
         super().__init__(authorizer_class_name=AUTHORIZER, **options)
 
     def let(self, *acls: Acl) -> None:
-        """Have these ACLs, and no others."""
+        """Replace all ACLs."""
         access = self.broker.state.access
         access.change(add=acls, remove=[one for one in access if one not in acls])
 
@@ -55,7 +55,7 @@ class GuardedStage(BrokerStage):
         self.let(*(acl(Operation.ALL, kind, name) for kind, name in EVERYTHING))
 
     def fill(self) -> Things:
-        """Make the things that requests are about, and forbid everything again."""
+        """Create the objects of the requests, then remove all ACLs."""
         self.let_everything()
         ann = populate(self)
         peer = self.connect()
@@ -82,12 +82,12 @@ class GuardedStage(BrokerStage):
         return things
 
     def let_rights(self, things: Things, rights: Iterable[Right]) -> None:
-        """Let the peers do these to all things of their type."""
+        """Allow these operations on all objects of their types."""
         self.let(*(acl(operation, kind, name) for operation, kind in rights for name in things.named(kind)))
 
 
 def state_of(stage: BrokerStage) -> dict[str, Any]:
-    """All that a request could change: what is stored, by file, and what is in memory of groups and transactions."""
+    """Return all state that a request could change: files of the storage, groups and transactions in memory."""
     state = stage.broker.state
     stored = {name: hashlib.sha256(stage.storage.read(name) or b"").hexdigest() for name in _files(stage)}
     members = {
@@ -114,7 +114,7 @@ def _files(stage: BrokerStage) -> Iterator[str]:
 
 
 def ask(peer: Peer, message: Any, version: int) -> Any:
-    """Ask, and let what takes long or waits for a rebalance come to its end."""
+    """Send a request, and advance the clock until it is answered."""
     peer.send(message, version)
     answer = peer.take()
     if answer is None:

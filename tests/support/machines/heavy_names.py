@@ -1,4 +1,4 @@
-"""Names that bring much: a group of many members, a transaction of many partitions, on the log of a broker."""
+"""Large state on a broker's log: a group of many members, a transaction of many partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS_IN_A_BATCH = 1_000
 
 
 def write_groups(stage: BrokerStage, **records: Iterable[Record]) -> None:
-    """Append the records of each group to the log, and restart the broker, which loads them."""
+    """Append the records of each group to the log, and restart the broker."""
     state = stage.broker.state
     state.offsets_topic.ensure(stage.now_ms)
     for group, of_group in records.items():
@@ -26,14 +26,12 @@ def write_groups(stage: BrokerStage, **records: Iterable[Record]) -> None:
 
 
 def append(log: PartitionLog, records: Iterable[Record], now_ms: int) -> None:
-    """Append records of ``__consumer_offsets``."""
     built = [NewRecord(key, value, (), now_ms) for key, value in map(build_record, records)]
     for at in range(0, len(built), RECORDS_IN_A_BATCH):
         log.append(build_batch(built[at : at + RECORDS_IN_A_BATCH]), now_ms, from_client=False)
 
 
 def consumer_group(group: str, members: int) -> list[Record]:
-    """Records of a consumer group."""
     written: list[Record] = [*epochs(2, group=group)]
     for n in range(members):
         written += member(f"m{n}", 2, group=group)
@@ -64,7 +62,6 @@ def classic_group(group: str, members: int, metadata_bytes: int = 0) -> list[Rec
 
 
 def offsets(group: str, partitions: int) -> list[Record]:
-    """Records of the committed offsets of a group, of partitions of one topic."""
     return [
         OffsetCommitted(group, "t", p, OffsetCommitValue(offset=p, leader_epoch=-1, metadata=""))
         for p in range(partitions)

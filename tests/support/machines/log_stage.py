@@ -1,4 +1,4 @@
-"""A stage for one log: its storage, its clock, batches to put in, and what can be read back."""
+"""One partition log with its storage, a manual clock, and shorthands for batches and reads."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def batch(
     codec: Codec = Codec.NONE,
     **producer: Any,
 ) -> bytes:
-    """One batch, a record per value, all with the time ``at_ms`` and the same key."""
+    """Encode a batch, one record per value, all with timestamp ``at_ms`` and the same key."""
     records = [NewRecord(key, value.encode(), (), at_ms) for value in values]
     return build_batch(records, codec=codec, **producer)
 
 
 class LogStage:
-    """``orders-0`` with small segments, on a storage that outlives restarts."""
+    """``orders-0`` with small segments on a storage that survives restarts."""
 
     def __init__(self, storage: Storage | None = None, *, compaction_bytes: int = 1 << 27, **options: str) -> None:
-        """``compaction_bytes`` is what a compaction may hold in memory; ``options`` are those of the topic."""
+        """``compaction_bytes``: memory limit of a compaction; ``options``: topic options."""
         self.storage: Any = storage if storage is not None else MemoryStorage()
         self.clock = ManualClock()
         self.config = replace(parse_config(BrokerConfig, {}), log_cleaner_dedupe_buffer_size=compaction_bytes)
@@ -63,14 +63,14 @@ class LogStage:
         return self.log.append(given, self.now_ms)
 
     def fill(self, count: int, key: bytes | None = None) -> list[str]:
-        """``count`` batches of one record each, named by their offset."""
+        """Append ``count`` batches of one record each, with their offset as value."""
         names = [f"record {self.log.log_end_offset + i} {'x' * 40}" for i in range(count)]
         for name in names:
             self.append(name, key=key)
         return names
 
     def begin_segments_at(self, *base_offsets: int) -> None:
-        """Have a batch of its own key at each of these offsets, in a segment of its own, as a start finds them."""
+        """Append a batch with its own key at each of these offsets, each in its own segment."""
         self.topics.close()
         for base in base_offsets:
             stored = b"".join(with_offset(batch(at_ms=self.now_ms, key=b"%d" % base), base, 0))
@@ -79,13 +79,13 @@ class LogStage:
         self.crash()
 
     def crash(self) -> list[str]:
-        """The process is gone, and another starts; what it said at start."""
+        """Restart after a crash; return the log lines of the start."""
         self.restarts += 1
         self.topics = self._open()
         return [str(note) for note in self.topics.recovery_notes]
 
     def restart(self) -> list[str]:
-        """A clean stop and a start; what it said at start."""
+        """Stop cleanly and start; return the log lines of the start."""
         assert self.topics.close() == []
         return self.crash()
 
@@ -99,7 +99,7 @@ class LogStage:
 
 
 def values_from(log: PartitionLog, offset: int, **limits: int) -> list[str]:
-    """The values that reads hand out from ``offset`` to the end of the log."""
+    """Return the values of the records from ``offset`` to the end of the log."""
     found: list[str] = []
     while offset < log.log_end_offset:
         data = b"".join(log.read(offset, limits.get("max_bytes", 1 << 20)))
@@ -111,5 +111,5 @@ def values_from(log: PartitionLog, offset: int, **limits: int) -> list[str]:
 
 
 def offsets_in(buffers: Sequence[bytes | bytearray | memoryview]) -> list[int]:
-    """The base offsets of the batches in the answer to one read."""
+    """Return the base offsets of the batches of one read."""
     return [header.base_offset for buffer in buffers for _, header in split_batches(buffer)]

@@ -1,4 +1,4 @@
-"""A broker in whose topics something is: a group with a member and an offset, a transactional id, records."""
+"""A broker with a group, a committed offset, a transactional id, and records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP, TOPIC, TRANSACTIONAL_ID, OFFSET = "g", "a", "t", 7
 
 
 def populate(stage: BrokerStage) -> RawMember:
-    """Have a member of a group, and a producer with a transactional id, do something; returns the member."""
+    """Create a group member and a transactional producer with records and offsets; return the member."""
     ann = RawMember(stage.connect(), GROUP, [TOPIC])
     ann.wire.create(TOPIC)
     ann.start_join()
@@ -31,7 +31,7 @@ def populate(stage: BrokerStage) -> RawMember:
 
 
 def check_all_is_there(stage: BrokerStage, ann: RawMember) -> None:
-    """The member is still one, its offset is known, and the producer goes on."""
+    """Check that member, committed offset and producer are still valid."""
     ann.wire = stage.connect()
     assert ann.heartbeat() == 0
     assert committed(ann.wire, GROUP, TOPIC, [0]) == {0: OFFSET}
@@ -45,7 +45,7 @@ def check_all_is_there(stage: BrokerStage, ann: RawMember) -> None:
 
 
 def own_logs(stage: BrokerStage) -> dict[str, PartitionLog]:
-    """The logs of the broker's own topics that hold the group and the transactional id, by topic."""
+    """Return the logs of the internal topics with the group and the transactional id, by topic."""
     state = stage.broker.state
     places = {
         OFFSETS: state.coordinator.partition_of(GROUP),
@@ -55,5 +55,5 @@ def own_logs(stage: BrokerStage) -> dict[str, PartitionLog]:
 
 
 def warnings_of(stage: BrokerStage) -> list[str]:
-    """What the broker told of since the last time, as a warning or worse."""
+    """Return the warnings and errors logged since the last call."""
     return [note.text for note in stage.broker.take_notes() if note.level >= Level.WARNING]

@@ -1,4 +1,4 @@
-"""Set quotas as an admin does, over the wire."""
+"""Set quotas over the wire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Names = dict[str, str | None]
 
 
 def alteration(entity: Names, **values: float | None) -> QuotaAlteration:
-    """What changes the quotas of one entity; None removes a value."""
+    """Return the alteration of one entity's quotas; None removes a value."""
     return QuotaAlteration(
         entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity.items()],
         ops=[QuotaOperation(key=k, value=v or 0.0, remove=v is None) for k, v in values.items()],
@@ -25,7 +25,7 @@ def alteration(entity: Names, **values: float | None) -> QuotaAlteration:
 
 
 def set_quotas(peer: Peer, entity: Names, **values: float | None) -> None:
-    """Change the quotas of one entity, which must succeed."""
+    """Change the quotas of one entity; must succeed."""
     answer: Any = peer.ask(AlterClientQuotasRequest(entries=[alteration(entity, **values)]), 1, client_id="admin")
     assert isinstance(answer, AlterClientQuotasResponse)
     assert [(e.error_code, e.error_message) for e in answer.entries] == [(0, None)]

@@ -1,4 +1,4 @@
-"""A peer of a staged broker that logs in: request for request, frame for frame, or by one of our exchanges."""
+"""Connections to an in-memory broker that log in by SASL."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def authenticate(peer: Peer, token: bytes, version: int = 2) -> SaslAuthenticate
 
 
 def log_in(peer: Peer, exchange: ClientExchange, version: int = 2) -> SaslAuthenticateResponse | None:
-    """Log in; the last answer, None where there is none (yet)."""
+    """Log in; return the last response, None if none came yet."""
     answer = handshake(peer, exchange.mechanism)
     assert answer is not None, peer.closed
     assert answer.error_code == 0
@@ -77,5 +77,5 @@ def log_in(peer: Peer, exchange: ClientExchange, version: int = 2) -> SaslAuthen
 
 
 def framed(token: bytes) -> bytes:
-    """A token as SaslHandshake 0 has it."""
+    """Return a token with its length, as after SaslHandshake 0."""
     return struct.pack(">i", len(token)) + token

@@ -1,4 +1,4 @@
-"""A scripted broker that plays the coordinator of a group that it assigns itself (KIP-848), with one member."""
+"""A scripted broker that is the coordinator of a consumer group (KIP-848) with one member."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def id_of(topic: str) -> bytes:
 
 
 class ScriptedCoordinator(ScriptedGroup):
-    """Topics of one letter with four partitions each. ``assign`` says what the next answers bring.
+    """Coordinator with topics of one letter and four partitions each. ``assign`` sets the next target assignment.
 
-    ``epoch`` is what the next answers name. ``hidden`` topics are not in metadata yet.
+    ``epoch``: member epoch in the next responses. ``hidden``: topics that are not in metadata yet.
     """
 
     def __init__(self) -> None:
@@ -65,17 +65,17 @@ class ScriptedCoordinator(ScriptedGroup):
         self.one.on(Heartbeat, self._answering(Heartbeat, self.on_beat))
 
     def member(self, topics: str | Sequence[str] = "t", **options: Any) -> User:
-        """A consumer of the new protocol."""
+        """Return a consumer with the consumer protocol."""
         return self.user(topics, group_id="g", group_protocol="consumer", **options)
 
     def joined(self, **options: Any) -> User:
-        """One that has what is assigned."""
+        """Return a consumer that owns its target assignment."""
         user = self.member(**options)
         self.until(lambda: user.membership.is_stable and user.owned == self._target)
         return user
 
     def assign(self, partitions: str) -> None:
-        """The member is to have these."""
+        """Set the target assignment."""
         self._target, self._is_news = partitions, True
 
     @property
@@ -158,14 +158,14 @@ class ScriptedCoordinator(ScriptedGroup):
         return ListOffsetsResponse(topics=topics)
 
     def on_fetch(self, request: FetchRequest) -> Any:
-        """Only t-0 has records."""
+        """Answer with records of t-0 only."""
         asked = [p for t in request.topics if t.topic_id == id_of("t") for p in t.partitions if p.partition == 0]
         if not asked or asked[0].fetch_offset >= self.log_end:
             return SILENCE
         return fetch_answer(self.records_from(asked[0].fetch_offset))
 
     def commits(self) -> list[tuple[int, list[tuple[str, int]]]]:
-        """(member epoch, partitions) of every commit."""
+        """Member epoch and partitions of every commit."""
         return [
             (
                 request.generation_id_or_member_epoch,
@@ -187,7 +187,7 @@ def assignment_of(partitions: str) -> ConsumerGroupHeartbeatResponseAssignment:
 
 
 def owned_of(request: Heartbeat) -> str | None:
-    """What a heartbeat says that the member has; None: as before."""
+    """Return the owned partitions in a heartbeat; None: unchanged."""
     if request.topic_partitions is None:
         return None
     return " ".join(f"{t.topic_id[:1].decode()}-{n}" for t in request.topic_partitions for n in t.partitions)

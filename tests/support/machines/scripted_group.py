@@ -1,4 +1,4 @@
-"""A scripted broker that plays the coordinator of a group of one, and the leader of its topics."""
+"""A scripted broker: the coordinator of a group of one member, and the leader of its topics."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ TOPIC_ID = b"t" * 16
 
 
 class Leader(ScriptedBroker):
-    """Parks fetches that find nothing, and answers them before whatever comes next on their connection.
+    """Parks empty fetches, and answers them before the next request on their connection.
 
-    Brokers answer in order: where another request gets SILENCE, so does all that follows on its connection.
+    Brokers answer in order: behind a request with SILENCE, later requests on its connection get no response.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Leader(ScriptedBroker):
 class ScriptedGroup(PollingStage):
     """One topic ``t`` with one partition and ten records, one scripted node.
 
-    ``next_codes[request class]`` are the error codes of the next answers; then all is well again.
+    ``next_codes[request class]``: error codes of the next responses; later responses have none.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class ScriptedGroup(PollingStage):
         return reply
 
     def then(self, request: type, *codes: Any) -> None:
-        """The next answers to requests of this class."""
+        """Set the next responses to requests of this class."""
         self.next_codes.setdefault(request, deque()).extend(codes)
 
     def code(self, request: type) -> int:
@@ -139,7 +139,7 @@ class ScriptedGroup(PollingStage):
     def sent(self, request: type) -> list[Any]:
         return self.one.requests(request)
 
-    # Answers
+    # Responses
 
     def on_metadata(self, request: MetadataRequest) -> MetadataResponse:
         partition = MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=self.leader_epoch)
@@ -212,7 +212,7 @@ class ScriptedGroup(PollingStage):
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])])
 
     def on_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-        """No epoch was ever cut off."""
+        """Answer that no epoch was truncated."""
         epoch = request.topics[0].partitions[0].leader_epoch
         found = EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=self.log_end)
         return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[found])])
@@ -221,7 +221,7 @@ class ScriptedGroup(PollingStage):
         return self.fetch(request)
 
     def serve_records(self, request: FetchRequest) -> Any:
-        """One batch with the records from the offset asked for; nobody answers behind the end."""
+        """Answer with one batch from the requested offset; park requests behind the end."""
         code = self.code(FetchRequest)
         asked = [(t, p) for t in request.topics for p in t.partitions]
         if not asked or (not code and asked[0][1].fetch_offset >= self.log_end):
@@ -236,10 +236,10 @@ class ScriptedGroup(PollingStage):
         batch = build_batch(values, base_offset=offset, leader_epoch=self.leader_epoch)
         return PartitionData(partition_index=0, high_watermark=self.log_end, records=batch, **options)
 
-    # What went to whom
+    # Recorded requests
 
     def epochs_asked(self) -> list[tuple[int, int]]:
-        """(current leader epoch, epoch asked for) of every OffsetForLeaderEpoch."""
+        """Current leader epoch and requested epoch of every OffsetForLeaderEpoch."""
         return [
             (p.current_leader_epoch, p.leader_epoch)
             for request in self.sent(OffsetForLeaderEpochRequest)

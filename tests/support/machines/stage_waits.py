@@ -1,4 +1,4 @@
-"""The third kind of waits, beside threads' and tasks': in one thread, over a stage whose clock moves when told."""
+"""Waits for tests in one thread: the in-memory broker runs while a call waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEP_MS = 50
 
 
 class StageWaits:
-    """Runs the calls of one user of a stage: while a call waits, the stage goes on."""
+    """Runs the calls of one consumer; the in-memory broker runs while a call waits."""
 
     def __init__(self, user: User) -> None:
         self.machine = user.machine
@@ -25,7 +25,7 @@ class StageWaits:
         self.kicks = 0
         self._stage = user.stage
         self._listener_error: Exception | None = None
-        user.alive = False  # its calls poll, and nobody else does
+        user.alive = False  # the calls themselves poll
 
     def now_ms(self) -> int:
         return int(self._stage.now_ms)
@@ -34,7 +34,7 @@ class StageWaits:
         self.kicks += 1
 
     def wake_waiting(self) -> None:
-        """Nobody waits in another thread."""
+        """Do nothing: no other thread waits."""
 
     def run_anywhere(self, call: Call[R]) -> R:
         return run_call(call, self._wait_out)
@@ -91,5 +91,5 @@ class StageWaits:
     def _go_on(self, for_ms: int) -> None:
         for user in [user for user in self._stage.users if user.alive]:
             user.poll()
-        self._stage.loop.settle()  # what is due at once
+        self._stage.loop.settle()  # run callbacks that are due now
         self._stage.loop.run(for_ms)

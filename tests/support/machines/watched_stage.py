@@ -1,4 +1,4 @@
-"""A coordinator whose log is watched as it is written: what can be told from the outside, beside what it knows."""
+"""A coordinator with a watcher of its log: compare findings from outside with the coordinator's own."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 
 class WatchedStage(CoordinatorStage):
-    """``seen`` are the entries of the watcher, ``journal`` those of the coordinator."""
+    """``seen``: journal entries of the watcher; ``journal``: those of the coordinator."""
 
     def __init__(self, **options: Any) -> None:
         self.watcher = ObservedGroups()
         self.leader_epoch = 0
-        """Of the partition of its records: of another coordinator it is higher."""
+        """Leader epoch of the records' partition; another coordinator has a higher one."""
         self.seen: list[JournalEntry] = []
         self.written: list[tuple[bytes, bytes | None, int]] = []
-        """Keys, values and times of all that was appended outside of transactions."""
+        """Keys, values and times of all records appended outside of transactions."""
         super().__init__(**options)
 
     def _append(
@@ -37,7 +37,7 @@ class WatchedStage(CoordinatorStage):
                 self.seen += self.watcher.take(key, value, now_ms, self.leader_epoch, late_ms=0)
 
     def findings(self) -> list[RebalanceFinding]:
-        """What the watcher's entries tell, made from them as text: never a proof, and never without a fact."""
+        """Return findings from the watcher's encoded entries: never proven, always with a fact."""
         found = find_rebalances([parse_entry(build_entry(entry)) for entry in self.seen])
         assert all(entry.observed for entry in self.seen)
         assert all(one.origin == "inferred" and one.confidence != "proof" and one.evidence for one in found)

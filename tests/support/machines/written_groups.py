@@ -1,4 +1,4 @@
-"""Consumer groups by their records: a state of the coordinator without the requests that lead to it."""
+"""Consumer groups from their records: a coordinator state without requests."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
 T = b"t".ljust(16, b"\x01")
 U = b"u".ljust(16, b"\x01")
-"""The ids of the topics of the stage."""
+"""Topic ids of the stage."""
 
 
 def epochs(group_epoch: int, target_epoch: int | None = None, group: str = GROUP) -> list[ConsumerGroupRecord]:
-    """A group's epoch, and the target's, which is the same if it is not given."""
+    """Return the records of a group epoch and a target epoch (default: equal)."""
     target = ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=group_epoch if target_epoch is None else target_epoch, assignment_timestamp=1
     )
@@ -89,7 +89,7 @@ def _of_classic_protocol(names: Sequence[str]) -> ClassicMemberMetadata:
 
 
 def resolved(matched: Mapping[str, Sequence[str]], group: str = GROUP) -> list[ConsumerGroupRecord]:
-    """What expressions of a group matched."""
+    """Return the records of resolved subscription patterns."""
     return [
         RegexResolved(group, regex, ConsumerGroupRegularExpressionValue(topics=list(topics), version=1, timestamp=1))
         for regex, topics in matched.items()
@@ -97,7 +97,7 @@ def resolved(matched: Mapping[str, Sequence[str]], group: str = GROUP) -> list[C
 
 
 def write(stage: CoordinatorStage, *records: Sequence[ConsumerGroupRecord]) -> None:
-    """Put records on the log, and have the coordinator read it."""
+    """Append records, and load them into the coordinator."""
     for several in records:
         for record in several:
             stage.log[stage.coordinator.partition_of(record.group_id)].append(build_record(record))

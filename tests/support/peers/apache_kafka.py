@@ -1,4 +1,4 @@
-"""An Apache Kafka for tests: started by ``tools/kafka/run.py``, or named by KAFKA_BOOTSTRAP where one already runs."""
+"""An Apache Kafka for tests: started by ``tools/kafka/run.py``, or the running one at KAFKA_BOOTSTRAP."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ OPTIONS = {
     "group_consumer_min_session_timeout_ms": "500",
     "group_consumer_min_heartbeat_interval_ms": "100",
 }
-"""Short sessions and small groups, so that their bounds can be met."""
+"""Short sessions and small groups, so that tests reach the limits."""
 RUNNING: list[Any] = []
-"""The Apache Kafkas that ``apache_kafka`` has started and not yet ended."""
+"""Running Apache Kafkas that ``apache_kafka`` started."""
 TOOL = Path(__file__).parents[3] / "tools" / "kafka" / "run.py"
 
 
 @cache
 def kafka_module() -> ModuleType:
-    """``tools/kafka/run.py`` as a module, whether its jars are here or not."""
+    """Import ``tools/kafka/run.py``, with or without its jars."""
     spec = importlib.util.spec_from_file_location("kafka_tool", TOOL)
     assert spec is not None
     assert spec.loader is not None
@@ -37,7 +37,7 @@ def kafka_module() -> ModuleType:
 
 
 def kafka_tool() -> ModuleType:
-    """``tools/kafka/run.py`` as a module, its jars brought. Skips where they cannot be, unless peers are required."""
+    """Import ``tools/kafka/run.py`` with its jars. Skips if they are not available, unless peers are required."""
     tool = kafka_module()
     lack = tool.missing()
     if os.environ.get("KOHORT_REQUIRE_PEERS"):
@@ -50,7 +50,7 @@ def kafka_tool() -> ModuleType:
 
 @contextmanager
 def apache_kafka() -> Iterator[str]:
-    """The address of a running Apache Kafka."""
+    """Yield the address of a running Apache Kafka."""
     if "KAFKA_BOOTSTRAP" in os.environ:
         yield os.environ["KAFKA_BOOTSTRAP"]
         return
@@ -63,5 +63,5 @@ def apache_kafka() -> Iterator[str]:
 
 
 def what_it_printed() -> str:
-    """The end of the log of what runs, for a test that has failed on it."""
+    """Return the end of the broker's log, for a failed test."""
     return "\n".join(kafka.log() for kafka in RUNNING)

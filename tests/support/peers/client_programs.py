@@ -1,7 +1,7 @@
-"""The programs around other projects' clients (``tests/interop/clients``): built on first use, and run.
+"""Programs with other projects' clients (``tests/interop/clients``): built on first use.
 
-What is brought and built is kept in ``.kohort/clients`` beside a mark of what it was made from. One process at a time
-builds; who wants the same meanwhile waits for it.
+Downloads and builds are kept in ``.kohort/clients`` beside a mark of their inputs. One process builds at a time; others
+wait.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ RUN_S = 120
 OLDEST_JAVA = "2.1.1"
 NEWEST_JAVA = "4.4.0"
 LIBRDKAFKA = {"confluent-oldest": "2.0.2", "confluent-newest": "2.16.0"}
-"""The librdkafka of each: its program refuses to run on another. The newest stands in the project's own lock."""
+"""librdkafka version of each program. The newest is in the project's lock file."""
 BOTH_CONFLUENTS = tuple(LIBRDKAFKA)
 STALLING_MEMBERS = ("kafka-python",)
-"""Clients whose members can stop for no fault of the broker: kafka-python 3.0.12 may miss the wakeup of its heartbeat
-loop on a busy machine; then the member sends no heartbeats and its poll spins. Their groups belong to campaigns."""
+"""Clients with members that can stall without a fault of the broker: kafka-python 3.0.12 may miss the wakeup of its
+heartbeat loop on a busy machine, then sends no heartbeats. Their groups belong to campaigns.
+"""
 PYTHON_CLIENTS = (*BOTH_CONFLUENTS, "kafka-python", "aiokafka", "kohort")
 TOOLCHAIN_CLIENTS = ("java-oldest", "java-newest", "go-sarama", "go-franz", "node-kafkajs", "node-rdkafka")
 COMPILED = ("node-rdkafka",)
-"""Whose building takes minutes."""
+"""Programs that take minutes to build."""
 JUDGES = ("java-assignors", "java-server-assignors")
 
 Command = tuple[str, ...]
@@ -52,8 +53,10 @@ Header = tuple[str, bytes | None]
 
 
 def program(name: str) -> Command:
-    """How ``name`` is called, up to the verb; it is built if it is not. Skips where its toolchain is missing, unless
-    peers are required."""
+    """Return the command of ``name`` up to the verb; build it first if needed.
+
+    Skips if its toolchain is missing, unless peers are required.
+    """
     return {
         "java-oldest": lambda: _java("java-oldest", OLDEST_JAVA),
         "java-newest": lambda: _java("java-newest", NEWEST_JAVA),
@@ -71,7 +74,7 @@ def program(name: str) -> Command:
 
 
 def as_parameters(clients: Iterable[str]) -> list[ParameterSet]:
-    """Clients as the parameters of a story, marked by what they need."""
+    """Return clients as pytest parameters, with marks for their requirements."""
     marks = {
         **{client: [pytest.mark.toolchain] for client in TOOLCHAIN_CLIENTS},
         **{client: [pytest.mark.toolchain, pytest.mark.campaign, pytest.mark.timeout(2400)] for client in COMPILED},
@@ -80,32 +83,32 @@ def as_parameters(clients: Iterable[str]) -> list[ParameterSet]:
 
 
 def run(command: Sequence[str], given: str = "") -> list[dict[str, Any]]:
-    """Run a program to its end, and return the lines it printed."""
+    """Run a program to its end; return its output lines."""
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=RUN_S, check=False)
     assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def as_line(partition: int | str, key: bytes | None, value: bytes | None, headers: Iterable[Header] = ()) -> str:
-    """A record as the programs read it."""
+    """Encode a record as input of the programs."""
     named = [f"{name}={_as_field(header)}" for name, header in headers]
     return "\t".join([str(partition), _as_field(key), _as_field(value), *named])
 
 
 def as_bytes(text: str | None) -> bytes | None:
-    """A key, value or header as the programs print it."""
+    """Decode a key, value or header from the programs' output."""
     return None if text is None else base64.b64decode(text)
 
 
 def as_record(line: dict[str, Any]) -> tuple[int, int, bytes | None, bytes | None, list[Header]]:
-    """A record that a program printed: offset, time, key, value, headers."""
+    """Decode a record from a program's output: offset, time, key, value, headers."""
     offset, at, key, value, headers = line["record"]
     return offset, at, as_bytes(key), as_bytes(value), [(name, as_bytes(of)) for name, of in headers]
 
 
 @contextmanager
 def talk(command: Sequence[str]) -> Iterator[Talk]:
-    """A running program, to talk with line by line; it is killed if it has not ended by itself."""
+    """Run a program for a line-by-line dialogue; kill it at the end."""
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
     )
@@ -120,13 +123,13 @@ def talk(command: Sequence[str]) -> Iterator[Talk]:
 
 
 class Talk:
-    """What is said to a running program, and what it answers."""
+    """Dialogue with a running program."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def hear(self) -> dict[str, Any]:
-        """The next line; fails if the program ends instead, or is silent for two minutes."""
+        """Return the next line; fail if the program ends or is silent for two minutes."""
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         line = self._process.stdout.readline()
@@ -138,7 +141,7 @@ class Talk:
         return heard
 
     def say(self, line: str) -> dict[str, Any]:
-        """Send a line; what is answered."""
+        """Send a line; return the response."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         return self.hear()
@@ -158,7 +161,7 @@ def lack(why: str) -> NoReturn:
 
 
 def jars(name: str, pom: Path, *options: str) -> str:
-    """The class path of what ``pom`` depends on, brought from Maven Central."""
+    """Return the class path of the dependencies of ``pom``, from Maven Central."""
     require("java", "javac", "mvn")
     folder = BUILT / name / "jars"
 
@@ -172,7 +175,7 @@ def jars(name: str, pom: Path, *options: str) -> str:
 
 
 def compiled(name: str, sources: Sequence[Path], class_path: str) -> str:
-    """The class path of Java sources, compiled, with that of what they need."""
+    """Compile Java sources; return their class path with that of their dependencies."""
     folder = BUILT / name / "classes"
 
     def compile_all() -> None:
@@ -184,25 +187,26 @@ def compiled(name: str, sources: Sequence[Path], class_path: str) -> str:
 
 
 def java(class_path: str, main: str) -> Command:
-    """A short-lived Java program: little memory, and no time spent on optimising what ends soon."""
+    """Return the command of a short-lived Java program: little memory, no optimizing compiler."""
     return ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path, main)
 
 
 def assignor_judge(name: str = "java-assignors") -> Command:
-    """Apache Kafka's assignors, the clients' or the coordinator's (``java-server-assignors``), from the jars of
-    ``tools/kafka``: they hold a JSON library."""
+    """Return the command of Apache Kafka's assignors, of the clients or of the coordinator
+    (``java-server-assignors``), with the jars of ``tools/kafka``: they include a JSON library.
+    """
     require("java", "javac", "mvn")
     libs = f"{kafka_tool().LIBS}/*"
     return java(compiled(name, [SOURCES / name / "Judge.java"], libs), "Judge")
 
 
 def uv() -> str:
-    """The program that brings Python packages: the one that runs this, on PATH, or the project's own."""
+    """Return the path of uv: the running one, the one on PATH, or the project's own."""
     return os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".tools" / "bin" / "uv")
 
 
 def python(name: str) -> str:
-    """The interpreter of an environment of its own, made of the lock file in ``name``'s folder."""
+    """Return the interpreter of an environment made from the lock file in ``name``'s folder."""
     require(uv())
     found = subprocess.run(
         [uv(), "python", "find", "--directory", str(SOURCES / name)], capture_output=True, check=False
@@ -236,7 +240,7 @@ def _java(name: str, version: str) -> Command:
 
 
 def _java_player() -> Command:
-    """The verb ``play`` of the newest Java client, which calls what older ones have not."""
+    """Return the ``play`` program of the newest Java client; older clients lack methods that it calls."""
     source = SOURCES / "java"
     class_path = jars("java-newest", source / "pom.xml", f"-Dkafka.version={NEWEST_JAVA}")
     return java(compiled("java-player", [source / "newest" / "Play.java"], class_path), "Play")
@@ -264,7 +268,7 @@ def _node(name: str, *compilers: str) -> Command:
             shutil.copy(SOURCES / name / package, folder)
         _make("npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", env=_for_compilers())
         for left in folder.glob("node_modules/*/deps"):
-            shutil.rmtree(left)  # sources and objects of what was compiled: half a gigabyte
+            shutil.rmtree(left)  # sources and objects of the build: half a gigabyte
 
     _once(folder / ".built", _digest([SOURCES / name / f for f in packages]), install)
     _once(folder / ".client", _digest([client]), lambda: shutil.copy(client, folder))
@@ -272,8 +276,10 @@ def _node(name: str, *compilers: str) -> Command:
 
 
 def _for_compilers() -> dict[str, str]:
-    """Node's headers where they came with it, which node-gyp would fetch from nodejs.org otherwise; and one thing after
-    the other, whatever the ``make`` that runs the tests was told: node-rdkafka's make knows no other order."""
+    """Return the environment for builds.
+
+    node-gyp uses installed headers of Node instead of a download. Builds are serial: node-rdkafka's make needs it.
+    """
     prefix = Path(shutil.which("node") or "").resolve().parents[1]
     beside = (prefix / "include" / "node" / "node.h").exists()
     return {"MAKEFLAGS": "", **({"npm_config_nodedir": str(prefix)} if beside else {})}
@@ -291,7 +297,7 @@ def _digest(sources: Sequence[Path], *also: str) -> str:
 
 
 def _once(mark: Path, wanted: str, make: Callable[[], object]) -> None:
-    """Make something unless ``mark`` says that it was made of just this; no two processes make anything at once."""
+    """Build unless ``mark`` matches ``wanted``; one process builds at a time."""
     if _says(mark, wanted):
         return
     with kafka_module().one_at_a_time():
@@ -306,7 +312,7 @@ def _says(mark: Path, wanted: str) -> bool:
 
 
 def main() -> None:
-    """Bring and build all that need no long compiling; of what cannot be, say why, and go on."""
+    """Build all programs except the slow ones; report failures and continue."""
     wanted = [name for name in (*TOOLCHAIN_CLIENTS, "java-player", "confluent-oldest") if name not in COMPILED]
     steps: dict[str, Any] = {"kafka": kafka_tool, **{name: partial(program, name) for name in wanted}}
     for name, bring in {**steps, **{judge: partial(assignor_judge, judge) for judge in JUDGES}}.items():

@@ -10,7 +10,7 @@ from support.peers.apache_kafka import kafka_tool
 
 RUN_S = 180
 LEARNT_FROM = "consumer-groups"
-"""The tool whose classes are kept for all: it runs most often, and others have most of its classes."""
+"""The tool that fills the shared class archive: it runs most often, and shares most classes with the others."""
 TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",
     "configs": "kafka.admin.ConfigCommand",
@@ -34,7 +34,7 @@ TOOLS = {
 
 
 def kafka(tool: str, *arguments: str, given: str = "", fails: bool = False) -> str:
-    """``kafka-<tool>.sh arguments``; what it printed. The test fails if the tool does (with ``fails``: does not)."""
+    """Run ``kafka-<tool>.sh arguments``; return its output. The test fails if the tool does (``fails``: does not)."""
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     kept = kafka_tool().TOOLS.with_suffix(".jsa")
     mine = kept.with_name(f"{uuid.uuid4().hex}.jsa")
@@ -45,14 +45,16 @@ def kafka(tool: str, *arguments: str, given: str = "", fails: bool = False) -> s
     )  # fmt: skip
     printed = done.stdout + done.stderr
     assert (done.returncode != 0) == fails, f"kafka-{tool} {' '.join(arguments)}: {printed[-4000:]}"
-    if not fails and mine.exists():  # whole: half an archive would end a JVM
+    if not fails and mine.exists():  # renamed when complete: a partial archive would end a JVM
         mine.replace(kept)
     return printed
 
 
 def _loads_from(kept: Path) -> list[str]:
-    """Flags of a JVM that takes its classes as another has left them: half of what a tool costs is to load them. Where
-    the jars or the JVM are others by now it loads them itself, and says nothing, as of all else about classes."""
+    """Return JVM flags for the shared class archive, which halves the start time of a tool.
+
+    If jars or JVM differ, the JVM silently loads the classes itself.
+    """
     return ["-Xlog:disable", f"-XX:SharedArchiveFile={kept}"]
 
 

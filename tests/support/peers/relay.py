@@ -1,4 +1,4 @@
-"""A relay between clients and a broker that damages, once, what passes it."""
+"""A relay between clients and a broker that damages the traffic once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import kohort
 
 
 class Relay:
-    """Clients find the broker here. ``damage(mark)``: the next time that these bytes come from the broker, one bit of
-    them is another."""
+    """A relay in front of the broker. ``damage(mark)``: flip one bit when these bytes next come from the broker."""
 
     def __init__(self, **options: object) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))

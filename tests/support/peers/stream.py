@@ -1,4 +1,4 @@
-"""Records that keep coming while a story goes on."""
+"""A background producer for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import kohort
 
 
 class Stream:
-    """Sends numbered records to all partitions of a topic, one after the other, until it is stopped."""
+    """Sends numbered records to all partitions of a topic in turn, until stopped."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.sent, self.partitions = 0, partitions
@@ -23,11 +23,11 @@ class Stream:
                 self.sent += 1
 
     def stop(self) -> None:
-        """Send no more; returns when all that was sent is on the log."""
+        """Stop sending; return when all records are on the log."""
         self._ended.set()
         self._thread.join()
 
     @property
     def wanted(self) -> set[tuple[int, int]]:
-        """Every partition and offset that was sent."""
+        """Partition and offset of every sent record."""
         return {(n % self.partitions, n // self.partitions) for n in range(self.sent)}

@@ -1,4 +1,4 @@
-"""A console as a process of its own: any command that serves one, and says where."""
+"""A console as a process: any command that serves one and prints its address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ URL = re.compile(r"https?://[^\s\"]+?(?=/?[\s\"])")
 
 
 class ConsoleProcess:
-    """``kohort`` with these words; it has said on stdout where its console is."""
+    """``kohort`` with these arguments, after it printed the console's address."""
 
     def __init__(self, *words: str, env: Mapping[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "kohort", *words]
@@ -38,11 +38,11 @@ class ConsoleProcess:
             found = URL.search(line)
             if found and "console" in line:
                 return found[0]
-        raise RuntimeError(f"it ended with {self._process.wait()}: {self.complaints}")
+        raise RuntimeError(f"the console exited with {self._process.wait()}: {self.complaints}")
 
     @property
     def complaints(self) -> str:
-        """What it wrote to stderr so far; all of it once it has ended."""
+        """Its stderr so far; complete after its end."""
         if self._process.poll() is not None:
             self._reader.join(5)
         return "".join(self._complaints)
@@ -61,7 +61,7 @@ class ConsoleProcess:
 
 @contextmanager
 def console_process(*words: str, env: Mapping[str, str] | None = None) -> Iterator[ConsoleProcess]:
-    """Let it run while the block does."""
+    """Run the console during the block."""
     process = ConsoleProcess(*words, env=env)
     try:
         yield process

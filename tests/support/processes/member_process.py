@@ -1,4 +1,4 @@
-"""A consumer of any client as a process, and what it has said so far; ``interop/clients/README.md`` is its contract."""
+"""A consumer of any client as a process, and its output so far; ``interop/clients/README.md`` is its contract."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEADLINE_S = 150.0
 
 
 def eventually(what: str, check: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
-    """Wait until ``check()`` is true and return what it gave; fail with ``what`` once the deadline has passed."""
+    """Wait until ``check()`` is true and return its result; fail with ``what`` at the deadline."""
     return waiting.eventually(check, f"not in time: {what}", deadline_s=deadline_s, pause_s=0.05)
 
 
 class Change(NamedTuple):
-    """Partitions that a member gained (or gave up), and when, in ms of the machine's clock."""
+    """Partitions that a member gained (or lost), and the time in ms of the machine's clock."""
 
     gained: bool
     partitions: frozenset[int]
@@ -34,12 +34,12 @@ _members: WeakSet[Member] = WeakSet()
 
 
 def what_members_did() -> str:
-    """All members of the test that runs, in words: for a failure's report."""
+    """Describe all members of the running test, for a failure report."""
     return "\n".join(m.story() for m in sorted(_members, key=lambda m: m.process.pid))
 
 
 def why_groups_rebalanced() -> str:
-    """The rebalances of the groups of these members, as ``kohort group why`` tells them from a broker's journal."""
+    """Report the rebalances of these members' groups from a broker's journal, by ``kohort group why``."""
     groups = sorted({(m.group, m.bootstrap) for m in _members})
     command = [sys.executable, "-m", "kohort", "group", "why", "--last", "0"]
     told = []
@@ -48,7 +48,7 @@ def why_groups_rebalanced() -> str:
         try:
             why = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
         except subprocess.TimeoutExpired as late:
-            told.append(f"{group}: {late}")  # the failure that this goes with must be told all the same
+            told.append(f"{group}: {late}")  # the original failure must still be reported
         else:
             told.append(f"{group}:\n{why.stdout}{why.stderr}")
     return "\n".join(told)
@@ -92,7 +92,7 @@ class Member:
         _members.add(self)
 
     def story(self) -> str:
-        """How far it read, what it gained and gave up when, and what it printed to stderr."""
+        """Describe its progress, its gained and lost partitions with times, and its stderr."""
         code = self.process.poll()
         ends: dict[int, int] = {}
         for partition, offset in self.read:
@@ -129,12 +129,12 @@ class Member:
         self.errors.extend(self.process.stderr)
 
     def kill(self) -> None:
-        """SIGKILL: it says goodbye to nobody."""
+        """Kill the process (SIGKILL): it does not leave its group."""
         self.process.kill()
         self._end()
 
     def close(self) -> None:
-        """SIGTERM: it commits, leaves, and ends."""
+        """Stop the process (SIGTERM): it commits, leaves, and exits."""
         self.process.terminate()
         self._end()
 
@@ -150,20 +150,20 @@ class Member:
 
 
 def end_all(members: Iterable[Member]) -> None:
-    """Kill whoever still runs."""
+    """Kill all members that still run."""
     for member in members:
         if member.process.poll() is None:
             member.kill()
 
 
 def share_everything(members: Sequence[Member], partitions: int) -> bool:
-    """Whether each partition has one owner among ``members``."""
+    """Return True if each partition has one owner among ``members``."""
     owned = [set(m.owns) for m in members]
     return sum(map(len, owned)) == partitions and set().union(*owned) == set(range(partitions))
 
 
 def twice_owned(members: Sequence[Member], partitions: int) -> list[str]:
-    """Where two members held one partition at one time, in words; the history of each partition is looked through."""
+    """Describe each partition that two members owned at one time."""
     found = []
     for partition in range(partitions):
         spans = sorted(span for i, m in enumerate(members) for span in _spans(m, partition, i))

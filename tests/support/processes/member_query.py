@@ -37,7 +37,7 @@ def options_of(bootstrap: str, topic: str, group: str, protocol: str) -> dict[st
 
 
 class Engine:
-    """What Spark does with one source."""
+    """The calls of Spark to one source."""
 
     def __init__(self, reader: MemberStreamReader, checkpoint: Path) -> None:
         self._reader = reader

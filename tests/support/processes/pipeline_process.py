@@ -1,5 +1,4 @@
-"""``kohort pipeline run`` in a session of its own, so that the driver, its JVM and its Python workers can be stopped
-and killed together, as a machine that dies would; and what it has left on the disk."""
+"""``kohort pipeline run`` in its own session: driver, JVM and Python workers are stopped and killed together."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ Row = dict[str, Any]
 
 
 class PipelineProcess:
-    """A run of ``file``; ``environ``: what the file names. What it prints goes to ``log``."""
+    """A run of ``file``; ``environ``: variables of the file. Output goes to ``log``."""
 
     def __init__(self, file: Path, environ: Mapping[str, str], *options: str, log: Path) -> None:
         self.log = log
@@ -38,17 +37,17 @@ class PipelineProcess:
         signal_family(self.process, number)
 
     def kill(self) -> None:
-        """SIGKILL to all of them."""
+        """Kill all its processes (SIGKILL)."""
         kill_family(self.process)
 
     def kill_driver(self) -> None:
-        """SIGKILL to the process of the command alone; the others are to see it and end."""
+        """Kill the command's process alone (SIGKILL); the others notice and exit."""
         self.process.kill()
         self.process.wait(ENDS_S)
         eventually("Spark ends with its driver", lambda: not family(self.process), ENDS_S)
 
     def end(self) -> int:
-        """SIGTERM, as a service manager sends it to the command; the exit code."""
+        """Stop the command (SIGTERM) as a service manager does; return its exit code."""
         self.process.terminate()
         return self.process.wait(ENDS_S)
 
@@ -61,7 +60,7 @@ class PipelineProcess:
 
 
 def rows_of(folder: Path, columns: Sequence[str]) -> list[Row]:
-    """What a Parquet sink holds; a micro-batch that is being replaced counts as not there."""
+    """Return the rows of a Parquet sink, without a micro-batch in replacement."""
     import pyarrow.parquet as pq
 
     found: list[Row] = []
@@ -74,11 +73,11 @@ def rows_of(folder: Path, columns: Sequence[str]) -> list[Row]:
 
 
 def ledger_of(state: Path) -> Ledger:
-    """The sum of all micro-batches that a pipeline has completed, over all its runs."""
+    """Return the sum of all completed micro-batches of a pipeline."""
     return total(LedgerStore(state / "ledger").entries())
 
 
 def last_run(state: Path) -> dict[str, Any]:
-    """The report of the last run that came to its end."""
+    """Return the report of the last completed run."""
     report: dict[str, Any] = json.loads((state / "last-run.json").read_text())
     return report

@@ -1,4 +1,4 @@
-"""All the processes of a session, so that what a process has started is stopped and ended with it."""
+"""Suspend and kill all processes of a session together."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import subprocess
 from pathlib import Path
 
 ENDS_S = 300.0
-"""How long processes may take to end, on a machine however busy."""
+"""Longest time until processes end, also on a busy machine."""
 
 
 def family(process: subprocess.Popen[bytes]) -> list[int]:
-    """What runs in the session that ``process`` began (``start_new_session``), itself too; none of Spark's processes
-    begins another."""
+    """Return the processes of the session that ``process`` started (``start_new_session``), itself included.
+
+    No process of Spark starts another session.
+    """
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -34,7 +36,7 @@ def signal_family(process: subprocess.Popen[bytes], number: signal.Signals) -> N
 
 
 def kill_family(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL, until none is left."""
+    """Kill the session's processes (SIGKILL) until none is left."""
     while family(process):
         signal_family(process, signal.SIGKILL)
     process.wait(ENDS_S)

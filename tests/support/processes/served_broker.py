@@ -1,4 +1,4 @@
-"""``kohort serve`` as a process of its own: started, killed, started again."""
+"""``kohort serve`` as a process: start, kill, restart."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ class Served:
 
     @property
     def log(self) -> str:
-        """What it wrote to stderr so far; all of it once it has ended."""
+        """Its stderr so far; complete after its end."""
         if self.process.poll() is not None:
             self._reader.join(5)
         return "".join(self._log)
 
     def kill(self) -> None:
-        """SIGKILL: no chance to write anything more."""
+        """Kill the process (SIGKILL)."""
         self.process.kill()
         self._end()
 
     def stop(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Stop the process (SIGTERM); return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self._end()
@@ -75,14 +75,14 @@ class Served:
         return self._memory("VmRSS:")
 
     def most_memory_bytes(self) -> int:
-        """The most resident memory that it ever had (Linux)."""
+        """Peak resident memory (Linux)."""
         return self._memory("VmHWM:")
 
     def _memory(self, name: str) -> int:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith(name):
                 return int(line.split()[1]) * 1024
-        raise RuntimeError(f"no {name}")
+        raise RuntimeError(f"/proc has no {name}")
 
     def __enter__(self) -> Served:
         return self

@@ -1,6 +1,6 @@
-"""Two pipelines as members of one group: one stands still and is fenced, then it is killed; the other takes over.
+"""Two pipelines as members of one group: one stalls, is fenced, then killed; the other takes over.
 
-Played by tests/spark on our broker and by tests/interop on Apache Kafka.
+Used by tests/spark on kohort and by tests/interop on Apache Kafka.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PROTOCOLS = {
     "classic": "session.timeout.ms: 20000\n    heartbeat.interval.ms: 1000",
     "consumer": "group.protocol: consumer",
 }
-"""What of the group each protocol leaves to its members; of the new one the broker says the rest."""
+"""Group options of each protocol that members set; with the consumer protocol the broker sets the rest."""
 HELD = """\
 import os
 import time
@@ -69,7 +69,7 @@ def held(rows):
 
 
 class Run:
-    """A pipeline by its name; ``holds`` stops it in the middle of its next micro-batch."""
+    """A pipeline by name; ``holds`` suspends it in its next micro-batch."""
 
     def __init__(self, folder: Path, bootstrap: str, name: str) -> None:
         self.hold = folder / f"{name}.hold"
@@ -122,7 +122,7 @@ class Orders:
             return None if found.errors else found[GROUP]
 
     def shared_as(self, **shares: int) -> Callable[[], bool]:
-        """Whether the members of these names have so many partitions each, and nothing is moving."""
+        """Return a check that the named members have these numbers of partitions and the group is settled."""
 
         def now() -> bool:
             group = self.described()
@@ -142,7 +142,7 @@ class Orders:
         return now
 
     def claims(self) -> dict[int, tuple[int, int]]:
-        """By partition: the query that has claimed it, and its offset."""
+        """Claiming query and offset, by partition."""
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             held = admin.list_group_offsets(GROUP).check()
         found = {tp.partition: (parse_mark(o.metadata), o.offset) for tp, o in held.items() if o is not None}
@@ -152,7 +152,7 @@ class Orders:
         return self.sent - sum(offset for _, offset in self.claims().values())
 
     def commit_as(self, member_id: str, generation: int, partition: int) -> int:
-        """The error code of a commit by a member and its generation."""
+        """Commit as a member of a generation; return the error code."""
         part = OffsetCommitRequestPartition(partition_index=partition, committed_offset=0, committed_metadata="late")
         topics = [OffsetCommitRequestTopic(name=TOPIC, partitions=[part])]
         request = OffsetCommitRequest(
@@ -166,7 +166,7 @@ class Orders:
 def run_two_pipelines(
     folder: Path, bootstrap: str, generation: Callable[[], int], *, protocol: Literal["classic", "consumer"] = "classic"
 ) -> None:
-    """The story, and that each row is accounted for. ``generation``: the group's, as far as the broker tells it."""
+    """Run the scenario, and check that each row is accounted for. ``generation``: the group's reported generation."""
     (folder / "orders.yaml").write_text(ORDERS.replace("PROTOCOL", PROTOCOLS[protocol]))
     (folder / "steps.py").write_text(HELD)
     orders = Orders(bootstrap)

@@ -1,7 +1,7 @@
-"""Members of groups, spelled out in raw requests of any version, against the broker at an address, whosever it is.
+"""Group members with raw requests of any version, against a broker of any kind.
 
-A ``BrokerUnderTest`` makes names that no other test uses, so that one broker can be judged many times. What a broker
-does after it has answered (a new topic, its offsets topic) is waited for, with a deadline.
+A ``BrokerUnderTest`` creates unique names, so that one broker can be tested many times. Delayed effects of a response
+(a new topic, the offsets topic) are awaited with a deadline.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Plan = Mapping[str, bytes]
 
 
 class BrokerUnderTest:
-    """The broker at an address: connections to it, and the groups and topics of one test."""
+    """A broker: connections to it, and the groups and topics of one test."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -78,10 +78,10 @@ class BrokerUnderTest:
         value: str = config.value
         return value
 
-    # Names that are this test's own.
+    # Unique names.
 
     def group(self, name: str = "g") -> str:
-        """A group that is not there yet, with a coordinator that is."""
+        """Return an unused group id whose coordinator is available."""
         group = f"{name}-{self.mark}"
         eventually(lambda: self.find(group) == 0, f"no coordinator for {group}")
         eventually(lambda: self._fetch(group, []).error_code == 0, f"the coordinator of {group} does not serve it")
@@ -98,7 +98,7 @@ class BrokerUnderTest:
         return topic
 
     def await_topic(self, topic: str, partitions: int) -> None:
-        """Until the topic is known and each of its partitions has a leader that serves it."""
+        """Wait until each partition of the topic has a serving leader."""
         eventually(lambda: len(self._described(topic).partitions) == partitions, f"{topic} is not there")
         ends = [ListOffsetsPartition(partition_index=p, timestamp=-1) for p in range(partitions)]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=ends)])
@@ -117,7 +117,7 @@ class BrokerUnderTest:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         return self.ask(request, 12).topics[0]
 
-    # Groups seen from outside.
+    # Groups from outside.
 
     def describe(self, group: str, version: int = 5) -> Any:
         (described,) = self.ask(DescribeGroupsRequest(groups=[group]), version).groups
@@ -128,11 +128,11 @@ class BrokerUnderTest:
         return state
 
     def await_state(self, group: str, state: str) -> None:
-        """Requests of other connections may be under way still."""
+        """Wait for a group state: requests of other connections may be in flight."""
         eventually(lambda: self.state(group) == state, f"{group} did not become {state}")
 
     def listed(self, *, states: Sequence[str] = (), types: Sequence[str] = (), version: int = 5) -> dict[str, Any]:
-        """This test's groups, by id."""
+        """List this test's groups, by id."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         answer = self.ask(request, version)
         assert answer.error_code == 0
@@ -157,7 +157,7 @@ class BrokerUnderTest:
     def commit(
         self, group: str, topic: str, offsets: Mapping[int, int], *, version: int = 8, **fields: Any
     ) -> list[int]:
-        """A commit from outside of the group unless ``fields`` name a member."""
+        """Commit; without member ``fields``, from outside of the group."""
         return self.wire_commit(self.wire, group, topic, offsets, version=version, **fields)
 
     def wire_commit(
@@ -177,12 +177,12 @@ class BrokerUnderTest:
     # Members.
 
     def member(self, group: str, *topics: str, **options: Any) -> VersionedMember:
-        """A member of ``group`` on a connection of its own; without topics its subscription is ``t``."""
+        """Return a member of ``group`` on its own connection; default subscription ``t``."""
         options.setdefault("protocols", [("range", subscription(*(topics or ("t",))))])
         return VersionedMember(self, group, **options)
 
     def stable(self, *members: VersionedMember, plan: Plan | None = None) -> None:
-        """All of them, new to their group, in one Stable generation; the first leads."""
+        """Join all new members into one Stable generation; the first leads."""
         first, *others = members
         first.join()
         first.joined()
@@ -197,21 +197,23 @@ class BrokerUnderTest:
         settle(*members, plan=plan)
 
     def start_rebalance(self, leader: VersionedMember, *others: VersionedMember) -> None:
-        """All of them join again. The leader's join, which opens the round, is there before the others'."""
+        """Send JoinGroup from all members; the leader's request, which starts the round, arrives first."""
         leader.start_join()
         self.await_state(leader.group, "PreparingRebalance")
         for other in others:
             other.start_join()
 
     def let_others_be_heard(self, group: str) -> None:
-        """What other connections have sent before is with the coordinator, if not by the rules of the network then in
-        fact: a few questions to the same coordinator are answered after it."""
+        """Wait until the coordinator received earlier requests of other connections.
+
+        The network guarantees no order; in practice a few later requests to the same coordinator suffice.
+        """
         for _ in range(5):
             self._fetch(group, [], stable=True)
 
 
 class VersionedMember:
-    """One member: what it sends, and what it was last told. A version that is not given is the highest."""
+    """One member with the values of its last responses. Default: highest versions."""
 
     def __init__(
         self,
@@ -255,11 +257,11 @@ class VersionedMember:
         return JoinGroupRequest(**(given | fields))
 
     def start_join(self, **fields: Any) -> None:
-        """Send JoinGroup as it is."""
+        """Send one JoinGroup."""
         self.wire.send(self.join_request(**fields), self.join_version)
 
     def join(self) -> None:
-        """Send JoinGroup; a dynamic member that is new sends it again with the id that it is given."""
+        """Send JoinGroup; a new dynamic member sends it again with its member id."""
         if self.instance_id is None and not self.member_id and self.join_version >= 4:
             self.ask_for_id()
         self.start_join()
@@ -271,12 +273,12 @@ class VersionedMember:
         return self.member_id
 
     def refused_join(self, **fields: Any) -> int:
-        """The error code of a JoinGroup; nothing is learnt from it."""
+        """Return the error code of a JoinGroup that fails."""
         code: int = self.wire.ask(self.join_request(**fields), self.join_version).error_code
         return code
 
     def joined(self) -> Any:
-        """Wait for JoinGroup's answer, which is a generation."""
+        """Wait for a successful JoinGroup response."""
         answer = self.wire.take()
         assert answer.error_code == 0, answer
         self.member_id, self.generation, self.leader = answer.member_id, answer.generation_id, answer.leader
@@ -311,7 +313,7 @@ class VersionedMember:
     def sync(self, plan: Plan | None = None, *, version: int = 5, **fields: Any) -> Any:
         return self.wire.ask(self.sync_request(plan, **fields), version)
 
-    # The rest of its life.
+    # Other requests.
 
     def heartbeat(self, *, version: int = 4, **fields: Any) -> int:
         given = {
@@ -339,7 +341,7 @@ class VersionedMember:
 
 
 def settle(*members: VersionedMember, plan: Plan | None = None) -> None:
-    """Members that were just told of a generation sync to it; the leader gives each ``plan``'s share, or its name."""
+    """Sync members to a new generation; the leader assigns each the share of ``plan``, or its name."""
     given = plan or {m.member_id: m.member_id.encode() for m in members}
     for member in members:
         member.start_sync(given if member.leads else None)

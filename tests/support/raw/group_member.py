@@ -1,6 +1,6 @@
-"""A group member spelled out in raw requests of one version each: join, sync, heartbeat, commit, leave.
+"""A group member with raw requests of one version each: join, sync, heartbeat, commit, leave.
 
-It needs a connection alone, so it is for machines as for sockets; ``broker_under_test.VersionedMember`` sends
+It works with in-memory connections and sockets; ``broker_under_test.VersionedMember`` sends
 any version and any field, and needs a served broker.
 """
 
@@ -41,7 +41,7 @@ MEMBER_ID_REQUIRED = 79
 
 
 class Wire(Protocol):
-    """A connection on which a request can be sent and its answer taken, now or later."""
+    """A connection that sends a request and returns the response, now or later."""
 
     def send(self, message: Message, version: int) -> None: ...
     def take(self) -> Any: ...
@@ -78,7 +78,7 @@ class RawMember:
         assert answer.coordinators[0].error_code == 0
 
     def start_join(self) -> None:
-        """Send JoinGroup until it is parked: a new member is first given its id."""
+        """Send JoinGroup until it is parked: a new member first gets its id."""
         if not self.member_id:
             self.find()
             answer = self.wire.ask(self.join_request(), 9)
@@ -99,7 +99,7 @@ class RawMember:
         self.end_join()
 
     def sync_request(self, plan: Mapping[str, Mapping[str, Sequence[int]]] | None = None) -> SyncGroupRequest:
-        """``plan`` is the leader's: member id to topic to partitions."""
+        """Build a SyncGroup; the leader's ``plan``: member id to topic to partitions."""
         assignments = [
             SyncGroupRequestAssignment(
                 member_id=member_id,
@@ -122,7 +122,7 @@ class RawMember:
         return self.wire.ask(self.sync_request(plan), 5)
 
     def assigned(self) -> list[TopicPartition]:
-        """What this member may read, from a SyncGroup whose answer is there already."""
+        """Return the assignment of an answered SyncGroup."""
         answer = self.sync()
         assert answer.error_code == 0, answer
         return parse_assignment(answer.assignment).partitions
@@ -149,7 +149,7 @@ class RawMember:
 
 
 def committed(wire: Wire, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-    """What a group has committed, by partition; -1 where nothing is."""
+    """Return a group's committed offsets by partition; -1 without one."""
     asked = OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])])
     answer = wire.ask(request, 9).groups[0]

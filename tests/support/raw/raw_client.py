@@ -1,4 +1,4 @@
-"""Raw requests over a socket: what a Kafka client sends, spelled out, with deadlines instead of sleeps."""
+"""A socket that sends raw requests, with deadlines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RawClient:
         self.send_bytes(self.request_bytes(message, version, answered=answered))
 
     def take(self) -> Any:
-        """Wait for the next answer. Raises EOFError if the connection ends instead."""
+        """Wait for the next response. Raises EOFError if the connection closes."""
         (size,) = struct.unpack(">i", self._exactly(4))
         frame = self._exactly(size)
         correlation_id, message, version = self._asked.popleft()
@@ -65,7 +65,7 @@ class RawClient:
         return self.take()
 
     def is_closed_by_peer(self) -> bool:
-        """Wait for the end of the connection; False if something else comes first."""
+        """Wait for the end of the connection; False if data comes first."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -81,7 +81,7 @@ class RawClient:
             missing -= len(part)
         return b"".join(parts)
 
-    # ------------------------------------------------------------ what tests often do
+    # ------------------------------------------------------------ common requests
 
     def create(self, topic: str, partitions: int = 1) -> None:
         asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
@@ -107,7 +107,7 @@ class RawClient:
         return self.take().responses[0].partitions[0]
 
     def read_all(self, topic: str, partition: int = 0) -> list[bytes | None]:
-        """The values of every record of a partition, oldest first."""
+        """Return the values of all records of a partition, oldest first."""
         values: list[bytes | None] = []
         offset = 0
         while True:

@@ -1,4 +1,4 @@
-"""A transactional producer by raw requests, of before KIP-890 and of after it, on anything that has ``ask``."""
+"""A transactional producer with raw requests, before and after KIP-890, on any connection with ``ask``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMITTED = 1
 
 
 class Transactional:
-    """One producer. ``new``: partitions join by being written to, and every end gives a new epoch (KIP-890)."""
+    """One producer. ``new``: a write adds its partition, and every end bumps the epoch (KIP-890)."""
 
     def __init__(self, peer: Any, transactional_id: str = "t", *, new: bool = False, timeout_ms: int = 60_000) -> None:
         self.peer = peer
@@ -80,7 +80,7 @@ class Transactional:
         )
 
     def write(self, topic: str, *values: bytes, partition: int = 0, key: bytes | None = None) -> Any:
-        """Produce alone; the partition's part of the answer."""
+        """Produce; return the partition's part of the response."""
         data = PartitionProduceData(index=partition, records=self.batch(topic, values, partition, key))
         answer = self.peer.ask(
             ProduceRequest(
@@ -97,7 +97,7 @@ class Transactional:
         return result
 
     def send(self, topic: str, *values: bytes, partition: int = 0, key: bytes | None = None) -> int:
-        """As a client does it: make the partition part of the transaction, then write. Returns the base offset."""
+        """Add the partition to the transaction, then produce. Return the base offset."""
         if not self.new:
             assert self.add(topic, partition) == 0
         result = self.write(topic, *values, partition=partition, key=key)
@@ -150,7 +150,7 @@ class Transactional:
 
 
 def fetched(peer: Any, topic: str, offset: int = 0, *, isolation: int = COMMITTED, max_wait_ms: int = 0) -> Any:
-    """The partition's part of the answer to a fetch of partition 0."""
+    """Fetch partition 0; return the partition's part of the response."""
     asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     answer = peer.ask(
         FetchRequest(
@@ -167,7 +167,7 @@ def fetched(peer: Any, topic: str, offset: int = 0, *, isolation: int = COMMITTE
 
 
 def committed_values(peer: Any, topic: str) -> list[bytes]:
-    """What a reader of committed records is given, by the rules of the consumer; each segment is fetched by itself."""
+    """Return the values that a ``read_committed`` consumer gets; each segment is fetched separately."""
     values: list[bytes] = []
     offset = 0
     while (data := fetched(peer, topic, offset)).records:
@@ -193,7 +193,7 @@ def latest(peer: Any, topic: str, *, isolation: int = COMMITTED) -> int:
 
 
 def committed_offset(peer: Any, group: str, topic: str, *, stable: bool = False) -> tuple[int, int]:
-    """Error code and offset of partition 0."""
+    """Return error code and offset of partition 0."""
     asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
     groups = [OffsetFetchRequestGroup(group_id=group, topics=[asked])]
     answer = peer.ask(OffsetFetchRequest(groups=groups, require_stable=stable), 8)

@@ -1,4 +1,4 @@
-"""ACLs of a cluster, set by raw requests at the address where everybody may do everything."""
+"""ACLs of a cluster, set by raw requests at the unrestricted listener."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Grant(NamedTuple):
 
 
 def grant(setup: str, user: str, grants: Iterable[Grant]) -> None:
-    """Give ``user`` these; returns when the broker that is asked knows them."""
+    """Grant ACLs to ``user``; return when the contacted broker knows them."""
     wanted = list(grants)
     creations = [
         AclCreation(
@@ -55,7 +55,7 @@ def grant(setup: str, user: str, grants: Iterable[Grant]) -> None:
 
 
 def all_of(user: str) -> dict[str, Any]:
-    """The fields of a filter that all ACLs of ``user`` fit."""
+    """Return the filter fields that match all ACLs of ``user``."""
     return {
         "resource_type_filter": ResourceType.ANY,
         "resource_name_filter": None,
@@ -68,7 +68,7 @@ def all_of(user: str) -> dict[str, Any]:
 
 
 def take_all(setup: str, user: str) -> None:
-    """Take all ACLs from ``user``; returns when the broker that is asked has forgotten them."""
+    """Remove all ACLs of ``user``; return when the contacted broker has removed them."""
     asked = AclFilter(**all_of(user))
     with RawClient(setup) as wire:
         (result,) = wire.ask(DeleteAclsRequest(filters=[asked]), VERSION).filter_results
@@ -94,5 +94,5 @@ def granted(wire: RawClient, user: str) -> set[Grant]:
 
 
 def allow_all(setup: str, user: str) -> None:
-    """Let ``user`` do everything."""
+    """Allow ``user`` every operation."""
     grant(setup, user, [Grant(kind, name, Operation.ALL) for kind, name in EVERYTHING.items()])

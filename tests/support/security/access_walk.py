@@ -1,4 +1,4 @@
-"""Every request by a user with every set of rights that matters, to any secured cluster: the answers, the effects."""
+"""Send every request with every relevant set of ACLs to a secured cluster; collect responses and effects."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from support.waiting import eventually
 
 USER = "bob"
 NOBODY = "nobody"
-"""Of whom requests speak that write quotas, credentials and ACLs."""
+"""User of requests that alter quotas, credentials and ACLs."""
 EXACT = 0
-"""How the filter of a quota names whom it is of."""
+"""Match type of a quota filter: exact name."""
 CLOSED = "the connection is closed"
 SILENCE = "no answer"
 SILENCE_S = 5.0
 
 
 class Variation(NamedTuple):
-    """What a user may do, and what it is denied in so many words."""
+    """Operations that are allowed and explicitly denied."""
 
     allowed: tuple[Right, ...]
     denied: tuple[Right, ...] = ()
@@ -52,7 +52,7 @@ class Variation(NamedTuple):
 
 
 def variations(call: ApiCall) -> Iterator[Variation]:
-    """No right, each that matters alone, each set that will do, and each such set less one right that is denied."""
+    """Yield: no right; each right alone; each sufficient set; each sufficient set with one right denied."""
     yield Variation(())
     single = sorted({right for needed in call.needs for right in needed})
     yield from (Variation((right,)) for right in single)
@@ -64,7 +64,7 @@ def variations(call: ApiCall) -> Iterator[Variation]:
 
 
 class LoggedIn(RawClient):
-    """A connection on which a user is logged in by PLAIN."""
+    """A connection with a PLAIN login."""
 
     def __init__(self, address: str, user: str) -> None:
         super().__init__(address, "walker")
@@ -76,7 +76,7 @@ class LoggedIn(RawClient):
 
 
 class Ground:
-    """One cluster with the things that requests are about, and the user who asks."""
+    """One cluster, the objects of the requests, and the user."""
 
     def __init__(self, cluster: SecuredCluster) -> None:
         self._cluster = cluster
@@ -90,7 +90,7 @@ class Ground:
         take_all(self._cluster.setup, USER)
 
     def renew(self) -> None:
-        """Make new things: the last request may have changed the old ones."""
+        """Create new objects: the last request may have changed the old ones."""
         self._broker: BrokerUnderTest
         if hasattr(self, "_broker"):
             self._broker.close()
@@ -128,7 +128,7 @@ class Ground:
         return list(at_both_ends(call for call in calls(self.things) if type(call.message).API_KEY in SERVED))
 
     def give(self, variation: Variation) -> None:
-        """Let the user have these rights, and no others."""
+        """Replace the user's rights."""
         setup = self._cluster.setup
         take_all(setup, USER)
         grants = [
@@ -141,7 +141,7 @@ class Ground:
             grant(setup, USER, grants)
 
     def ask(self, call: ApiCall) -> Any:
-        """The answer as plain data."""
+        """Send the request; return the response as plain data."""
         try:
             return self.names.plain(self._wire.ask(call.message, call.version))
         except TimeoutError:
@@ -153,7 +153,7 @@ class Ground:
         return found
 
     def effects(self) -> dict[str, Any]:
-        """What the things look like now, as far as requests could have changed them."""
+        """Return the state that requests could have changed."""
         broker, things = self._broker, self.things
         known = broker._described(things.topic)
         made = broker._described(things.new_topic)

@@ -1,4 +1,4 @@
-"""A broker that asks for rights, and Alice, who has those that she was granted; who does not log in may do all."""
+"""A broker with ACLs and the user alice; a listener without login is unrestricted."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ AS_ALICE: Final = {
     "sasl.username": "alice",
     "sasl.password": "a-secret",
 }
-"""How she logs in, at the listener SASL."""
+"""Login options of alice at listener SASL."""

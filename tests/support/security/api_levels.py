@@ -1,4 +1,4 @@
-"""Requests at the lowest and the highest version of their APIs that can say what they say."""
+"""Requests at the lowest and highest API version that can encode them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ Bounds = Mapping[int, tuple[int, int]]
 """The lowest and the highest version of each API, by its key."""
 OURS: Final[Bounds] = {key: (api.low, api.high) for key, api in SERVED.items()}
 NAMES: Final = ("name", "topic", "topic_id", "topic_names")
-"""What a topic goes by, which Kafka's clients may pass over where a version has no place for it: here nothing would be
-left of the request."""
+"""Topic fields that Kafka's clients may drop in versions without them; here the request would be empty."""
 
 
 def is_said(message: Message, version: int) -> bool:
-    """Whether a version has a place for all that a request says and that may not be passed over (Kafka's rule)."""
+    """Return True if a version can encode all mandatory fields of a request (Kafka's rule)."""
     return all(_is_said(spec, getattr(message, spec.name), version) for spec in message.FIELDS)
 
 
@@ -34,7 +33,7 @@ def _is_said(spec: FieldSpec, value: Any, version: int) -> bool:
 
 
 def at_both_ends(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> Iterator[ApiCall]:
-    """Each call at the lowest and the highest version of its API, or, where it can be said at neither, at its own."""
+    """Yield each call at the lowest and highest version of its API, or at its own if neither can encode it."""
     for call in calls:
         key = type(call.message).API_KEY
         assert key is not None
@@ -45,6 +44,6 @@ def at_both_ends(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> Iterator[Ap
 
 
 def ends_not_asked(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> set[tuple[str, int]]:
-    """The lowest and highest versions that no call is of."""
+    """Return the lowest and highest versions without a call."""
     asked = {(type(call.message).API_KEY, call.version) for call in calls}
     return {(SERVED[key].name, v) for key, ends in bounds.items() for v in ends if (key, v) not in asked}

@@ -1,7 +1,7 @@
-"""A request for every API that is served, with the rights that it takes: for tests of what is refused.
+"""A request for every API with its required rights, for tests of authorization.
 
-The requests are about things that exist (``Things``), so that what is allowed has an effect. Any broker can be asked:
-``message`` and ``version`` are all that is needed for its bytes.
+The requests are about existing objects (``Things``), so that an allowed request has an effect. Any broker can be used:
+``message`` and ``version`` determine the bytes.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ TIMESTAMP_MS = 1_700_000_000_000
 ALLOW, LITERAL, ANY = 3, 3, 1
 
 Right = tuple[Operation, ResourceType]
-"""What may be done, to the thing of that type."""
+"""Operation, and type of its resource."""
 
 TOPIC, GROUP, CLUSTER, ID = (
     ResourceType.TOPIC,
@@ -146,26 +146,26 @@ TOPIC, GROUP, CLUSTER, ID = (
 
 @dataclass(frozen=True)
 class Things:
-    """What requests are about: all of it exists, but for ``new_topic``."""
+    """Objects of the requests; all exist except ``new_topic``."""
 
     topic: str
     topic_id: bytes
     new_topic: str
     group: str
-    """A stable group with ``member_id`` and ``generation``, that has committed an offset of the topic."""
+    """A stable group with ``member_id`` and ``generation`` and a committed offset of the topic."""
     member_id: str
     generation: int
     empty_group: str
-    """A group without members that has committed an offset of the topic."""
+    """A group without members and with a committed offset of the topic."""
     transactional_id: str
-    """One with a transaction open, of which the topic is part."""
+    """A transactional id with an open transaction that includes the topic."""
     producer_id: int
     producer_epoch: int
     folder: str
-    """Where the logs are."""
+    """Folder of the logs."""
 
     def named(self, resource_type: ResourceType) -> tuple[str, ...]:
-        """The names of a type."""
+        """Names of the objects of a type."""
         return {
             TOPIC: (self.topic, self.new_topic),
             GROUP: (self.group, self.empty_group),
@@ -176,22 +176,22 @@ class Things:
 
 @dataclass(frozen=True)
 class ApiCall:
-    """One request, what it takes, and the errors in the answer to whoever has no right at all."""
+    """One request, its required rights, and the errors in the response to a user without rights."""
 
     name: str
     message: Message
     version: int
     needs: tuple[frozenset[Right], ...]
-    """Sets of rights, any of which will do; none: everybody may."""
+    """Alternative sufficient sets of rights; empty: no right is required."""
     refused: tuple[int, ...] = ()
-    """In order, without repeats. None where what is not allowed is left out."""
+    """Error codes in order, without repeats. Empty if unauthorized items are left out."""
     is_shorter: bool = False
-    """Whether the answer tells less to whoever has not got the right, without an error."""
+    """True if the response to an unauthorized user has fewer items, without an error."""
     told_from: int = 0
-    """The first version that has a place for the error: an older one tells less."""
+    """First version with a field for the error; older responses contain less."""
 
     def is_allowed_by(self, held: Iterable[Right]) -> bool:
-        """Whether these rights will do."""
+        """Return True if these rights suffice."""
         given = set(held)
         return not self.needs or any(
             all(any((by, kind) in given for by in IMPLIED_BY[operation]) for operation, kind in needed)
@@ -204,12 +204,12 @@ class ApiCall:
 
 
 def needs(*rights: Right) -> frozenset[Right]:
-    """All of these together."""
+    """Require all of these rights."""
     return frozenset(rights)
 
 
 def error_codes(answer: Any) -> Iterator[int]:
-    """Every error code in an answer, in order, 0 too; but not why the options of a topic are not told."""
+    """Yield every error code in a response, 0 included; except why topic options are missing."""
     for field in answer.FIELDS:
         value = getattr(answer, field.name)
         if field.name in ("error_code", "partition_error_code"):
@@ -223,12 +223,12 @@ def error_codes(answer: Any) -> Iterator[int]:
 
 
 def denials_in(answer: Any) -> tuple[int, ...]:
-    """The errors of an answer that say that something is not allowed, without repeats."""
+    """Return the authorization errors in a response, without repeats."""
     return tuple(sorted({code for code in error_codes(answer) if code in DENIALS}))
 
 
 def calls(of: Things) -> list[ApiCall]:
-    """One or several for each API."""
+    """Return one or several calls for each API."""
     return [*_of_records(of), *_of_topics(of), *_of_groups(of), *_of_transactions(of), *_of_cluster(of)]
 
 

@@ -1,4 +1,4 @@
-"""Certificates as tests need them: good ones, and one of each kind that must be refused; as PEM and as PKCS12."""
+"""Certificates for tests: valid ones, and one of each kind to be rejected; as PEM and PKCS12."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 PASSWORD = "store-secret"
-"""Of every PKCS12 file."""
+"""Password of every PKCS12 file."""
 DAY = datetime.timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate with its key: the same in three spellings."""
+    """A certificate with its key, in three formats."""
 
     certificate: Path
-    """PEM: the certificate and those that signed it."""
+    """PEM: the certificate and its issuers."""
     key: Path
     """PEM: the private key, PKCS8."""
     store: Path
     """PKCS12: both."""
     subject: str
-    """Whose it is, in the order of RFC 2253."""
+    """Subject of the certificate, in the order of RFC 2253."""
 
     @property
     def pem(self) -> Path:
@@ -37,14 +37,14 @@ class Certified:
 
 @dataclass(frozen=True)
 class Authority:
-    """Who signs: what believes it, as PEM and as Java's trust store in PKCS12."""
+    """A certificate authority with its trust store, as PEM and as PKCS12."""
 
     certificate: Path
     store: Path
 
 
 class Certificates:
-    """What one secured cluster and its clients show each other; the files lie in ``folder``."""
+    """Certificates of one secured cluster and its clients; the files are in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Certificates:
         self.bob = self._issue("bob", "bob.example", common_name="bob")
 
     def wrong_host(self) -> Certified:
-        """A server's certificate for another host than the one that is asked for."""
+        """A server certificate for another host than the requested one."""
         return self._issue("wrong-host", "elsewhere.example", common_name="elsewhere.example")
 
     def renewed(self) -> Certified:
@@ -65,7 +65,7 @@ class Certificates:
         return self._issue("renewed", "localhost", "127.0.0.1", "::1", common_name="localhost")
 
     def expired(self, common_name: str = "localhost") -> Certified:
-        """A certificate that was good until yesterday."""
+        """A certificate that expired yesterday."""
         now = datetime.datetime.now(datetime.UTC)
         return self._issue(
             f"expired-{common_name}", "localhost", "127.0.0.1",
@@ -73,7 +73,7 @@ class Certificates:
         )  # fmt: skip
 
     def foreign(self, common_name: str = "alice") -> Certified:
-        """A certificate whose signer is not believed."""
+        """A certificate of an untrusted authority."""
         return self._issue(
             f"foreign-{common_name}", "localhost", "127.0.0.1", common_name=common_name, of=self._foreign
         )

@@ -1,6 +1,6 @@
-"""A Kerberos realm of a test's own: MIT's KDC on a free port, its principals and their keytabs.
+"""A Kerberos realm for tests: MIT's KDC on a free port, its principals and their keytabs.
 
-The library in this process finds it by variables of the environment, as ``kinit`` and all others of MIT's do.
+The library in this process finds it by environment variables, as do ``kinit`` and MIT's other programs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SYSTEM: Final = ("krb5kdc", "kadmin.local", "kdb5_util", "kinit", "kvno")
 
 
 def missing() -> str | None:
-    """What this machine lacks to have a realm, and how to get it; or None."""
+    """Return the missing prerequisites and how to install them; None if complete."""
     packages = [name for name in ("gssapi", "k5test") if importlib.util.find_spec(name) is None]
     programs = [name for name in SYSTEM if shutil.which(name) is None]
     lacks = []
@@ -36,7 +36,7 @@ def missing() -> str | None:
 
 
 def skip_where_missing() -> None:
-    """Skip where a realm cannot be had; fail where it is required."""
+    """Skip without Kerberos; fail if it is required."""
     lack = missing()
     if os.environ.get("KOHORT_REQUIRE_KERBEROS"):
         assert lack is None, lack
@@ -52,11 +52,11 @@ class Realm:
         self._folder = folder
         self.name: str = made.realm
         self.user: str = made.user_princ
-        """A principal that has a ticket in the cache of the environment."""
+        """A principal with a ticket in the default cache."""
         self.config = Path(made.env["KRB5_CONFIG"])
 
     def add(self, name: str, password: str | None = None) -> Path:
-        """Add a principal, with a key of chance or a password's; return its keytab."""
+        """Add a principal with a random key or a password; return its keytab."""
         principal = f"{name}@{self.name}"
         self._made.addprinc(principal, password)
         keytab = self._folder / f"{name.replace('/', '-')}.keytab"
@@ -64,11 +64,11 @@ class Realm:
         return keytab
 
     def change_key(self, name: str) -> None:
-        """Give a principal another key: keytabs written before are worth nothing."""
+        """Change a principal's key: older keytabs become invalid."""
         self._made.run([shutil.which("kadmin.local"), "change_password", "-randkey", f"{name}@{self.name}"])
 
     def expired_ticket(self, name: str, password: str) -> Path:
-        """Get a ticket, wait until the KDC takes it no more, and return the cache that it is in."""
+        """Get a ticket, wait until it expires, and return its cache."""
         cache = self._folder / f"{name}.expired"
         asked = ["kinit", "-l", "1s", "-c", str(cache), f"{name}@{self.name}"]
         subprocess.run(asked, input=f"{password}\n", text=True, check=True, stdout=subprocess.DEVNULL, timeout=30)
@@ -79,7 +79,7 @@ class Realm:
 
     @contextmanager
     def without_kdc(self) -> Iterator[None]:
-        """Stop the KDC meanwhile."""
+        """Stop the KDC during the block."""
         self._made.stop_kdc()
         try:
             yield
@@ -89,7 +89,7 @@ class Realm:
 
 @contextmanager
 def kerberos_realm(folder: Path) -> Iterator[Realm]:
-    """A realm for as long as it is needed, which is also that of this process. Skips where there is no Kerberos."""
+    """Run a realm during the block, also as the realm of this process. Skips without Kerberos."""
     skip_where_missing()
     import k5test
 

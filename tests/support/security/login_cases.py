@@ -1,4 +1,4 @@
-"""What the walks of logins consist of: every API in every state of a login, and tokens of every kind."""
+"""Cases of the login walks: every API in every state of a login, and tokens of every kind."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ STATES: Final[dict[str, tuple[str, Sequence[Frame]]]] = {
     "within SCRAM": ("SASLP", [handshake(1, "SCRAM-SHA-256"), authenticate(SCRAM_FIRST)]),
     "within OAUTHBEARER": ("SASLP", [handshake(1, "OAUTHBEARER")]),
 }
-"""States of a login, by name: the listener, and what leads there."""
+"""States of a login, by name: the listener, and the frames that lead to the state."""
 COMPLETE: Final[dict[str, tuple[str, Sequence[Frame]]]] = {
     "logged in by SaslHandshake 0": ("SASLP", [handshake(0, "PLAIN"), token(ALICE)]),
     "logged in by SaslHandshake 1": ("SASLP", [handshake(1, "PLAIN"), authenticate(ALICE)]),
     "logged in for a while": ("REAUTH", [handshake(1, "PLAIN"), authenticate(ALICE)]),
     "without a login": ("PLAINTEXT", []),
 }
-"""States in which all is served."""
+"""States after a successful login."""
 LOGIN_APIS: Final = (17, 18, 36)
 
 
 def every_api_in_every_state() -> Iterator[Case]:
-    """Each API in its lowest version and its highest, and in one that there is not, in each state of a login."""
+    """Yield each API in its lowest, its highest and an unsupported version, in each state of a login."""
     for state, (listener, before) in STATES.items():
         for key, api in SERVED.items():
             for version in sorted({api.low, api.high}):
@@ -67,7 +67,7 @@ def every_api_in_every_state() -> Iterator[Case]:
 
 
 def odd_frames() -> Iterator[Case]:
-    """What is no request, in each state of a login."""
+    """Yield frames that are not requests, in each state of a login."""
     odd = {
         "an empty frame": b"\0\0\0\0",
         "one byte": b"\0\0\0\1\0",
@@ -84,7 +84,7 @@ def odd_frames() -> Iterator[Case]:
 
 
 def handshakes() -> Iterator[Case]:
-    """Names of mechanisms, and the order of things."""
+    """Yield names of mechanisms, and requests in a wrong order."""
     for version in (0, 1):
         for mechanism in ("", "plain", "Plain", "PLAIN ", "GSSAPI", "SCRAM-SHA-1", "EXTERNAL", "x" * 300):
             yield Case(f"SaslHandshake v{version} {mechanism[:20]!r}", "SASLP", says=[handshake(version, mechanism)])
@@ -232,19 +232,19 @@ def oauth_tokens(issuer: Issuer) -> Iterator[Case]:
 
 
 def _told_and_given_up(data: bytes) -> list[Frame]:
-    """A token, and what a client says once it was refused (RFC 7628)."""
+    """Return a token and the client's final message after its rejection (RFC 7628)."""
     return [authenticate(data), authenticate(b"\1")]
 
 
 def sessions() -> Iterator[Case]:
-    """New logins on a connection that is logged in; those that follow the last within a second are none."""
+    """Yield new logins on an authenticated connection; a login within a second of the last is ignored."""
     begun = [handshake(1, "PLAIN"), authenticate(ALICE)]
     yield Case("at once", "REAUTH", begun, [handshake(1, "PLAIN"), METADATA])
     yield Case("no lifetime", "SASLP", begun, [handshake(1, "PLAIN"), METADATA])
 
 
 def logged_in(address: str) -> Wire:
-    """A connection on which alice is logged in by PLAIN."""
+    """Return a connection with alice's PLAIN login."""
     wire = Wire(address)
     wire.say(handshake(1, "PLAIN"))
     wire.say(authenticate(ALICE))
@@ -252,7 +252,7 @@ def logged_in(address: str) -> Wire:
 
 
 def later_sessions() -> Iterator[Case]:
-    """New logins more than a second behind the last."""
+    """Yield new logins more than a second after the last."""
     begun = [handshake(1, "PLAIN")]
     yield Case("the same user", "REAUTH", [*begun, authenticate(ALICE)], [METADATA])
     yield Case("another user", "REAUTH", [*begun, authenticate(BOB)], [METADATA])

@@ -1,6 +1,6 @@
-"""The same bytes to listeners of two brokers, in every state of a login; what each makes of them, to be compared.
+"""Send the same bytes to listeners of two brokers in every state of a login; return comparable responses.
 
-A walk is a list of cases: a listener, and what is sent there, frame by frame. What comes back is told as plain data.
+A case is a listener and the frames for it. Responses are plain data.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SILENCE_S = 10.0
 NONCE = "fyko+d2lbbFgONRv9qkxdawL"
 
 Frame = tuple[bytes, Callable[[bytes], Any]]
-"""What is sent behind its length, and how the answer is read."""
+"""Bytes without their length, and the decoder of the response."""
 
 
 def request(message: Message, version: int) -> Frame:
-    """A request as a frame, without what its version cannot say."""
+    """Return a request as a frame, without the fields that its version lacks."""
     asked = fitted(message, version)
     header = RequestHeader(type(message).API_KEY, version, 1, "walker")
     frame = b"".join(build_request(header, asked))[4:]
@@ -42,12 +42,12 @@ def request(message: Message, version: int) -> Frame:
 
 
 def unknown(key: int, version: int, body: bytes = b"") -> Frame:
-    """A frame of an API or a version that nobody knows."""
+    """Return a frame of an unknown API or version."""
     return struct.pack(">hhih", key, version, 1, -1) + body, bytes.hex
 
 
 def token(data: bytes) -> Frame:
-    """A token as the body of a frame, behind SaslHandshake 0."""
+    """Return a token as a frame, for use after SaslHandshake 0."""
     return data, lambda answer: {"token": _without_chance(answer)}
 
 
@@ -64,7 +64,7 @@ def api_versions(version: int = 3) -> Frame:
 
 
 def _told(answer: bytes, key: int, version: int) -> Any:
-    """An answer as plain data, without what is each broker's own."""
+    """Return a response as plain data, without broker-specific values."""
     if key == ApiVersionsRequest.API_KEY:
         return {"error_code": struct.unpack_from(">h", answer, 4)[0], "apis": len(answer) > 32}
     try:
@@ -82,7 +82,7 @@ def _told(answer: bytes, key: int, version: int) -> Any:
 
 
 def _without_chance(data: bytes) -> str:
-    """A token as text, without what a broker draws: the rest of a nonce, a salt, what follows from them."""
+    """Return a token as text, without random values: the nonce, the salt, and values derived from them."""
     text = data.decode(errors="replace")
     text = re.sub(rf"^r={re.escape(NONCE)}[^,]+,s=[^,]+,", "r=NONCE,s=SALT,", text)
     return re.sub(r"^v=.*", "v=SIGNATURE", text)
@@ -99,7 +99,7 @@ class Wire:
         self.socket.close()
 
     def say(self, frame: Frame) -> Any:
-        """Send a frame; its answer as plain data, CLOSED or SILENCE."""
+        """Send a frame; return the response as plain data, CLOSED or SILENCE."""
         answer = self.send(frame[0])
         return frame[1](answer) if isinstance(answer, bytes) else answer
 
@@ -107,7 +107,7 @@ class Wire:
         return self.send_bytes(struct.pack(">i", len(frame)) + frame)
 
     def send_bytes(self, data: bytes) -> bytes | str:
-        """Send bytes as they are; the next frame that comes, CLOSED or SILENCE."""
+        """Send raw bytes; return the next frame, CLOSED or SILENCE."""
         try:
             self.socket.sendall(data)
             (size,) = struct.unpack(">i", self._exactly(4))
@@ -133,27 +133,27 @@ def unedited(final: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Case:
-    """One connection to a listener: how it comes to its state, and what it says then."""
+    """One connection to a listener: how it reaches its state, and its frames after that."""
 
     name: str
     listener: str
     before: Sequence[Frame] = ()
     says: Sequence[Frame] = ()
     data: bytes = b""
-    """Bytes in the place of frames."""
+    """Raw bytes instead of frames."""
     scram: tuple[str, str, str] | None = None
-    """Mechanism, user and password of a login that comes first."""
+    """Mechanism, user and password of a previous login."""
     edits: Callable[[bytes], bytes] = unedited
-    """What becomes of its last token."""
+    """Changes the last token."""
 
 
 def play(case: Case, address: str) -> list[Any]:
-    """What a broker answers to a case, and whether its connection serves afterwards."""
+    """Return a broker's responses to a case, and whether the connection is usable afterwards."""
     return resume(case, Wire(address))
 
 
 def resume(case: Case, wire: Wire) -> list[Any]:
-    """The same on a connection that there is; it is closed."""
+    """Run a case on an open connection, and close it."""
     try:
         found = [wire.say(frame) for frame in case.before]
         if case.scram is not None:
@@ -172,7 +172,7 @@ def resume(case: Case, wire: Wire) -> list[Any]:
 def _log_in_by_scram(
     wire: Wire, mechanism: str, user: str, password: str, *, edits: Callable[[bytes], bytes]
 ) -> list[Any]:
-    """A whole login by SaslHandshake 1; its last token is edited."""
+    """Log in by SCRAM with SaslHandshake 1; ``edits`` changes the last token."""
     client = ScramClient(mechanism, user, Secret(password), NONCE)
     found = [wire.say(handshake(1, mechanism))]
     answer = wire.send(authenticate(client.first(), 1)[0])
@@ -189,6 +189,6 @@ def _log_in_by_scram(
 
 
 def flipped(final: bytes) -> bytes:
-    """A client's last token with another proof of the same length."""
+    """Return a client's last token with another proof of the same length."""
     head, _, proof = final.partition(b",p=")
     return head + b",p=" + base64.b64encode(bytes(255 - byte for byte in base64.b64decode(proof)))

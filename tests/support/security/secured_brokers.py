@@ -1,4 +1,4 @@
-"""Secured clusters that run: Apache Kafka's, and ours."""
+"""Running secured clusters: Apache Kafka and kohort."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.security.tokens import Issuer
 
 @contextmanager
 def secured_apache_kafka(folder: Path) -> Iterator[SecuredCluster]:
-    """A secured Apache Kafka; its files are in ``folder``."""
+    """Run a secured Apache Kafka; its files are in ``folder``."""
     certificates, issuer = Certificates(folder), Issuer()
     options = broker_options(certificates, issuer, folder)
     tool = kafka_tool()
@@ -39,7 +39,7 @@ def secured_apache_kafka(folder: Path) -> Iterator[SecuredCluster]:
 
 @contextmanager
 def secured_kohort(folder: Path) -> Iterator[SecuredCluster]:
-    """A secured broker of ours, embedded; its files are in ``folder``."""
+    """Run a secured kohort broker, embedded; its files are in ``folder``."""
     certificates, issuer = Certificates(folder), Issuer()
     protocols = {"PLAINTEXT": "PLAINTEXT", **LISTENERS}
     options = {

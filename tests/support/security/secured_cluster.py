@@ -1,7 +1,7 @@
-"""A secured cluster, Apache Kafka or a broker of ours: the same listeners, users, certificates and tokens on both.
+"""A secured cluster, Apache Kafka or kohort: the same listeners, users, certificates and tokens.
 
-Both are told the same options (``broker_options``), by Kafka's names. The listener in plain text, where nobody logs in,
-is there to set things up: who comes there may do everything.
+Both get the same options (``broker_options``), by Kafka's names. The plaintext listener needs no login and is
+unrestricted, for the setup of tests.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LISTENERS: Final = {
     "REAUTH": "SASL_PLAINTEXT",
     "OAUTH": "SASL_PLAINTEXT",
 }
-"""Beside PLAINTEXT. On SASLP tokens are unsecured, on SASLS and OAUTH signed; sessions of REAUTH end soon."""
+"""Listeners beside PLAINTEXT. Tokens are unsecured on SASLP, signed on SASLS and OAUTH; REAUTH has short sessions."""
 PASSWORDS: Final = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
-"""Of PLAIN and SCRAM. ``admin`` may do everything, the others what ACLs say."""
+"""Passwords of PLAIN and SCRAM. ``admin`` is a super user, the others have ACLs."""
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 REAUTH_MS: Final = 3000
 _MODULES: Final = "org.apache.kafka.common.security"
@@ -41,12 +41,12 @@ WAYS: Final = {
     "tls": ("TLS", ""),
     "mtls": ("MTLS", ""),
 }
-"""Ways for a client to come in: the listener, and the mechanism of its login."""
+"""Login methods: the listener, and the SASL mechanism."""
 
 
 @dataclass(frozen=True)
 class SecuredCluster:
-    """Where it listens, by the names of its listeners, and what clients need there."""
+    """Addresses by listener, and the files for clients."""
 
     addresses: Mapping[str, str]
     certificates: Certificates
@@ -54,17 +54,17 @@ class SecuredCluster:
 
     @property
     def setup(self) -> str:
-        """The address where whoever comes may do everything."""
+        """Address of the unrestricted listener."""
         return self.addresses["PLAINTEXT"]
 
     def address(self, way: str) -> str:
-        """Where a client comes in by one of ``WAYS``."""
+        """Return the address for one of ``WAYS``."""
         return self.addresses[WAYS[way][0]]
 
     def properties(self, way: str, user: str = "alice") -> dict[str, str]:
-        """What a client of ``user`` has to know to come in by one of ``WAYS``.
+        """Return the client options of ``user`` for one of ``WAYS``.
 
-        By librdkafka's names where it has one, with the same for Java: ``ssl.truststore.location``,
+        By librdkafka's names if it has one, else Java's: ``ssl.truststore.location``,
         ``ssl.keystore.location``, ``store.password``; ``token`` is a token.
         """
         listener, mechanism = WAYS[way]
@@ -91,7 +91,7 @@ OF_OTHERS: Final = ("ssl.truststore.location", "ssl.keystore.location", "store.p
 
 
 def our_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """What our client is told of ``SecuredCluster.properties``."""
+    """Convert ``SecuredCluster.properties`` to options of kohort's clients."""
     found: dict[str, Any] = {name: value for name, value in properties.items() if name not in OF_OTHERS}
     if "token" in properties:
         found["sasl.oauth.token.provider"] = lambda: properties["token"]
@@ -99,19 +99,19 @@ def our_options(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def write_properties(properties: Mapping[str, str], path: Path) -> Path:
-    """The same as a file, as programs of ``interop/clients`` read it."""
+    """Write the options as a file for the programs of ``interop/clients``."""
     path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     return path
 
 
 def broker_options(certificates: Certificates, issuer: Issuer, folder: Path) -> dict[str, str]:
-    """What both brokers are told beside their listeners."""
+    """Return the options of both brokers except listeners."""
     plain = " ".join(f'user_{user}="{password}"' for user, password in PASSWORDS.items())
     jwks = issuer.write_jwks(folder / "jwks.json").as_uri().replace("///", "/")
     found = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:admin",
-        "connection.failed.authentication.delay.ms": "0",  # walks fail hundreds of logins
+        "connection.failed.authentication.delay.ms": "0",  # tests fail hundreds of logins
         "listener.name.reauth.connections.max.reauth.ms": str(REAUTH_MS),
         "listener.name.mtls.ssl.client.auth": "required",
         "listener.name.mtls.ssl.principal.mapping.rules": "RULE:^CN=([^,]+),.*$/$1/,DEFAULT",

@@ -1,4 +1,4 @@
-"""Both sides of a TLS connection without a socket: what one says is given to the other."""
+"""Both sides of a TLS connection in memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def client_context() -> ssl.SSLContext:
 
 
 class TlsPair:
-    """A client and a server; ``on_the_way`` may change what either says."""
+    """A client and a server; ``on_the_way`` can change the bytes in both directions."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class TlsPair:
         self._on_the_way = on_the_way
 
     def shake(self) -> TlsPair:
-        """Let both talk until neither has anything to say."""
+        """Exchange bytes until neither side has more."""
         sides = {"client": (self.client, self.server), "server": (self.server, self.client)}
         said = True
         while said:
@@ -68,7 +68,7 @@ class TlsPair:
 
 
 def read_all(side: TlsFilter, room_bytes: int = 1 << 16) -> bytes:
-    """All plain bytes that are there; raises ssl.SSLError."""
+    """Return all decrypted bytes; raises ssl.SSLError."""
     room = memoryview(bytearray(room_bytes))
     found = b""
     while count := side.read_into(room):

@@ -1,4 +1,4 @@
-"""Who makes tokens for OAUTHBEARER: signed ones with the keys to check them, unsecured ones; a service over HTTP."""
+"""Issuers of OAUTHBEARER tokens: signed with public keys, unsecured; and a token service over HTTP."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from joserfc.jwk import KeySet, RSAKey
 ISSUER = "https://issuer.example"
 AUDIENCE = "kafka"
 CLIENT, CLIENT_SECRET = "alice", "alice-client-secret"
-"""Who may ask the service for a token, by client credentials."""
+"""Client credentials for the token service."""
 HOUR_S = 3600
 
 
 class Issuer:
-    """An issuer of signed tokens; ``jwks`` are the public keys that its signatures are checked with."""
+    """An issuer of signed tokens; ``jwks``: the public keys for their verification."""
 
     def __init__(self, key_id: str = "first") -> None:
         self._key = RSAKey.generate_key(2048, {"kid": key_id, "use": "sig", "alg": "RS256"}, private=True)
@@ -36,13 +36,13 @@ class Issuer:
         return found
 
     def claims(self, subject: str, **claims: Any) -> dict[str, Any]:
-        """The claims of a good token for an hour; a claim given as None is left out."""
+        """Return the claims of a valid token for an hour; a claim of None is left out."""
         now = int(time.time())
         every = {"sub": subject, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + HOUR_S, **claims}
         return {name: value for name, value in every.items() if value is not None}
 
     def token(self, subject: str, key_id: str | None = None, **claims: Any) -> str:
-        """A signed token; ``key_id`` names another key than the one that signed it."""
+        """Return a signed token; ``key_id`` replaces the key id of the signing key."""
         header = {"alg": "RS256", "kid": key_id or self._key.kid}
         return jwt.encode(header, self.claims(subject, **claims), self._key)
 
@@ -52,7 +52,7 @@ class Issuer:
 
 
 def unsecured(subject: str, **claims: Any) -> str:
-    """A token that nobody signed (``alg`` none), for an hour."""
+    """Return an unsigned token (``alg`` none), valid for an hour."""
     now = int(time.time())
     given = {"sub": subject, "iat": now, "exp": now + HOUR_S, **claims}
     return f"{_part({'alg': 'none'})}.{_part({n: v for n, v in given.items() if v is not None})}."
@@ -64,15 +64,15 @@ def _part(data: dict[str, Any]) -> str:
 
 @dataclass
 class TokenService:
-    """A service over HTTP: ``POST token_url`` gives a token for client credentials, ``GET jwks_url`` the keys."""
+    """HTTP service: ``POST token_url`` returns a token for client credentials, ``GET jwks_url`` the keys."""
 
     issuer: Issuer
     address: str = ""
     lifetime_s: int = HOUR_S
     asked: list[dict[str, str]] = field(default_factory=list)
-    """The forms that were posted."""
+    """Posted forms."""
     failures: list[int] = field(default_factory=list)
-    """Status codes that the next requests for a token are answered with in place of a token."""
+    """Status codes of the next token requests."""
 
     @property
     def token_url(self) -> str:
@@ -83,7 +83,7 @@ class TokenService:
         return f"http://{self.address}/jwks"
 
     def give(self, authorization: str, form: dict[str, str]) -> tuple[int, dict[str, Any]]:
-        """What a request for a token is answered with: status and body."""
+        """Return the status and body for a token request."""
         self.asked.append(form)
         if self.failures:
             return self.failures.pop(0), {"error": "temporarily_unavailable"}
@@ -98,7 +98,7 @@ class TokenService:
 
 @contextmanager
 def token_service(issuer: Issuer) -> Iterator[TokenService]:
-    """A service that runs on a free port of 127.0.0.1."""
+    """Run a service on a free port of 127.0.0.1."""
     service = TokenService(issuer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -119,7 +119,7 @@ def token_service(issuer: Issuer) -> Iterator[TokenService]:
             self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing: what is asked stands in ``asked``."""
+            """Print nothing: requests are in ``asked``."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     service.address = f"127.0.0.1:{server.server_address[1]}"

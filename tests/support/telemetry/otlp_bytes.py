@@ -1,4 +1,4 @@
-"""A ``MetricsData`` of OpenTelemetry's protocol as bytes, written by hand: what a client pushes."""
+"""Encode OpenTelemetry's ``MetricsData`` by hand, as clients push it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A message, or text, in another message."""
+    """Encode a message or string field."""
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
@@ -36,11 +36,11 @@ def gauge(name: str, value: float, **labels: str) -> bytes:
 
 
 def total(name: str, value: int, **labels: str) -> bytes:
-    """A sum that only grows, of whole numbers."""
+    """Encode a monotonic sum of integers."""
     return field(1, name.encode()) + field(7, field(1, int_point(value, labels)) + b"\x10\x02\x18\x01")
 
 
 def metrics_data(*metrics: bytes, **resource: str) -> bytes:
-    """All of it, of a client that says ``resource`` of itself."""
+    """Encode metrics of a client with the given resource attributes."""
     about = field(1, b"".join(field(1, label(*pair)) for pair in resource.items()))
     return field(1, about + field(2, b"".join(field(2, metric) for metric in metrics)))

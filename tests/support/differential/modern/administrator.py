@@ -1,4 +1,4 @@
-"""Whoever alters the options of a group while it lives, and makes, widens and deletes topics."""
+"""Admin calls during a script: alter the group's options; create, grow and delete topics."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ VALUES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     ("consumer.session.timeout.ms", ("50000", "60000", None, "1", "499", "")),
     ("consumer.no.such.option", ("1",)),
 )
-"""None: the option is taken back."""
+"""Values to set; None removes the option."""
 
 
 class Administrator:
-    """Changes what members find."""
+    """An administrator that alters group options and topics on both brokers."""
 
     def __init__(self, both: Both, chance: random.Random, group: str, sizes: dict[str, int]) -> None:
         self.both = both
@@ -35,12 +35,12 @@ class Administrator:
         self.sizes = sizes
 
     def alter_options(self) -> None:
-        """Alter an option of the group, on both; it is in force when this returns."""
+        """Alter an option of the group on both brokers; it is in force on return."""
         name, values = self.chance.choice((*VALUES[:3], *VALUES[:1], *VALUES))
         self._alter(name, self.chance.choice(values))
 
     def assign_at_once(self) -> None:
-        """Take back a delay of assignments."""
+        """Remove a delay of assignments."""
         self._alter(INTERVAL, "0")
 
     def _alter(self, name: str, value: str | None) -> None:
@@ -66,7 +66,7 @@ class Administrator:
         return [config.value for config in self.both.ours_alone(self._question(name), 4).results[0].configs]
 
     def change_topics(self) -> None:
-        """Make a topic, or let one grow, or go; and wait until the coordinator of theirs has heard of it."""
+        """Create, grow or delete a topic; wait until Kafka's coordinator knows."""
         gone = [topic for topic in (f"{name}-{self.both.mark}" for name in "abcd") if topic not in self.sizes]
         kind = self.chance.random()
         if gone and (kind < 0.4 or len(self.sizes) < 2):

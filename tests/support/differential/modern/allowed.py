@@ -1,4 +1,4 @@
-"""What may differ between kohort and Apache Kafka in scripts of consumer groups, each with its reason."""
+"""Allowed differences between kohort and Apache Kafka in scripts of consumer groups, each with its reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODERN: Final = (
 
 
 def is_allowed_of_modern(asked: str, path: str, ours: Any, theirs: Any) -> bool:
-    """Tell whether a field may differ: the texts of this protocol's own requests may not, of others they may."""
+    """Return True if a field may differ: messages of KIP-848's own requests may not, messages of others may."""
     if not asked.startswith("ConsumerGroup"):
         return is_allowed(asked, path, ours, theirs)
     return any(

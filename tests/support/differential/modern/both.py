@@ -50,7 +50,7 @@ class Parted(AssertionError):
 
 
 class FedChance(random.Random):
-    """Chance, but for ids that were told."""
+    """Random source that also returns ids copied from the other broker."""
 
     def __init__(self) -> None:
         super().__init__(7)
@@ -61,7 +61,7 @@ class FedChance(random.Random):
 
 
 class FedStage(BrokerStage):
-    """Our broker, that makes the ids that it is told."""
+    """A kohort broker that uses the ids of the other broker."""
 
     def start(self) -> None:
         self.chance = self.rng = FedChance()
@@ -72,7 +72,7 @@ class FedStage(BrokerStage):
 
 
 def assign_without_delay(bootstrap: str, *, set_it: bool) -> None:
-    """Let targets be computed at once by all brokers of a cluster, or as before."""
+    """Set or remove the assignment delay of zero on all brokers of a cluster."""
     config = AlterableConfig(name=INTERVAL, config_operation=SET if set_it else DELETE, value="0" if set_it else None)
     resource = AlterConfigsResource(resource_type=BROKER, resource_name=CLUSTER_WIDE, configs=[config])
     broker = BrokerUnderTest(bootstrap)
@@ -85,7 +85,7 @@ def assign_without_delay(bootstrap: str, *, set_it: bool) -> None:
 
 
 class Both:
-    """Ours and theirs. Answers are compared as they come; ``Parted`` tells of the first that differ."""
+    """Both brokers. Responses are compared as they come; ``Parted`` reports the first difference."""
 
     def __init__(self, bootstrap: str) -> None:
         self.theirs = BrokerUnderTest(bootstrap)
@@ -100,11 +100,11 @@ class Both:
         self.words = Words(self.mark)
         self._begun = time.monotonic()
         self.told: list[str] = []
-        """What was asked, one line each."""
+        """Requests so far, one line each."""
         self._wires: dict[str, tuple[Client, Any]] = {}
         self.waiting: dict[str, tuple[Message, int]] = {}
         self.hears: dict[str, Callable[[Any], None]] = {}
-        """Who wants to hear its answers, be they to requests that waited."""
+        """Callbacks for responses, also to parked requests."""
         self._client_id = ""
         self._producers = ((-1, -1), (-1, -1))
         self._early: dict[str, Any] = {}
@@ -115,7 +115,7 @@ class Both:
 
     @property
     def is_late(self) -> bool:
-        """Whether a script had better end: an expression is resolved anew after ten seconds."""
+        """Return True near ten seconds, when Kafka resolves subscription patterns again."""
         return time.monotonic() - self._begun > LATE_S
 
     def group(self, name: str) -> str:
@@ -154,7 +154,7 @@ class Both:
     # Requests.
 
     def ask(self, actor: str, message: Message, version: int) -> dict[str, Any]:
-        """Let ``actor`` ask both. Returns who is answered now, and what, as far as the two agree."""
+        """Send a request of ``actor`` to both brokers; return the matching responses by actor."""
         self.told.append(f"{actor}: v{version} {self.words.plain(message)}")
         message = fitted(message, version)
         self.waiting[actor] = (message, version)
@@ -166,7 +166,7 @@ class Both:
         else:
             theirs.send(self._own(message, 1), version)
         ours.send(self._own(message, 0), version)
-        self.ours.advance(1)  # one step of a search for topics is done in a millisecond
+        self.ours.advance(1)  # a search for topics does one step per millisecond
         self.ours.chance.told.clear()
         answered = {
             name: answer for name in sorted(self.waiting) if (answer := self._wires[name][0].take()) is not None
@@ -181,16 +181,15 @@ class Both:
         return answered
 
     def ours_alone(self, message: Message, version: int) -> Any:
-        """What ours answers to what theirs is not asked."""
+        """Return the kohort broker's response to a request that the other broker does not get."""
         return self._admin.ask(message, version)
 
     def members_of_classic(self, group: str) -> int:
-        """How many members a group has, if it is a classic one."""
+        """Return the number of members of a classic group, else 0."""
         found = None if (groups := self._groups_beside(group)) is None else groups.by_id.get(group)
         return 0 if found is None else len(found.round.members)
 
     def has_members(self, group: str) -> bool:
-        """Whether there is somebody in a group, of either kind."""
         found = None if (groups := self._groups_beside(group)) is None else groups.consumer.get(group)
         return bool(self.members_of_classic(group) or (found is not None and found.members))
 
@@ -200,11 +199,11 @@ class Both:
         return None if shard is None else shard.groups
 
     def speak_alike(self) -> None:
-        """Let all be processes of one client id: that of a static member's first process is told on by Kafka alone."""
+        """Use one client id for all processes: only Kafka keeps the client id of a static member's first process."""
         self._client_id = "c"
 
     def await_same_epoch(self, group: str) -> None:
-        """Until theirs has the epoch of ours, or a deadline: expressions are resolved beside the heartbeats."""
+        """Wait until the other broker has the same group epoch: it resolves patterns asynchronously."""
         look = ConsumerGroupDescribeRequest(group_ids=[group])
         epoch = self._admin.ask(look, 1).groups[0].group_epoch
         deadline = time.monotonic() + RESOLVED_S
@@ -212,8 +211,10 @@ class Both:
             pass
 
     def await_heard(self, group: str, topic: str, partitions: int) -> None:
-        """Until the coordinator of theirs that has ``group`` gives out so many partitions of a topic, to groups of one
-        member that are there for no more than that."""
+        """Wait until Kafka's coordinator of ``group`` knows ``partitions`` partitions of a topic.
+
+        Temporary groups of one member each show it by their assignments.
+        """
         coordinator = self.ours.broker.state.coordinator
         partition = coordinator.partition_of(group)
 
@@ -230,17 +231,17 @@ class Both:
         eventually(lambda: given() == partitions, f"the coordinator has not heard of {topic}")
 
     def nobody_else(self) -> None:
-        """Judge that whom ours lets wait is not answered by the other."""
+        """Raise Parted if the other broker answers a request that is parked here."""
         for name in sorted(self.waiting):
             answer = _take(self._wires[name][1], 0.05)
             if answer != NO_ANSWER:
-                raise Parted(f"{name} waits for ours, and is told by theirs {answer}")
+                raise Parted(f"{name} is parked in kohort, but Kafka answers {answer}")
 
     def _members_of_theirs(self, group: str) -> list[str]:
         return [m.member_id for m in self.theirs.ask(DescribeGroupsRequest(groups=[group]), 5).groups[0].members]
 
     def _id_given(self, actor: str, message: JoinGroupRequest, theirs: Any, there: set[str]) -> str:
-        """The id that theirs makes for a member: in its answer, or in a look at the group that the member waits for."""
+        """Return the id that Kafka gives a member: from its response, or from a description of the group."""
         deadline = time.monotonic() + SILENCE_S
         while time.monotonic() < deadline:
             answer = _take(theirs, 0.05)
@@ -250,7 +251,7 @@ class Both:
             for member_id in self._members_of_theirs(message.group_id):
                 if member_id not in there:
                     return member_id
-        raise Parted(f"{actor} is given no id by theirs")
+        raise Parted(f"Kafka gives {actor} no member id")
 
     def _theirs_to(self, name: str) -> Any:
         if name in self._early:
@@ -258,7 +259,7 @@ class Both:
         return _take(self._wires[name][1], SILENCE_S)
 
     def _own(self, message: Message, whose: int) -> Any:
-        """A request with the id and the epoch of the producer that each broker has given."""
+        """Return a request with the producer id and epoch of broker ``whose``."""
         if not hasattr(message, "producer_id") or isinstance(message, InitProducerIdRequest):
             return message
         given = {field.name: getattr(message, field.name) for field in message.FIELDS}
@@ -292,7 +293,7 @@ class Both:
             raise Parted(f"{asked} v{version} of {actor}: " + "; ".join(found) + whole)
 
     def _note_producers(self, ours: Any, theirs: Any) -> None:
-        """Keep the producer's id and epoch that each broker has told."""
+        """Keep the producer id and epoch of both responses."""
         if all(getattr(answer, "producer_id", -1) >= 0 and not answer.error_code for answer in (ours, theirs)):
             one, other = ((answer.producer_id, answer.producer_epoch) for answer in (ours, theirs))
             self._producers = one, other

@@ -1,4 +1,4 @@
-"""A member of the classic protocol that is played to two brokers: in a classic group, or beside modern members."""
+"""A classic member on two brokers: in a classic group, or in a consumer group with members of both protocols."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FIRST_STATIC = {JoinGroupRequest: 5, SyncGroupRequest: 3, HeartbeatRequest: 3}
 
 
 class ClassicMember:
-    """What it says, and what it was last told."""
+    """A classic member with the values of its last responses."""
 
     def __init__(self, both: Both, chance: random.Random, name: str, group: str, sizes: dict[str, int]) -> None:
         self.both = both
@@ -43,13 +43,13 @@ class ClassicMember:
         self.name = name
         self.group = group
         self.sizes = sizes
-        """Partitions by topic, of all that there are."""
+        """Partitions by topic, of all topics."""
         self.member_id = ""
         self.instance_id = f"i{chance.randrange(3)}" if chance.random() < 0.35 else None
         self.generation = -1
         self.leader = ""
         self.with_it: list[str] = []
-        """The members that it was told of, as the one that leads."""
+        """Members in the leader's JoinGroup response."""
         self.has: list[TopicPartition] = []
         self.names: list[str] = []
         self.phase = "out"
@@ -63,7 +63,7 @@ class ClassicMember:
         return self.generation
 
     def act(self) -> None:
-        """Do what its protocol asks for, or something else."""
+        """Send the protocol's next request, or another one."""
         if self.name in self.both.waiting:
             return
         if self.chance.random() < 0.72 or not self.member_id:
@@ -91,7 +91,7 @@ class ClassicMember:
         self.both.ask(self.name, message, version)
 
     def learn(self, answer: Any) -> None:
-        """Take an answer, be it to a request of long ago."""
+        """Update the member from a response, also to an old request."""
         code = getattr(answer, "error_code", 0)
         if isinstance(answer, JoinGroupResponse | SyncGroupResponse | HeartbeatResponse):
             if code in LOST:
@@ -128,11 +128,11 @@ class ClassicMember:
         return build_subscription(said, self.chance.choice((3, 3, 3, 1, 0)))
 
     def join(self, **fields: Any) -> None:
-        """Join, or join again under the id that it has."""
+        """Join, or join again under the current member id."""
         if not self.names or self.chance.random() < 0.1:
             self._subscribe()
         if not self.both.has_members(self.group):
-            self._forget()  # whom it does not know makes Kafka forget an empty modern group
+            self._forget()  # an unknown member id makes Kafka delete an empty consumer group
         blob = self._blob()
         given: dict[str, Any] = {
             "group_id": self.group,
@@ -153,7 +153,7 @@ class ClassicMember:
         self.join()
 
     def restart(self) -> None:
-        """Come as another process: a static member in the place that it had, a dynamic one beside what it was."""
+        """Restart the process: a static member keeps its place, a dynamic one leaves a second member behind."""
         self._forget()
         self.join()
 
@@ -175,7 +175,7 @@ class ClassicMember:
         self._ask(SyncGroupRequest(**(given | fields)), self.chance.choice((5, 5, 4, 3)))
 
     def _plan(self) -> list[SyncGroupRequestAssignment]:
-        """Each partition is somebody's; now and then something that no consumer can read."""
+        """Assign each partition to a member, sometimes with unreadable bytes."""
         shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in sorted(self.with_it)}
         for topic in sorted(self.sizes):
             for partition in range(self.sizes[topic]):
@@ -200,7 +200,7 @@ class ClassicMember:
         self.chance.choice((self.heartbeat, self.sync))(generation_id=generation)
 
     def leave(self) -> None:
-        """Leave, alone or with others. Whom a classic group has lead when its leader is gone is chance in Kafka."""
+        """Leave alone or with others. Kafka picks a random new leader if the leader of a classic group leaves."""
         if self.both.members_of_classic(self.group) > 2:
             return
         me = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id, reason="done")

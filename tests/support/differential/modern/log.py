@@ -1,7 +1,7 @@
-"""What a group left in ``__consumer_offsets`` of both brokers: the same records, in the same order.
+"""Compare the records of a group in ``__consumer_offsets`` of both brokers.
 
-Left out of them is what each broker counts or clocks for itself. Records of one kind that follow each other come in the
-order of a hash table: those are compared as a set.
+Times and counters of each broker are left out. Adjacent records of one kind are compared as a set: Kafka writes them in
+the order of a hash table.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def compare_logs(both: Both, group: str) -> None:
 
 
 def _led_alike(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return ``theirs`` without the leader of a group that has just become classic, and has yet to share, where ours
-    has none (docs/deviations.md). Generations after that are led."""
+    """Return ``theirs`` without the leader of a group that just became classic and has no assignment, where kohort
+    has none (docs/deviations.md). Later generations have a leader.
+    """
     at = [i for i, record in enumerate(ours[: len(theirs)]) if _is_unled(record)]
     if len(at) != 1 or theirs[at[0]]["value"] is None:
         return theirs
@@ -76,8 +77,11 @@ def _batches(wire: Peer | RawClient, partition: int) -> Iterator[list[ReadRecord
 
 
 def _without_needless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Kafka also ends what was never written: a classic group that had only offsets, an expression not yet resolved. It
-    ends twice an offset that is committed, and in a transaction to be committed anew."""
+    """Return records without Kafka's needless tombstones.
+
+    Kafka deletes records that do not exist: of a classic group with offsets only, of an unresolved pattern. It also
+    deletes an offset twice if the offset is committed again in a transaction.
+    """
     written: set[tuple[str, str]] = set()
     ended: set[tuple[str, int]] = set()
     kept = []
@@ -109,10 +113,10 @@ def _without_own(value: Any) -> Any:
 
 
 def _runs(records: list[dict[str, Any]]) -> list[Any]:
-    """Records in the order of the log, those of one kind together sorted."""
+    """Sort each run of records of one kind."""
     return [sorted(run, key=repr) for _, run in groupby(records, key=_kind)]
 
 
 def _kind(record: dict[str, Any]) -> str:
-    """Who of several members is taken out first is chance in Kafka, too."""
+    """Return the kind of a record. Kafka removes several members in random order."""
     return "the end of a member" if record["value"] is None and "member_id" in record else record["record"]

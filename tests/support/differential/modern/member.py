@@ -1,4 +1,4 @@
-"""A member of a consumer group that is played to two brokers, and all the ways in which it behaves ill."""
+"""A consumer group member on two brokers that sends valid and invalid requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _asked(places: Places) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]
 
 
 class ModernMember:
-    """What it says, and what it was last told."""
+    """A consumer group member with the values of its last responses."""
 
     def __init__(self, both: Both, chance: random.Random, name: str, group: str, topics: list[str]) -> None:
         self.both = both
@@ -31,14 +31,14 @@ class ModernMember:
         self.name = name
         self.group = group
         self.topics = topics
-        """All that there are, or might be."""
+        """All topics, existing or not."""
         self.member_id = self.new_id()
         self.instance_id = f"i{chance.randrange(3)}" if chance.random() < 0.25 else None
         self.epoch = 0
         self.has: Places = {}
         self.had: Places = {}
         self.assignors: tuple[str, ...] = ("uniform",)
-        """What it may ask for. Not several of a group that exist: between as many votes Kafka is of two minds."""
+        """Server assignors that it may request. One per group: with equal votes Kafka's choice is random."""
         self.regexes: tuple[str, ...] = REGEXES
         self.names: list[str] | None = None
         self.regex: str | None = None
@@ -47,7 +47,7 @@ class ModernMember:
         return "".join(self.chance.choices(ALPHABET, k=22))
 
     def act(self) -> None:
-        """Do something that fits, or something that does not."""
+        """Send a valid or an invalid request."""
         if self.epoch == 0:
             self.join()
             return
@@ -88,7 +88,7 @@ class ModernMember:
             self.has = {t.topic_id: list(t.partitions) for t in answer.assignment.topic_partitions}
 
     def _choose(self, *, least: int = 0) -> None:
-        """What to subscribe to: names, an expression, or both."""
+        """Choose a subscription: names, a pattern, or both."""
         count = self.chance.choice((least, 1, 1, 2, 2, 3, len(self.topics)))
         self.names = self.chance.sample(self.topics, min(count, len(self.topics)))
         self.regex = None
@@ -98,7 +98,7 @@ class ModernMember:
             self.names = None
 
     def join(self, **fields: Any) -> None:
-        """Join by names: what Kafka assigns when members join without any depends on who has left before."""
+        """Join by names: without names, Kafka's assignment depends on earlier members."""
         if not self.names or self.chance.random() < 0.2:
             self._choose(least=1)
         given: dict[str, Any] = {
@@ -164,8 +164,7 @@ class ModernMember:
         self.send(topic_partitions=owned, learns=False)
 
     def replace(self) -> None:
-        """Come again as another, whoever has the instance id; without one this is a second member, and the first is
-        never heard of again."""
+        """Start another process: it takes over the instance id, or else is a second member and the first is silent."""
         if self.instance_id is None and self.chance.random() < 0.7:
             self.instance_id = f"i{self.chance.randrange(3)}"
         self.member_id = self.new_id()

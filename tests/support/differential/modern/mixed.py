@@ -1,7 +1,7 @@
-"""A script of a group whose members speak both protocols, made by chance from a seed, and played to both brokers.
+"""Random scripts of groups with members of both protocols on both brokers, from a seed.
 
-Groups become modern and classic again as members come and go; options of the group, topics and transactions change
-what is asked in between.
+Groups change between consumer and classic as members join and leave. Group options, topics and transactions change
+meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Member = ModernMember | ClassicMember
 
 
 def play_mixed(bootstrap: str, seed: int, steps: int = 60) -> int:
-    """Play one script; returns how many requests that were. Raises Parted with all that was asked."""
+    """Run one script; return its number of requests. Raises Parted with all requests."""
     return played(bootstrap, f"mixed {seed}", lambda both: _Mixed(both, random.Random(f"mixed {seed}")).play(steps))
 
 
@@ -41,7 +41,7 @@ class _Mixed:
         both.speak_alike()
         self.modern = [ModernMember(both, chance, f"m{i}", self.group, names) for i in range(few)]
         for member in self.modern:
-            # Where an expression is refused by a classic group, Kafka has told those who waited to join again.
+            # If a classic group rejects a pattern, Kafka has already sent the waiting members a rejoin.
             member.regexes = VALID_REGEXES
         many = chance.choice((1, 2, 2, 3, 3, 4, 5))
         self.classic = [ClassicMember(both, chance, f"k{i}", self.group, self.sizes) for i in range(many)]
@@ -53,7 +53,7 @@ class _Mixed:
         for step in range(steps):
             if self.both.is_late:
                 break
-            # Classic members alone begin some groups, and end some.
+            # Some groups begin with classic members alone, and some end with them.
             ratio = 0.15 if (step // 15) % 2 else self.chance.choice((0.2, 0.5))
             self._step(ratio)
             if any(one.regex for one in self.modern):
@@ -90,7 +90,7 @@ class _Mixed:
             self.administrator.change_topics()
 
     def _change_protocol(self) -> None:
-        """Let a member come with the other protocol under the names that it has."""
+        """Switch the protocol of a member that keeps its instance id."""
         modern, classic = self.chance.choice(self.modern), self.chance.choice(self.classic)
         if classic.name in self.both.waiting:
             return

@@ -1,4 +1,4 @@
-"""What is asked of a consumer group beside its heartbeats: offsets, and looks at it from outside."""
+"""Requests about a consumer group from outside: offsets, and descriptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.differential.modern.both import Both
 
 
 class Outsider:
-    """Asks of ``group``, in the name of members or of nobody."""
+    """Sends requests about ``group``, in the name of members or of none."""
 
     def __init__(self, both: Both, chance: random.Random, group: str, topics: list[str]) -> None:
         self.both = both
@@ -53,16 +53,16 @@ class Outsider:
         self.ask(message, version)
 
     def some_topics(self) -> list[str]:
-        """One or two of those that there are, or might be."""
+        """Return one or two topics, existing or not."""
         return self.chance.sample(self.topics, self.chance.randint(1, 2))
 
     def id_of(self, topic: str) -> bytes:
-        """The id of the latest topic of that name, or one of no topic."""
+        """Return the id of the latest topic of that name, or an unknown id."""
         name = topic.replace(self.both.mark, "*").removesuffix("-*")
         return {n: i for i, n in self.both.words.topics.items()}.get(name, b"\x02" * 16)
 
     def commit(self, member_id: str, epoch: int) -> None:
-        """Commit for a member at an epoch, both perhaps not what they should be."""
+        """Commit for a member at an epoch; both may be invalid."""
         who: dict[str, Any] = {"member_id": member_id, "generation_id_or_member_epoch": epoch}
         who |= self.chance.choice(
             (

@@ -1,4 +1,4 @@
-"""A script of a consumer group, made by chance from a seed, and played to both brokers as it is made."""
+"""Random scripts of consumer groups on both brokers, from a seed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SIZES = (1, 2, 2, 3, 3, 4, 5, 6, 8, 12)
 
 
 def play(bootstrap: str, seed: int, steps: int = 50) -> int:
-    """Play one script; returns how many requests that were. Raises Parted with all that was asked."""
+    """Run one script; return its number of requests. Raises Parted with all requests."""
     return played(bootstrap, str(seed), lambda both: _play(both, random.Random(seed), steps))
 
 
 def played(bootstrap: str, seed: str, script: Callable[[Both], None]) -> int:
-    """Play a script; returns how many requests that were. Raises Parted with all that was asked."""
+    """Run a script; return its number of requests. Raises Parted with all requests."""
     both = Both(bootstrap)
     try:
         script(both)
@@ -69,7 +69,7 @@ def _play(both: Both, chance: random.Random, steps: int) -> None:
 
 
 def _change_topics(both: Both, chance: random.Random, known: dict[str, int]) -> None:
-    """Make a topic, or let one grow, or go; and wait until the coordinator of theirs has heard of it."""
+    """Create, grow or delete a topic; wait until Kafka's coordinator knows."""
     late = f"d-{both.mark}"
     if late not in known:
         both.told.append("a topic is made: d")

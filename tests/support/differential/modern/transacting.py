@@ -1,4 +1,4 @@
-"""A producer that commits offsets of a group in transactions, in the name of members or of nobody."""
+"""A producer that commits group offsets in transactions, in the name of members or of none."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from support.waiting import eventually
 TRANSACTION = 1
 UNDER_WAY = {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 NEW, OLD = (5, 6), (3, 4)
-"""Versions of TxnOffsetCommit: those that make the group part of the transaction, and those that want it to be."""
+"""Versions of TxnOffsetCommit: with and without the implicit AddOffsetsToTxn."""
 
 
 class Transactor:
-    """A transactional producer with an id and an epoch of each broker's."""
+    """A transactional producer with an id and epoch of each broker."""
 
     def __init__(self, both: Both, outsider: Outsider, chance: random.Random) -> None:
         self.both = both
@@ -34,11 +34,11 @@ class Transactor:
         self.chance = chance
         self.id = f"tx-{both.mark}"
         self.begun: tuple[int, int] | None = None
-        """The versions that the transaction under way is spoken in."""
+        """Request versions of the open transaction."""
         self.known = False
 
     def commit(self, member_id: str, epoch: int, instance_id: str | None) -> None:
-        """Commit for a member at an epoch, both perhaps not what they should be; and end the transaction at times."""
+        """Commit for a member at an epoch, both possibly invalid; sometimes end the transaction."""
         if not self.known:
             self._init()
         if self.begun is None:
@@ -81,7 +81,7 @@ class Transactor:
             self.end()
 
     def end(self) -> None:
-        """End the transaction under way, if there is one, and wait for its markers."""
+        """End the open transaction, if any, and wait for its markers."""
         if self.begun is None:
             return
         version = 5 if self.begun is NEW else 3

@@ -1,4 +1,4 @@
-"""Answers and records as plain data that two brokers can be compared by: topics by name, no order that is of a hash."""
+"""Responses and records as comparable plain data: topics by name, hash-ordered lists sorted."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ASSIGNMENTS = {"assignment", "member_assignment"}
 
 
 class Words:
-    """Names of topic ids; the mark of a run is left out."""
+    """Names of topic ids, without the mark of the run."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
         self.topics: dict[bytes, str] = {bytes(16): "none", b"\x01" * 16: "a stranger's"}
 
     def plain(self, value: Any) -> Any:
-        """``value`` as dicts, lists and texts."""
+        """Return ``value`` as dicts, lists and strings."""
         if isinstance(value, CurrentTopicPartitions):
             epochs: list[Any] = list(value.assignment_epochs or ()) or [None] * len(value.partitions)
             since = dict(sorted(zip(value.partitions, epochs, strict=True)))
@@ -55,7 +55,7 @@ class Words:
 
 
 def _share(blob: bytes) -> list[Any] | None:
-    """What the blob of an assignment says, in no order; None for one that says nothing or is none."""
+    """Decode an assignment without its order; None if empty or unreadable."""
     try:
         read = parse_assignment(blob)
     except ProtocolError:
