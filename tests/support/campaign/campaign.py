@@ -58,7 +58,7 @@ class Records:
                             try:
                                 producer.send(topic, b"x", partition=partition)
                             except KohortError:
-                                break  # the topic does not exist at the moment
+                                break  # missing topic
 
 
 def run_campaign(
@@ -102,7 +102,7 @@ def _play(story: CampaignStory) -> None:
 def _do_to_broker(ground: CampaignGround, stories: Sequence[CampaignStory], action: str) -> None:
     alive = [story for story in stories if story.noted and story.noted[-1].flaw is None]
     kind, truth = ("broker_stall", "BROKER_STALL") if action == "stall" else ("broker_restart", "COORDINATOR_FAILOVER")
-    # Whether members lose their places, and how many of them, depends on their clients.
+    # The lost members depend on their clients.
     expected = tuple(ExpectedCause(cause, least=0, most=None) for cause in (truth, "GROUP_FORMING", "CLIENT_RESET"))
     done, begun = threading.Event(), threading.Barrier(len(alive) + 1)
 

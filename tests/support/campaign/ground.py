@@ -1,4 +1,4 @@
-"""Brokers of the campaign, each a process that can be restarted, and the command that reports their rebalances."""
+"""Brokers of the campaign, one restartable process each, with a query of their rebalances."""
 
 from __future__ import annotations
 

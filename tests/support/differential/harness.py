@@ -85,7 +85,7 @@ class Names:
             if (kind, spec.name) in OF_EVERYONE:
                 value = [v for v in value if self.mark in str(v) or getattr(v, "name", "") is None]
             if (kind, spec.name) in UNORDERED:
-                value = sorted(value, key=lambda v: UUID.sub("", repr(v)))  # else names would be numbered in that order
+                value = sorted(value, key=lambda v: UUID.sub("", repr(v)))  # numbering follows this order
             items = [self._value(spec, v) for v in value]
             return sorted(items, key=repr) if (kind, spec.name) in UNORDERED else items
         return self._value(spec, value)

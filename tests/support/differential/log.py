@@ -141,7 +141,7 @@ def idempotent_producing(run: ScriptRun) -> None:
         produce(run, topic, {0: batch(sequence, epoch)})
     for n in range(1, 7):
         produce(run, topic, {0: batch(2 * n, 3)})
-    produce(run, topic, {0: batch(0, 3)})  # too old to be recognized as a duplicate
+    produce(run, topic, {0: batch(0, 3)})  # an old duplicate, no longer recognized
     offsets(run, topic, -1)
     new = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     run.broker.eventually_serves(new, 1)  # a Kafka node gets its first producer ids a moment after the first request

@@ -56,7 +56,7 @@ class NodeStage:
 
     def give(self, event) -> None:
         if self.stage.nodes.get(self.node_id) is not self:
-            return  # stopped: the node does not listen any more
+            return  # stopped node
         self.handle(event)
         self.stage.settle()
 
@@ -161,7 +161,7 @@ class ClusterStage:
     # ------------------------------------------------------------ common requests
 
     def peer(self, node_id: int | None = None) -> Peer:
-        """Open a connection to a node, or to any."""
+        """Open a connection to a node (default: any)."""
         return self.nodes[min(self.nodes) if node_id is None else node_id].connect()
 
     def leader(self, topic: str, partition: int = 0) -> int:

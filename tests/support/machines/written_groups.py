@@ -62,7 +62,7 @@ def member(
     speaks: Sequence[str] = ("range",),
     group: str = GROUP,
 ) -> list[ConsumerGroupRecord]:
-    """A member of a group: what it said, what it is to have (what it has, if not given), what it has."""
+    """Return the records of a member: subscription, target assignment (default: owned), owned partitions."""
     said = ConsumerGroupMemberMetadataValue(
         instance_id=instance_id,
         rack_id=rack_id,
