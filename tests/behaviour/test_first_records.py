@@ -33,7 +33,7 @@ def first_of(admin: kohort.Admin, tp: TopicPartition, offset: int, level: str = 
     return admin.first_records([PartitionOffset(tp, offset)], isolation_level=level)[PartitionOffset(tp, offset)]
 
 
-def test_each_place_has_the_timestamp_of_its_record(admin, producer, topic) -> None:
+def test_record_timestamps_are_returned_with_their_records(admin, producer, topic) -> None:
     produced(producer, topic, 1000, 2000, 3000)
     produced(producer, topic, 7000, partition=1)
     zero, one, two = (TopicPartition(topic, number) for number in range(PARTITIONS))

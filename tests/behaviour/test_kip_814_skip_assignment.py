@@ -1,4 +1,4 @@
-"""KIP-814: a returning static leader is told to skip the assignment."""
+"""KIP-814: a static leader that returns skips the assignment."""
 
 from kohort.errors import ErrorCode
 from support.raw.broker_under_test import settle

@@ -75,7 +75,7 @@ def test_older_release_offers_its_apis_only(release):
         assert shown == newest
 
 
-def test_features_are_those_of_the_release():
+def test_features_match_the_release():
     told = {}
     for release in ("2.8", "3.9", "4.0", "4.4"):
         with Broker(as_version=release) as broker:

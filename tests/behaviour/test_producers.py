@@ -324,7 +324,7 @@ def test_async_send_batch_and_send_prebuilt(bootstrap, admin, name):
     assert asyncio.run(story()) == (3999, 1)
 
 
-def test_delete_records_up_to_an_offset_or_all(admin, producer, name):
+def test_delete_records_before_an_offset_or_all_records(admin, producer, name):
     admin.create_topics({name: 2})
     for n in range(20):
         producer.send(name, b"%d" % n, partition=n % 2)

@@ -99,7 +99,7 @@ def test_listeners_of_several_nodes_need_distinct_ports():
         node_configs(config, 3)
 
 
-def test_one_listener_requires_login_and_another_does_not():
+def test_listeners_with_and_without_login():
     given = {
         "listeners": "INNER://127.0.0.1:0,OUTER://127.0.0.1:0",
         "listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:SASL_PLAINTEXT",

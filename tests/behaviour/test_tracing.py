@@ -106,7 +106,7 @@ def test_failed_send_records_the_error(bootstrap: str, topic: str, recorder: Tel
     assert not first.status.is_ok
 
 
-def test_batch_has_one_span_that_is_the_parent_of_all_records(bootstrap: str, topic: str, recorder: TelemetryRecorder):
+def test_batch_span_is_parent_of_record_spans(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         kohort.instrument(producer, **recorder.given)
         for delivery in producer.send_batch(topic, 0, [b"a", (b"k", b"b"), (b"k", b"c", {"h": b"x"})]):

@@ -79,7 +79,7 @@ class Shell:
 
     @contextmanager
     def serving(self, line: str) -> Iterator[str]:
-        """Run a command that serves while the block runs; yield what it has said until it did."""
+        """Run a server command during the block; yield its output until it is ready."""
         with subprocess.Popen(
             self.words(line), cwd=self.folder, env=self.environ(), stdout=subprocess.PIPE, text=True
         ) as process:
@@ -152,7 +152,7 @@ def test_the_commands_of_the_guide_provoke_what_it_explains(shell: Shell) -> Non
 
 
 def check_other(shell: Shell, line: str) -> None:
-    """Run one of the commands that are no incident."""
+    """Run a command of the guide that is not about an incident."""
     if line.startswith("curl "):
         assert asked(shell.words(line)[-1])["schema"] == "kohort/v1/group.why"
     elif "--export" in line or " > " in line:
@@ -168,7 +168,7 @@ def check_other(shell: Shell, line: str) -> None:
 
 
 def check_incidents(rebalances: Any) -> None:
-    """What the guide says of its incidents is so."""
+    """Check the guide's statements about its incidents."""
     slow, dynamic, static, modern = (rebalances(group) for group in GROUPS)
     assert "MAX_POLL_EXCEEDED" in {r["cause"] for r in slow}
     owners = [m["to"] for r in slow for m in r["moves"] if m["partition"] == 0 and m["to"]]
@@ -200,7 +200,7 @@ def pictures(text: str) -> list[tuple[str, str]]:
     )
 
 
-def test_every_picture_is_one_that_is_made_says_what_it_shows_and_is_of_its_size() -> None:
+def test_pictures_of_guide_are_generated_described_and_of_declared_size() -> None:
     made = set(re.findall(r'^    "([\w-]+)": Picture\(', (ROOT / "tools" / "screenshots.py").read_text(), re.MULTILINE))
     shown = [
         tuple(part for part in found if part) for found in pictures(TEXT) + pictures((ROOT / "README.md").read_text())
@@ -224,7 +224,7 @@ def test_every_command_that_is_shown_is_run() -> None:
     assert re.findall(r"^\$ (.*)$", TEXT, re.MULTILINE) == played()
 
 
-def test_every_option_of_the_console_is_in_the_table_and_no_other() -> None:
+def test_option_table_lists_all_console_options() -> None:
     rows = [line.split("|")[1] for line in table("Where it looks").splitlines() if line.startswith("| `--")]
     told = set(re.findall(r"`(--[\w-]+)`", "".join(rows)))
     own = {name for param in console.params for name in (*param.opts, *param.secondary_opts) if name.startswith("--")}
@@ -234,7 +234,7 @@ def test_every_option_of_the_console_is_in_the_table_and_no_other() -> None:
     assert of_all <= own
 
 
-def test_every_address_of_the_api_is_in_a_table() -> None:
+def test_address_tables_list_all_api_addresses() -> None:
     firsts = "".join(re.findall(r"^\| (`[^|]*)", table("What it answers to programs"), re.MULTILINE))
     told = set(re.findall(r"`([a-z]+(?:/[^`\s]*)?)`", firsts))
     routes: Any = ROUTES
@@ -244,7 +244,7 @@ def test_every_address_of_the_api_is_in_a_table() -> None:
     assert len(KINDS) == 4
 
 
-def test_every_key_that_the_page_helps_with_is_in_the_table() -> None:
+def test_key_table_lists_all_keys_of_the_page() -> None:
     static = ROOT / "src" / "kohort" / "console" / "static"
     helped = re.findall(
         r'^  \["([^"]+)", "', (static / "parts" / "keys.js").read_text().split("const HELP")[1], re.MULTILINE

@@ -53,7 +53,7 @@ def test_the_examples_of_a_page_run_as_they_stand(name, tmp_path):
     assert "ResourceWarning" not in done.stderr
 
 
-def test_what_cannot_be_run_here_is_python_at_least_and_names_what_there_is():
+def test_examples_without_dependencies_parse_and_name_existing_objects():
     (guide,) = [g for g in GUIDES if g.stem == "frameworks"]
     blocks = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
     for block in blocks:

@@ -1,4 +1,4 @@
-"""The guide for whoever is paged: its commands run as they stand, and its tables name what there is."""
+"""On-call guide: its commands run unchanged, and its tables name existing objects."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def shown_commands() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "line"), sorted(set(shown_commands())))
-def test_a_command_that_a_page_shows_is_one_with_those_options(page: str, line: str, tmp_path, monkeypatch):
+def test_commands_on_pages_exist_with_their_options(page: str, line: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = shlex.split(line)[1:]
     for name in [

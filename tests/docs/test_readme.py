@@ -39,13 +39,13 @@ def shows_something(script, folder):
 @pytest.mark.parametrize(
     "source", [pytest.param(e, id=face(e), marks=[pytest.mark.campaign] * (face(e) == "spark")) for e in EXAMPLES]
 )
-def test_an_example_runs_as_it_stands(source, tmp_path):
+def test_readme_example_runs_unchanged(source, tmp_path):
     script = tmp_path / "readme_example.py"
     script.write_text(source)
     shows_something(script, tmp_path)
 
 
-def test_there_is_an_example_of_each_face_and_none_is_long():
+def test_readme_has_a_short_example_of_each_client_face():
     assert {face(e) for e in EXAMPLES} == {"broker", "consumer", "spark"}
     assert [e for e in EXAMPLES if len(e.splitlines()) > 18] == []
 

@@ -1,4 +1,4 @@
-"""What whoever installs kohort can check: the same commit makes the same wheel, and the wheel says what it needs."""
+"""Supply chain: reproducible wheels, and their bill of materials."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ BESIDE = {name: value for name, value in os.environ.items() if name != "SOURCE_D
 
 
 def built(folder: Path, umask: int) -> dict[str, bytes]:
-    """What ``make wheel`` leaves in a clone of the last commit, by name."""
+    """Return the files of ``make wheel`` in a clone of the last commit, by name."""
     subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True, umask=umask, timeout=120)
     subprocess.run(
         ["make", "wheel", f"UV={UV}", f"PYTHON={sys.executable}"],
@@ -77,7 +77,7 @@ def test_the_bill_is_valid_and_names_the_wheel_and_the_time_of_its_commit(dist, 
     assert bom["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(wheel).hexdigest()}]
 
 
-def test_the_bill_has_what_kohort_and_its_extras_need_with_the_hashes_of_the_lock_and_nothing_of_its_tests(bom):
+def test_bill_of_materials_lists_dependencies_with_hashes_of_lock_file(bom):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     components = {one["name"]: one for one in bom["components"]}
     locked = {

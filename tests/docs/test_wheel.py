@@ -1,4 +1,4 @@
-"""What a new user has: the wheel in an empty environment, in an empty folder."""
+"""First steps of a new user: the wheel in an empty environment and an empty folder."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as produce
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The folder of an environment that has nothing but the wheel and what it needs."""
+    """Create an environment with the wheel and its dependencies alone."""
     folder = tmp_path_factory.mktemp("new-user")
     venv.create(folder / "venv", with_pip=True)
     subprocess.run(["make", "wheel"], cwd=ROOT, check=True, capture_output=True, timeout=300)
@@ -59,7 +59,7 @@ def test_a_wheel_in_an_empty_environment_serves_produces_and_reads(installed):
     assert said == ["b'42'", "poll_arrow needs the package pyarrow: pip install 'kohort[arrow]'"]
 
 
-def test_the_command_of_the_wheel_is_there_and_says_its_version(installed):
+def test_wheel_has_the_command_with_its_version(installed):
     version = run(installed, "kohort", "--version").split()[-1]
 
     assert version in run(installed, "python", "-m", "pip", "list", "--format=freeze")

@@ -47,7 +47,7 @@ RUNS = {
 NEEDS = {"record-batches": "pyarrow", "schemas": "fastavro", "pipeline-files": "yaml"}
 
 
-def test_each_entrance_is_in_the_slice():
+def test_slice_has_all_entrances():
     assert RUNS.keys() == PLACES.keys()
 
 
@@ -60,12 +60,12 @@ def test_generated_inputs_of_an_entrance_harm_nothing(name):
 
 
 @pytest.mark.parametrize("path", KEPT, ids=[f"{path.parent.name}/{path.stem}" for path in KEPT])
-def test_what_was_found_once_is_not_found_again(path):
+def test_fixed_findings_do_not_recur(path):
     pytest.importorskip(NEEDS.get(path.parent.name, "kohort"))
     entrance_of(path.parent.name).run(path.read_bytes(), Watch())
 
 
-def test_the_corpus_is_small_and_of_entrances_that_there_are():
+def test_corpus_is_small_and_has_known_entrances_only():
     assert sum(path.stat().st_size for path in KEPT) < 300_000
     assert {path.parent.name for path in KEPT} <= PLACES.keys()
 
@@ -95,7 +95,7 @@ class Fragile(Entrance):
             raise Wrong("a Y after an X")
 
 
-def test_a_finding_is_told_and_cut_down_to_what_it_takes():
+def test_finding_is_reported_and_minimized():
     entrance = Fragile()
     data = b"some X and more and Y and the rest"
 
@@ -121,7 +121,7 @@ class Reading(Entrance):
             parse_config(ProducerConfig, {"bootstrap_servers": ["h:1"], "linger.ms": data.decode()})
 
 
-def test_an_input_that_reaches_new_lines_is_told_from_one_that_does_not():
+def test_coverage_detects_input_with_new_lines():
     entrance = Reading()
     usual = lines_of(entrance, b"5") | lines_of(entrance, b"7")
 

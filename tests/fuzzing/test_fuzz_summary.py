@@ -1,4 +1,4 @@
-"""What campaigns write down of themselves, so that several of them add up."""
+"""Summaries of campaigns, and their sum."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def test_the_same_seed_counts_once_with_its_longer_campaign():
     assert inputs_by_entrance([done(inputs=100), done(inputs=40)], "a1") == {"tokens": 100}
 
 
-def test_what_other_sources_had_does_not_count():
+def test_summaries_of_other_sources_do_not_count():
     assert inputs_by_entrance([done(), done(seed=1, code="a1+")], "a1") == {"tokens": 100}
 
 
-def test_nothing_was_done_where_there_is_no_summary(tmp_path):
+def test_missing_summary_counts_as_zero(tmp_path):
     assert read(tmp_path) == []
 
 

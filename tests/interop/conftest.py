@@ -41,7 +41,7 @@ def secured_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCl
 
 @pytest.fixture(params=["ours", pytest.param("apache", marks=pytest.mark.kafka)])
 def either(request: pytest.FixtureRequest) -> str:
-    """The address of a broker of ours, and in another run of the test that of Apache Kafka."""
+    """The address of a kohort broker, then of Apache Kafka."""
     address: str = request.getfixturevalue(request.param)
     return address
 

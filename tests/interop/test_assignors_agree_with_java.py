@@ -1,7 +1,7 @@
-"""kohort's assignors and the Java client's on the same groups, generated: whoever leads a group, the answer is one.
+"""Compare kohort's assignors with the Java client's on the same generated groups.
 
-The Java client reads what a member says from its Subscription; so do the cases: what it had before, since when, its
-rack, its user data, in agreement or not with what the others claim.
+The cases cover all inputs from a Subscription: owned partitions, generation, rack and user data, consistent with the
+claims of other members or not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from support.peers.client_programs import assignor_judge
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 CASES = 1000
-"""Of each assignor."""
+"""Number of cases per assignor."""
 RACKS = ["r1", "r2", "r3"]
 
 
@@ -50,14 +50,14 @@ def generated(name: str, seed: int) -> tuple[SubscribedTopics, list[MemberSubscr
     topics = SubscribedTopics(counts, racks)
     if name in ("sticky", "cooperative-sticky") and rng.random() < 0.8:
         members = with_a_past(rng, topics, members)
-    # Java's answer depends on the order in which members were told where two ids share a bucket of a hash map.
+    # Java's result depends on the order of members if two ids share a hash bucket.
     return topics, sorted(members, key=lambda m: m.member_id)
 
 
 def with_a_past(
     rng: random.Random, topics: SubscribedTopics, members: list[MemberSubscription]
 ) -> list[MemberSubscription]:
-    """The members as they come back: from an earlier assignment of some of them, told well or badly."""
+    """Return the members with owned partitions of an earlier assignment, claimed correctly or not."""
     earlier = rng.sample(members, rng.randint(1, len(members)))
     before: Assignment = ASSIGNORS[rng.choice(["sticky", "range"])].assign(topics, earlier)
     told = []
@@ -66,7 +66,7 @@ def with_a_past(
         generation = rng.choice([5, 5, 5, 4]) if m.member_id in before else None
         if rng.random() < 0.1:  # it claims somebody else's
             owned = tuple(rng.choice(list(before.values())))
-        if rng.random() < 0.05:  # a topic that is gone
+        if rng.random() < 0.05:  # a deleted topic
             owned = (*owned, TopicPartition("gone", 0))
         told.append(
             MemberSubscription(
@@ -117,7 +117,7 @@ def as_case(name: str, topics: SubscribedTopics, members: list[MemberSubscriptio
 
 @pytest.fixture(scope="module")
 def verdicts() -> dict[str, list[dict[str, set[tuple[str, int]]] | None]]:
-    """What the Java assignors say to every case, by assignor; one process for all."""
+    """Return the assignments of the Java assignors for every case, computed in one process."""
     cases = [as_case(name, *generated(name, seed)) for name in ASSIGNORS for seed in range(CASES)]
     done = subprocess.run(
         assignor_judge(), input="\n".join(cases), capture_output=True, text=True, timeout=600, check=False

@@ -77,7 +77,7 @@ def test_spark_reads_avro_values_as_the_table_of_values_says(spark: Any, tmp_pat
     assert [(value.written, value.type, of, value.of_spark) for value, of in found if of != value.of_spark] == []
 
 
-def test_from_avro_has_the_results_of_the_table_where_it_gives_the_type_of_the_column(spark: Any) -> None:
+def test_from_avro_results_match_table_for_equal_column_types(spark: Any) -> None:
     found = [(value, *read_by_from_avro(spark, value)) for value in AVRO_VALUES]
     same = [(value, result) for value, kind, result in found if kind == value.type]
 

@@ -32,7 +32,7 @@ CLIENTS = [
     "test_samples_of_groups.py",
     "test_upgrade_to_cooperative.py",
 ]
-"""Every face of the client: what it must make of any broker."""
+"""Tests of all client faces, which must pass with any broker."""
 
 
 @pytest.mark.parametrize("files", [pytest.param(PROTOCOL, id="protocol"), pytest.param(CLIENTS, id="clients")])

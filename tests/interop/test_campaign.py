@@ -27,7 +27,7 @@ def play(ground: str, size: dict[str, int], actions: Sequence[str] = ()) -> tupl
 
 
 def told(verdicts: Sequence[Verdict]) -> str:
-    """What was not right, for a failure's report."""
+    """Describe the wrong causes, for a failure's report."""
     return "\n".join(
         f"{v.verdict}: {v.group}, {v.action} {v.clients}: {v.truth} was called {v.named} ({v.confidence}): {v.sentence}"
         for v in verdicts

@@ -66,7 +66,7 @@ def fill(bootstrap, topic, count):
 
 
 def as_sent_by(client, key, value, headers):
-    """What a client's producer makes of a record: node-rdkafka's sends headers as C's text, and empty bytes as none."""
+    """Return a record as the client sends it: node-rdkafka sends headers as C strings, and empty bytes as null."""
     if client != "node-rdkafka":
         return key, value, headers
     return key or None, value or None, [(name, of.partition(b"\0")[0]) for name, of in headers]
@@ -85,7 +85,7 @@ def in_ci(client, codec):
         for codec in CODECS[str(client)]
     ],
 )
-def test_what_one_writes_the_other_reads(ours, admin, name, client, codec):
+def test_records_of_each_producer_are_read_by_each_consumer(ours, admin, name, client, codec):
     command = program(client)
     theirs, our = f"{name}-theirs", f"{name}-ours"
     admin.create_topics({theirs: 2, our: 1})
@@ -160,7 +160,7 @@ def committed(admin, group):
 
 
 @pytest.mark.parametrize("client", as_parameters(STATIC))
-def test_a_static_member_that_is_killed_and_comes_back_disturbs_nobody(ours, admin, name, client):
+def test_restarted_static_member_causes_no_rebalance(ours, admin, name, client):
     command = program(client)
     admin.create_topics({name: PARTITIONS})
     members = [Member(command, ours, name, name, strategy="range", instance=f"i{n}") for n in range(3)]

@@ -41,7 +41,7 @@ def eager():
 
 
 def shown(bootstrap, *chosen):
-    """What the command shows of clients."""
+    """Return the command's output about clients."""
     result = CliRunner().invoke(main, ["client-metrics", "show", *chosen, "--bootstrap", bootstrap, "--output", "json"])
     return json.loads(result.stdout)["clients"] if result.exit_code == 0 else []
 

@@ -94,14 +94,14 @@ def test_every_change_is_taken_or_refused_in_the_same_words_and_described_alike(
 
 
 def check_described_alike(both: tuple[RawClient, RawClient], name: str) -> None:
-    """Wait until Apache Kafka has heard of a change itself, and describes it as ours does."""
+    """Wait until Apache Kafka has applied a change and describes it like kohort."""
     ours, theirs = both
     wanted = described(ours, name)
     eventually(lambda: described(theirs, name) == wanted, lambda: f"{described(theirs, name)}, and ours {wanted}")
 
 
 class Client:
-    """A client that asks and pushes as it is told, and notes the error codes."""
+    """A client that fetches subscriptions and pushes on request, and records error codes."""
 
     def __init__(self, wire: RawClient) -> None:
         self.wire = wire
@@ -116,7 +116,7 @@ class Client:
             self.given = answer
 
     def asked_for_metrics(self) -> Any:
-        """Ask as a new client; what was answered, or None where nothing is asked for."""
+        """Fetch a subscription as a new client; None without requested metrics."""
         self.ask(NO_ID)
         return self.given if self.given.requested_metrics else None
 
@@ -209,7 +209,7 @@ def test_a_client_that(both: tuple[RawClient, RawClient], behaves: Callable[[Cli
     assert clients[0].codes == clients[1].codes
 
 
-def test_what_is_asked_for_is_the_same(both):
+def test_requested_metrics_are_equal(both):
     for wire in both:
         alter(wire, NAME, ("metrics", SET, "b.,a."), ("interval.ms", SET, "200"), ("match", SET, "client_id=sam[e-z]"))
     asked = []

@@ -226,7 +226,7 @@ def test_a_pattern_that_the_cluster_cannot_read_is_refused_with_its_reason_and_c
         polled(lambda: len(consumer.assignment()) == PARTITIONS, consumer)
 
 
-def test_an_assignor_that_the_cluster_does_not_have_is_named(bootstrap, name):
+def test_unsupported_assignor_is_named_in_error(bootstrap, name):
     with consumer_of(bootstrap, name, group_remote_assignor="best") as consumer:
         consumer.subscribe([name])
         with pytest.raises(ApiError, match=r"group\.remote\.assignor='best' cannot be used .*uniform, range"):
@@ -353,7 +353,7 @@ class Query:
 
     @property
     def partitions(self):
-        """Whose rows it has read."""
+        """Return the partitions of the rows it has read."""
         return {partition for partition, _ in self.rows}
 
     def completes(self):
@@ -370,7 +370,7 @@ class Query:
         self.process.stdout.close()
 
 
-def test_queries_of_spark_share_a_group_and_one_that_stood_still_is_refused(bootstrap, admin, name, tmp_path):
+def test_spark_queries_share_a_group_and_stalled_query_is_fenced(bootstrap, admin, name, tmp_path):
     pytest.importorskip("pyspark", reason="the source in member mode is of Spark")
     first, second = (Query(bootstrap, name, tmp_path / f"checkpoint-{n}") for n in range(2))
     stream = Stream(bootstrap, name, PARTITIONS)

@@ -41,7 +41,7 @@ def test_kohort_answers_as_apache_kafka_does(script, levels, ours_alike, apache)
         ours = run_script(SCRIPTS[script], ours_alike, level)
         versions = [entry.version for entry in ours]
         if versions and versions == played:
-            break  # every API is at its highest version by now
+            break  # all APIs have reached their highest version
         played = versions
         differences = compare(ours, run_script(SCRIPTS[script], apache, level))
         assert differences == [], f"level {level}:\n" + "\n".join(map(str, differences))

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.m
 
 
 def differences(call: ApiCall, variation: Variation, ours: object, theirs: object) -> list[str]:
-    """Where two answers differ and may not, in words."""
+    """Describe the differences of two responses that are not allowed."""
     asked = type(call.message).__name__
     return [
         f"{call.name} with {variation}: {path}: ours {a!r}, theirs {b!r}"
@@ -29,7 +29,7 @@ def differences(call: ApiCall, variation: Variation, ours: object, theirs: objec
     ]
 
 
-def test_every_api_answers_as_apache_kafka_does_whatever_its_caller_may(
+def test_responses_of_all_apis_match_apache_kafka_for_all_rights(
     secured_ours: SecuredCluster, secured_apache: SecuredCluster
 ) -> None:
     ours, theirs = Ground(secured_ours), Ground(secured_apache)

@@ -21,7 +21,7 @@ steps = st.lists(
 
 @pytest.fixture(scope="module")
 def prepared(apache):
-    """The address of an Apache Kafka that has the topic of all sequences."""
+    """Return the address of an Apache Kafka with the topic of all sequences."""
     broker = BrokerUnderTest(apache)
     if not broker._described(TOPIC).partitions:
         broker.wire.create(TOPIC, 2)

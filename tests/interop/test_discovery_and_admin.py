@@ -1,6 +1,6 @@
-"""What clients ask our broker and theirs besides records: topics (all, by pattern), nodes, options, offsets, groups.
+"""Admin calls of each client on both brokers: topics, nodes, options, offsets, groups.
 
-A round through the admin calls of each client, and a subscription by pattern that finds what comes later.
+Also a pattern subscription that finds a topic created later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OTHERS = [client for client in (*PYTHON_CLIENTS, *TOOLCHAIN_CLIENTS) if client !
 
 
 def lines(topic, there):
-    """What each line of the round through the admin calls says (``clients/README.md``)."""
+    """Return the expected output lines of the admin calls (``clients/README.md``)."""
     return {
         "created": 2,
         "refused": True,
@@ -50,10 +50,10 @@ LACKS = {
     "node-kafkajs": {"on_disk"},
     "node-rdkafka": {"retention", "altered", "broker", "on_disk", "cut", "groups", "group", "group_deleted"},
 }
-"""The calls that a client does not have."""
+"""Calls that a client lacks."""
 WITH_PATTERNS = [client for client in OTHERS if client != "go-sarama"]
 LOOK_ONCE = ("node-kafkajs",)
-"""Whose pattern stands for the topics that are there when it subscribes."""
+"""Clients with a pattern subscription that is resolved only once."""
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_admin_calls_do_what_they_say(either, admin, name, client):
 
 
 @pytest.mark.parametrize("client", as_parameters(WITH_PATTERNS))
-def test_a_subscription_by_pattern_finds_what_is_there_and_what_comes_later(either, admin, name, client):
+def test_pattern_subscription_finds_existing_and_later_topics(either, admin, name, client):
     first, other, later = f"{name}.first", f"other-{name}.first", f"{name}.later"
     admin.create_topics({first: 1, other: 1})
     send(either, first, 2)

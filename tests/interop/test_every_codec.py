@@ -1,4 +1,4 @@
-"""What kohort produces, others read, and the other way round: every codec, headers, null keys, null values."""
+"""Exchange records between kohort and other clients: every codec, headers, null keys, null values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A group of three of each client on a served broker: one joins, one is killed, the broker restarts, all goes on."""
+"""A group of three members per client on a served broker: join, kill, broker restart."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_three_members_survive_a_join_a_kill_and_a_restart(client, tmp_path):
         eventually("three members own everything", lambda: share_everything(members) and all(m.owns for m in members))
         eventually("all records are read", lambda: sum(len(m.read) for m in members) >= len(values))
 
-        # One is killed: the others take over what it had.
+        # Kill one member: the others take over its partitions.
         members.pop(0).kill()
         eventually("the two that are left own everything", lambda: share_everything(members))
 

@@ -119,7 +119,7 @@ def compare_offsets(bootstrap, group):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_with_a_static_member_and_one_that_is_not(either, admin, topic, protocol):
+def test_describe_group_with_static_and_dynamic_member(either, admin, topic, protocol):
     with ExitStack() as stack:
         options = {"group_protocol": protocol, "auto_offset_reset": "earliest"}
         first = joined(stack, either, topic, topic, client_id="first", group_instance_id="one", **options)
@@ -234,7 +234,7 @@ def test_what_cannot_be_reset_is_refused_by_both(either, admin, topic):
         assert "while it has members: busy at /127.0.0.1" in reset_by_us(either, topic, *where, code=5)[1]
 
 
-def test_each_reads_what_the_other_exports(either, admin, topic, tmp_path):
+def test_exported_offsets_are_readable_by_both_tools(either, admin, topic, tmp_path):
     other = f"{topic}-b"
     for group in (topic, other):
         admin.alter_group_offsets(group, {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 1})

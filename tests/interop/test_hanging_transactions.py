@@ -56,13 +56,13 @@ def test_what_hangs_on_apache_kafka_is_found_as_by_its_tool_and_ended(unverified
         admin.create_topics({PLACE.topic: 1})
         admin.alter_group_offsets("billing", {PLACE: 0})
         with kohort.Producer(bootstrap_servers=unverified, transactional_id="first") as first:
-            first.init_transactions()  # the cluster has coordinators of transactions once one was asked for
+            first.init_transactions()  # the cluster creates transaction coordinators at the first request
         importer = Transactional(wire, "importer-1")
         eventually(lambda: importer.init() == 0, "the coordinator does not serve the id")
         with kohort.Producer(bootstrap_servers=unverified) as producer:
             producer.send(PLACE.topic, b"before", partition=0)
             producer.flush()
-            assert importer.write(PLACE.topic, b"hangs").error_code == 0  # of a day in 2023, and no part of any
+            assert importer.write(PLACE.topic, b"hangs").error_code == 0  # a record of 2023 outside of any transaction
             producer.send(PLACE.topic, b"behind", partition=0)
         assert importer.commit_offsets("billing", PLACE.topic, 2, adds=False) == 0
         assert committed_offset(wire, "billing", PLACE.topic, stable=True)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT

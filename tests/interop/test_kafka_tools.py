@@ -80,7 +80,7 @@ EVERY_OTHER_OPTION = {
     "remote.log.copy.disable": "true",
     "remote.log.delete.on.disable": "true",
 }
-"""What Kafka's topics have and ours do nothing with."""
+"""Topic options of Kafka that kohort stores without effect."""
 
 
 def test_options_without_effect_are_kept(to, topic):
@@ -97,7 +97,7 @@ def test_options_without_effect_are_kept(to, topic):
 
 
 @pytest.mark.parametrize("kind", ["groups", "client-metrics", "broker-loggers"])
-def test_what_has_no_options_is_described_without_them(to, kind):
+def test_describe_resource_without_options(to, kind):
     everyone = ("configs", *to, "--describe", "--entity-type", kind)
     if kind != "broker-loggers":  # the tool wants a name there
         kafka(*everyone)

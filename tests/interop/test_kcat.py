@@ -38,7 +38,7 @@ def topic(admin):
 
 
 def kcat(bootstrap, *words, given=""):
-    """What kcat printed, as lines."""
+    """Run kcat; return its output lines."""
     command = ["kcat", "-b", bootstrap, *words]
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=RUN_S, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr[-2000:]}"
@@ -46,7 +46,7 @@ def kcat(bootstrap, *words, given=""):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_what_one_writes_the_other_reads(either, topic, codec):
+def test_records_of_kcat_and_kohort_are_exchanged(either, topic, codec):
     lines = ["key:value", "other:" + "x" * 3000, *(f"k{n}:value {n}" for n in range(100))]
 
     kcat(either, "-P", "-t", topic, "-p", "1", "-K:", "-H", "name=a header", "-z", codec, given="\n".join(lines))
@@ -67,7 +67,7 @@ def test_what_one_writes_the_other_reads(either, topic, codec):
     assert read == [f"{n} {RECENT_MS + n} k{n} {n}" for n in range(100)]
 
 
-def test_its_group_reads_everything_commits_and_goes_on_from_there(either, admin, topic):
+def test_kcat_group_reads_commits_and_resumes(either, admin, topic):
     group = f"{topic}-group"
     settings = ["-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000"]
 
@@ -86,7 +86,7 @@ def test_its_group_reads_everything_commits_and_goes_on_from_there(either, admin
     assert sorted(kcat(either, "-G", group, *settings, "-c", "2", "-q", "-f", "%p %s\\n", topic)) == ["0 e", "1 f"]
 
 
-def test_it_is_told_of_topics_and_finds_offsets_by_time(either, topic):
+def test_kcat_lists_topics_and_finds_offsets_by_time(either, topic):
     with Producer(bootstrap_servers=either) as producer:
         for n in range(10):
             producer.send(topic, b"%d" % n, partition=0, timestamp_ms=RECENT_MS + 1000 * n)

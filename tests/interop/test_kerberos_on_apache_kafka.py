@@ -37,14 +37,14 @@ class Place(NamedTuple):
     alice: Path
 
     def options(self, keytab: Path | None = None, **more: Any) -> Options:
-        """What a client is told that has a keytab: with Java's words, as it stands in a ``client.properties``."""
+        """Return client options with a keytab, by Java's names, as in a ``client.properties``."""
         module = (
             f'{MODULE} required useKeyTab=true keyTab="{keytab or self.alice}" principal="alice@{self.realm.name}";'
         )
         return {**self.of_ticket(), "sasl.jaas.config": module, **more}
 
     def of_ticket(self) -> Options:
-        """What a client is told that takes the ticket of its environment."""
+        """Return client options with the ticket of the environment."""
         return {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": "SASL_PLAINTEXT",
@@ -89,7 +89,7 @@ def topic(place: Place) -> str:
 
 
 def share_everything(members: Sequence[kohort.Consumer], count: int) -> bool:
-    """Whether so many members own all partitions, each its part; each is polled for what it has."""
+    """Return True if the members own all partitions, each at least one; each is polled."""
     for member in members:
         member.poll(50)
     owned = [tp for member in members for tp in member.assignment()]
@@ -127,7 +127,7 @@ def test_three_of_a_group_share_a_topic_and_outlive_their_logins(place: Place, t
         assert sum(at.offset for at in committed.values()) > 60
 
 
-def test_the_ticket_of_the_user_will_do(place: Place, topic: str) -> None:
+def test_login_with_ticket_of_environment(place: Place, topic: str) -> None:
     with kohort.Admin(place.of_ticket()) as admin:
         assert topic in {found.name for found in admin.list_topics()}
 
@@ -153,7 +153,7 @@ def test_an_expired_ticket_ends_the_call_in_one_sentence(place: Place, monkeypat
     assert "Ticket expired; get a ticket with kinit" in refusal(place.of_ticket())
 
 
-def test_a_kdc_that_is_not_there_ends_the_call_in_one_sentence(place: Place) -> None:
+def test_unreachable_kdc_is_reported_in_one_sentence(place: Place) -> None:
     fresh = place.realm.add("carol")
     options = {**place.of_ticket(), "sasl.kerberos.keytab": str(fresh), "sasl.kerberos.principal": "carol"}
     with place.realm.without_kdc():

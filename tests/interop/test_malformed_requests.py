@@ -30,7 +30,7 @@ def uvarint(value: int) -> bytes:
 
 
 def tags(count: int) -> bytes:
-    """So many tagged fields that nobody knows, without content."""
+    """Return ``count`` unknown tagged fields without content."""
     return uvarint(count) + b"".join(uvarint(100 + n) + b"\0" for n in range(count))
 
 

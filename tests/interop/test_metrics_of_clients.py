@@ -26,7 +26,7 @@ def served() -> Iterator[str]:
 
 
 @pytest.mark.kafka
-def test_every_name_that_is_kafkas_is_one_of_a_java_client(served: str):
+def test_kafka_metric_names_exist_in_java_client(served: str):
     command = [
         "java",
         "-Xmx256m",

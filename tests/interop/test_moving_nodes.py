@@ -77,13 +77,13 @@ def both_own(members):
 
 
 def caught_up(writer, members):
-    """Wait until all that was acknowledged by now is read."""
+    """Wait until all acknowledged records are read."""
     wanted = set(writer.acknowledged)
     eventually(f"{len(wanted)} records are read", lambda: wanted <= set().union(*(m.read for m in members)))
 
 
 def progress(writer):
-    """Wait until something more is acknowledged."""
+    """Wait until another record is acknowledged."""
     before = len(writer.acknowledged)
     eventually("something is written", lambda: len(writer.acknowledged) > before + 5)
 
@@ -114,7 +114,7 @@ def end_well(broker, writer, members, client):
 
 @pytest.mark.parametrize("workload", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
 @pytest.mark.parametrize("moves", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.campaign])])
-def test_a_coordinator_that_moves_rebalances_nobody(broker, workload, moves):
+def test_moved_coordinator_causes_no_rebalance(broker, workload, moves):
     writer, members, client = workload
     before = [list(m.changes) for m in members]
 

@@ -1,4 +1,4 @@
-"""The commands that the guide for whoever is paged begins with, at a group of Apache Kafka: they answer there, too."""
+"""First commands of the on-call guide, run on a group of Apache Kafka."""
 
 from __future__ import annotations
 

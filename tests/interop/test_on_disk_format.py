@@ -22,7 +22,7 @@ PER_CODEC = 40
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """What a broker left that stopped in good order: a topic in every codec, and a group's whole life."""
+    """Create the data folder of a cleanly stopped broker: a topic in every codec, and a group's lifecycle."""
     folder = tmp_path_factory.mktemp("data")
     with kohort.Broker(data_dir=folder, offsets_topic_num_partitions=1) as broker:
         address = {"bootstrap_servers": broker.bootstrap}
@@ -143,7 +143,7 @@ def markers_in(folder):
 
 
 def has_dropped_some(markers):
-    """The first of all is gone, and others are about to go."""
+    """Return True once compaction has removed the first marker."""
     return bool(markers) and markers[0].base_offset > 1 and any(m.delete_horizon_ms is not None for m in markers)
 
 

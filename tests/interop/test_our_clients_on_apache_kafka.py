@@ -65,7 +65,7 @@ def test_a_batch_too_large_for_its_topic_is_split(bootstrap, admin):
     assert [delivery.result(0).offset for delivery in deliveries] == list(range(100))
 
 
-def test_one_record_too_large_for_its_topic_fails_and_the_next_goes_on(bootstrap, admin):
+def test_oversized_record_fails_and_next_record_is_sent(bootstrap, admin):
     admin.create_topics([NewTopic("narrower", 1, 1, {"max.message.bytes": "1000"})])
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         with pytest.raises(ApiError, match="MESSAGE_TOO_LARGE"):

@@ -27,7 +27,7 @@ def admin(either):
 
 @pytest.fixture
 def name():
-    """A name nobody used before: for a topic, and for a group."""
+    """Return an unused name for a topic and a group."""
     return f"t-{uuid.uuid4().hex[:10]}"
 
 
@@ -227,7 +227,7 @@ def test_who_comes_later_resumes_where_the_group_had_committed(either, admin, na
     assert admin.list_group_offsets(name)[here].offset == 35
 
 
-def test_nothing_committed_begins_where_it_was_told_to(either, admin, name):
+def test_consumer_without_commit_starts_at_configured_reset(either, admin, name):
     admin.create_topics({name: 1})
     fill(either, name, 10)
     here = TopicPartition(name, 0)
@@ -263,7 +263,7 @@ def test_positions_can_be_asked_for_and_sought(either, admin, name):
         assert consumer.position(first, timeout_ms=WAIT_MS) == 100
 
 
-def test_a_position_that_is_out_of_range_is_reset(either, admin, name):
+def test_out_of_range_position_is_reset(either, admin, name):
     admin.create_topics({name: 1})
     fill(either, name, 20)
     with consumer_of(either) as consumer:
@@ -307,7 +307,7 @@ def test_partitions_that_are_added_are_read(either, admin, name):
         assert {r.partition for r in read(consumer, 9)} == {0, 1, 2}
 
 
-def test_a_topic_that_does_not_exist_is_waited_for(either, admin, name):
+def test_missing_topic_is_awaited(either, admin, name):
     with consumer_of(either, name, allow_auto_create_topics=False, heartbeat_interval_ms=100) as consumer:
         consumer.subscribe([name])
         assert consumer.poll(300) == []

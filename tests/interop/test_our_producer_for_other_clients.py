@@ -1,4 +1,4 @@
-"""What kohort's producer writes, other projects' consumers read: every codec, keys, headers, nulls, timestamps."""
+"""Records of kohort's producer in other consumers: every codec, keys, headers, nulls, timestamps."""
 
 from __future__ import annotations
 

@@ -37,12 +37,12 @@ def topic() -> str:
 
 
 def options_for(cluster: SecuredCluster, way: str, **more: Any) -> Options:
-    """All that a client of ours is told to come in by a way."""
+    """Return the options of a kohort client for a login method."""
     return {"bootstrap.servers": cluster.address(way), **our_options(cluster.properties(way)), **more}
 
 
 def live_a_life(options: Options, topic: str) -> None:
-    """A topic is made and written to; a member of a group reads, commits and leaves; the next goes on."""
+    """Create and fill a topic; a member of a group reads, commits and leaves; the next one resumes."""
     with kohort.Admin(options) as admin:
         admin.create_topics({topic: 2})
     with kohort.Producer(options) as producer:
@@ -55,7 +55,7 @@ def live_a_life(options: Options, topic: str) -> None:
 
 
 def read(options: Options, topic: str, count: int) -> set[bytes | None]:
-    """What a member of the group named like its topic reads, until there are so many; it commits and leaves."""
+    """Return ``count`` records that a member of a group reads; it commits and leaves."""
     found: list[bytes | None] = []
     with kohort.Consumer({**options, "group.id": topic, "auto.offset.reset": "earliest"}) as consumer:
         consumer.subscribe([topic])
@@ -192,7 +192,7 @@ def is_written(producer: kohort.Producer, topic: str) -> bool:
         return False
 
 
-def test_who_may_not_is_told_what_is_missing_and_goes_on(cluster: SecuredCluster, topic: str) -> None:
+def test_unauthorized_client_gets_the_missing_right_and_continues(cluster: SecuredCluster, topic: str) -> None:
     with kohort.Admin(options_for(cluster, "plain")) as admin:
         admin.create_topics({topic: 1})
     bob = {"bootstrap.servers": cluster.address("plain"), **our_options(cluster.properties("plain", "bob"))}

@@ -26,7 +26,7 @@ def send(bootstrap, topic, numbers):
 
 
 def totals(bootstrap, topic, count):
-    """The totals by key, in the order in which they were written."""
+    """Return the totals by key, in the order of the records."""
     found = {key: [] for key in KEYS}
     options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
     with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
@@ -51,7 +51,7 @@ def expected(*parts):
 
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", pytest.param("exactly-once", marks=pytest.mark.campaign)])
-def test_it_keeps_its_sums_over_an_end_and_the_loss_of_its_folder(ours, name, tmp_path, guarantee):
+def test_sums_survive_restart_and_loss_of_state_folder(ours, name, tmp_path, guarantee):
     source, target = f"{name}-numbers", f"{name}-totals"
     command = [python(NAME), str(SOURCES / NAME / "application.py"), ours, name, source, target]
     first, second = range(1, 41), range(41, 61)

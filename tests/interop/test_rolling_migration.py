@@ -24,7 +24,7 @@ def bootstrap(request):
 
 
 @pytest.mark.parametrize("classic", ["range", "cooperative-sticky"])
-def test_members_are_replaced_one_by_one_to_the_new_protocol_and_back(bootstrap, classic):
+def test_rolling_migration_to_consumer_protocol_and_back(bootstrap, classic):
     name = f"moves-{uuid.uuid4().hex[:8]}"
     members, gone = [], []
 

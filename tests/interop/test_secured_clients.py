@@ -26,7 +26,7 @@ CLIENTS = (
 )  # fmt: skip
 WAYS = ("scram", "oauthbearer", "mtls")
 FIRST_WAY = dict(zip(CLIENTS, WAYS * 3, strict=True))
-"""By which way the group of three of each client comes in where not all are played."""
+"""Login method of each client in the short run."""
 NOT_BY = {("confluent-oldest", "scram")}
 """librdkafka 2.0.2 fails to log in by SCRAM-SHA-512, on Apache Kafka too."""
 Secure = Callable[[str, str], tuple[Sequence[str], str]]
@@ -48,7 +48,7 @@ def admin(cluster: SecuredCluster) -> Iterator[Admin]:
 
 @pytest.fixture
 def secure(cluster: SecuredCluster, tmp_path: Path) -> Secure:
-    """How a client is called that comes in by a way, up to the verb; and where it comes in."""
+    """Return a client's command up to the verb, and the address for a login method."""
 
     def told(client: str, way: str) -> tuple[Sequence[str], str]:
         file = write_properties(cluster.properties(way), tmp_path / f"{way}.properties")
@@ -58,7 +58,7 @@ def secure(cluster: SecuredCluster, tmp_path: Path) -> Secure:
 
 
 def cases(chosen: Callable[[str, str], bool]) -> list[ParameterSet]:
-    """Every client by every way; what is not ``chosen`` is a part of the whole."""
+    """Return all pairs of client and login method; pairs that are not ``chosen`` belong to the full run."""
     return [
         pytest.param(client, way, marks=[*marks, *([] if chosen(client, way) else [pytest.mark.campaign])])
         for (client,), marks, _ in as_parameters(CLIENTS)

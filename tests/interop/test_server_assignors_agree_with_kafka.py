@@ -21,11 +21,11 @@ from support.peers.client_programs import assignor_judge
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 CASES = 3000
-"""Of each assignor."""
+"""Number of cases per assignor."""
 
 
 class Case:
-    """A group by its seed: its members in the order in which they joined, one more that joins now or none, a past."""
+    """A generated group: its members in the order of their joins, possibly one new member, earlier assignments."""
 
     def __init__(self, name: str, seed: int) -> None:
         rng = random.Random(f"{name}/{seed}")
@@ -60,7 +60,7 @@ class Case:
         return MemberSpec(topics, instance_id=instance)
 
     def _with_a_past(self, members: dict[str, MemberSpec]) -> dict[str, MemberSpec]:
-        """What an earlier assignment gave them, when some were not there and others were, and topics were smaller."""
+        """Return the members with an assignment of an earlier group with other members and smaller topics."""
         rng = self._rng
         earlier = {m: members[m] for m in rng.sample(sorted(members), rng.randint(1, len(members)))}
         earlier |= {f"gone-{i}": self._wants() for i in range(rng.choice([0, 0, 1, 3]))}
@@ -68,7 +68,7 @@ class Case:
             earlier = {m: spec._replace(topics=self._wanted()) for m, spec in earlier.items()}
         counts = {topic: rng.choice([count, count, count // 2]) for topic, count in self.counts.items()}
         targets = SERVER_ASSIGNORS[rng.choice(["uniform", "uniform", "range"])].assign(earlier, counts)
-        if rng.random() < 0.3:  # anybody may have anything, as long as it is one
+        if rng.random() < 0.3:  # any previous owner, one per partition
             targets = self._shuffled(targets)
         return {m: spec._replace(owned=targets.get(m, {})) for m, spec in members.items()}
 
@@ -102,7 +102,7 @@ class Case:
         }
 
     def ours(self) -> dict[str, dict[str, list[int]]]:
-        """What kohort's assignor says."""
+        """Return the assignment of kohort's assignor."""
         targets = SERVER_ASSIGNORS[self.assignor].assign(self.members, self.counts)
         return {m: in_order((as_text(topic), ps) for topic, ps in target.items()) for m, target in targets.items()}
 
@@ -118,7 +118,7 @@ def in_order(target: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]
 
 @pytest.fixture(scope="module")
 def verdicts() -> dict[str, list[dict[str, dict[str, list[int]]]]]:
-    """What Kafka's assignors say to every case, by assignor; one process for all."""
+    """Return the assignments of Kafka's assignors for every case, computed in one process."""
     lines = [Case(name, seed).as_line() for name in SERVER_ASSIGNORS for seed in range(CASES)]
     done = subprocess.run(
         assignor_judge("java-server-assignors"), input="\n".join(lines), capture_output=True, text=True, timeout=600,

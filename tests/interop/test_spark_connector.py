@@ -1,4 +1,4 @@
-"""Apache Spark's own Kafka connector reads from our broker: a batch, and a stream that goes on where it was."""
+"""Apache Spark's own Kafka connector on kohort's broker: a batch, and a stream that resumes."""
 
 from __future__ import annotations
 

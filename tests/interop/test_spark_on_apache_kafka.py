@@ -97,7 +97,7 @@ def produce(apache: str, topic: str, first: int, last: int, partitions: int) -> 
 
 
 def lag_by_kafkas_tool(apache: str, group: str) -> dict[int, int]:
-    """What ``kafka-consumer-groups --describe`` shows, by partition."""
+    """Return the lag by partition from ``kafka-consumer-groups --describe``."""
     printed = kafka("consumer-groups", "--bootstrap-server", apache, "--describe", "--group", group)
     line = re.compile(rf"^{group} +\S+ +(\d+) +\d+ +\d+ +(\d+) ", re.MULTILINE)
     return {int(partition): int(lag) for partition, lag in line.findall(printed)}
@@ -136,7 +136,7 @@ def test_a_batch_reads_keys_values_headers_and_between_offsets(
     assert sorted(row["n"] for row in found) == sorted([*range(30, 60, 3), 299])
 
 
-def test_a_stream_commits_to_its_group_and_goes_on_over_new_partitions(
+def test_stream_commits_to_group_and_reads_new_partitions(
     apache: str, spark: Any, admin: kohort.Admin, new_topic: Callable[[int], str], tmp_path: Path
 ) -> None:
     topic = new_topic(2)

@@ -64,7 +64,7 @@ def cluster(request: pytest.FixtureRequest) -> SecuredCluster:
 
 @pytest.fixture
 def token_url(cluster: SecuredCluster) -> Iterator[str]:
-    """Where tokens for ``alice`` are to be had."""
+    """Yield the URL of a token service for ``alice``."""
     with token_service(cluster.issuer) as service:
         yield service.token_url
 

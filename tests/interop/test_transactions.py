@@ -126,7 +126,7 @@ def read_committed(bootstrap: str, topic: str, count: int) -> list[bytes | None]
     return values
 
 
-def test_what_is_committed_is_read_once_and_offsets_go_with_it(either, name, client):
+def test_committed_records_and_offsets_are_atomic(either, name, client):
     producer = client(name)
     for number, commit in enumerate(OUTCOMES):
         producer.begin()

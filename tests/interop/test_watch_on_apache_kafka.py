@@ -32,7 +32,7 @@ with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group, group_protocol
         if consumer.assignment():
             print("has", flush=True)
 """
-"""A member as a process, which can be killed; it says so each time that it has polled with partitions."""
+"""A killable member; it prints a line after each poll with partitions."""
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def member(apache, group, protocol, client_id):
 
 
 def has(consumer, count):
-    """Poll until the consumer has so many partitions."""
+    """Poll until the consumer owns ``count`` partitions."""
     eventually(lambda: consumer.poll(100) is not None and len(consumer.assignment()) == count, pause_s=0)
 
 
@@ -130,7 +130,7 @@ def why(apache, group):
     return json.loads(result.stdout)["rebalances"], result.stderr
 
 
-def test_joining_leaving_and_being_killed_are_told_apart(apache, group, protocol):
+def test_join_leave_and_kill_are_distinguished(apache, group, protocol):
     with watching(apache) as watcher:
         play(apache, group, protocol)
         eventually(lambda: len(why(apache, group)[0]) >= 6, pause_s=1)
@@ -153,7 +153,7 @@ def test_joining_leaving_and_being_killed_are_told_apart(apache, group, protocol
     assert "proof" not in {line["confidence"] for line in told}
 
 
-def test_what_nobody_watched_is_read_on_the_spot(apache, group, protocol):
+def test_unwatched_group_is_read_on_demand(apache, group, protocol):
     with member(apache, group, protocol, "one") as one:
         has(one, 4)
 
@@ -164,7 +164,7 @@ def test_what_nobody_watched_is_read_on_the_spot(apache, group, protocol):
     assert "a running `kohort watch` records more" in said
 
 
-def test_the_journal_is_kept_on_the_cluster_where_that_is_asked_for(tmp_path_factory, monkeypatch):
+def test_journal_is_stored_in_the_cluster_if_requested(tmp_path_factory, monkeypatch):
     with apache_kafka() as alone:  # by itself: from here on everybody reads its journal there
         name = "shipped"
         with kohort.Admin(bootstrap_servers=alone) as admin:

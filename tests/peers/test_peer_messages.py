@@ -56,7 +56,7 @@ def case_id(case: object) -> str:
     return case.__name__ if isinstance(case, type) else f"v{case}"
 
 
-# ---------------------------------------------------------------- what a message says, whoever holds it
+# ---------------------------------------------------------------- messages as plain data, independent of the library
 
 
 def plain(message: Message, version: int) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def agree_with_kafka_python(ours: Message, version: int) -> None:
     if type(ours).__name__.removesuffix("Request").removesuffix("Response") in NOT_IN_KAFKA_PYTHON:
         return
     if isinstance(ours, ApiVersionsResponse) and ours.error_code:
-        return  # it reads an error as version 0, whatever version it is told
+        return  # the peer decodes an error as version 0
     body = encode_bytes(ours, version)
 
     seen = kafka_python_class(type(ours)).decode(body, version=version)
@@ -182,7 +182,7 @@ def test_both_peers_read_the_same_values_and_write_the_same_bytes(message: type[
 
 
 @pytest.mark.parametrize(("name", "version"), NEWER_THAN_THE_PEERS, ids=case_id)
-def test_what_the_peers_lack_is_really_not_there(name: str, version: int) -> None:
+def test_messages_missing_in_peers_are_really_missing(name: str, version: int) -> None:
     (message,) = {m for m, _ in REQUESTS_AND_RESPONSES if m.__name__ == name}
     with pytest.raises(ModuleNotFoundError):
         kio_class(message, version)

@@ -1,4 +1,4 @@
-"""Whatever is seen of a group, in whatever order: lag and health are told, nothing is negative, nothing raises."""
+"""Lag and health for any sequence of snapshots of a group: no exception, no negative value."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_any_looks_in_any_order(snapshots, since_ms, rebalanced):
 
 
 @given(st.lists(SNAPSHOTS, min_size=1, max_size=5, unique_by=lambda s: s.at_ms), st.randoms())
-def test_the_order_in_which_looks_are_told_does_not_matter(snapshots, random):
+def test_order_of_snapshots_is_irrelevant(snapshots, random):
     shuffled = list(snapshots)
     random.shuffle(shuffled)
 

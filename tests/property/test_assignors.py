@@ -1,4 +1,4 @@
-"""What holds for every assignment, whatever the group; and what kafka-python's assignors say to the same groups."""
+"""Invariants of assignments for any group, and a comparison with kafka-python's assignors."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ def test_the_option_takes_every_assignor_there_is():
 @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "co-partitioned", "rack-aware"])
 @calm
 @given(group=groups(with_racks=True))
-def test_every_partition_has_one_owner_that_wants_it(
-    name: str, group: tuple[SubscribedTopics, list[MemberSubscription]]
-):
+def test_each_partition_has_one_subscribed_owner(name: str, group: tuple[SubscribedTopics, list[MemberSubscription]]):
     topics, members = group
 
     check_whole(topics, members, (ASSIGNORS | EXTRAS)[name].assign(topics, members))
@@ -76,9 +74,7 @@ def test_every_partition_has_one_owner_that_wants_it(
 @pytest.mark.parametrize("name", [*ASSIGNORS, *EXTRAS])
 @calm
 @given(group=groups(with_racks=True), seed=st.randoms(use_true_random=False))
-def test_the_order_of_the_members_does_not_matter(
-    name: str, group: tuple[SubscribedTopics, list[MemberSubscription]], seed: Any
-):
+def test_order_of_members_is_irrelevant(name: str, group: tuple[SubscribedTopics, list[MemberSubscription]], seed: Any):
     topics, members = group
     shuffled = list(members)
     seed.shuffle(shuffled)
@@ -100,7 +96,7 @@ def test_with_equal_subscriptions_sticky_leaves_a_difference_of_one_at_most(
 
 
 def told(members: list[MemberSubscription], found: Assignment, generation: int) -> list[MemberSubscription]:
-    """The members as they rejoin after an assignment."""
+    """Return the members of the next round, with their assignment as owned partitions."""
     return [
         MemberSubscription(
             m.member_id,
@@ -117,7 +113,7 @@ def told(members: list[MemberSubscription], found: Assignment, generation: int) 
 
 @calm
 @given(group=groups())
-def test_a_rebalance_in_which_nothing_changed_moves_nothing(group: tuple[SubscribedTopics, list[MemberSubscription]]):
+def test_rebalance_without_change_moves_no_partition(group: tuple[SubscribedTopics, list[MemberSubscription]]):
     topics, members = group
     found = sticky.assign(topics, members)
 
@@ -128,7 +124,7 @@ def test_a_rebalance_in_which_nothing_changed_moves_nothing(group: tuple[Subscri
 
 @calm
 @given(group=groups(equal=True))
-def test_when_a_member_leaves_nobody_else_loses_anything(group: tuple[SubscribedTopics, list[MemberSubscription]]):
+def test_departed_member_moves_only_its_own_partitions(group: tuple[SubscribedTopics, list[MemberSubscription]]):
     topics, members = group
     if len(members) < 2:
         return
@@ -243,7 +239,7 @@ def test_range_is_kafka_pythons(group: tuple[SubscribedTopics, list[MemberSubscr
 
 
 @calm
-@given(group=groups(equal=True))  # with others its round robin fails on the first member that it has to pass over
+@given(group=groups(equal=True))  # with unequal subscriptions its round robin fails at the first member that it skips
 def test_roundrobin_is_kafka_pythons_where_all_subscribe_alike(
     group: tuple[SubscribedTopics, list[MemberSubscription]],
 ):

@@ -56,7 +56,7 @@ def means(acl: Acl, who: Principal, host: str) -> bool:
 
 
 def naive(acls: list[Acl], who: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> bool:
-    """What Kafka's rules say, word by word."""
+    """Apply Kafka's authorization rules literally."""
     if who == BOSS:
         return True
     fitting = [acl for acl in acls if speaks_of(acl, kind, name) and means(acl, who, host)]

@@ -1,4 +1,4 @@
-"""Whatever members of a group subscribe to, and whenever they change it: in the end all that is wanted is read."""
+"""Members change their subscriptions at any time: finally, each subscribed partition is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WANTED = ("t", "u", "tu", "uv", "tuv")
 CHANGES = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from(WANTED), st.sampled_from((0, 50, 500, 3_000))), max_size=6
 )
-"""Who subscribes to what, and for how long both poll after that."""
+"""Members, their new subscriptions, and the time until the next change."""
 MEMBERS = [("classic", "range"), ("classic", "cooperative-sticky"), ("consumer", None)]
 
 
@@ -32,7 +32,7 @@ def subscribe(user: User, wanted: str, *, by_pattern: bool) -> None:
     late=st.booleans(),
 )
 @settings(max_examples=20)
-def test_in_the_end_everybody_has_what_is_wanted(protocol, strategy, first, by_pattern, changes, late):
+def test_changed_subscriptions_finally_assign_all_topics(protocol, strategy, first, by_pattern, changes, late):
     """``late``: one of the topics is made after everything else."""
     stage = ConsumerStage(auto_create_topics_enable="false")
     for topic in TOPICS[: 2 if late else 3]:
@@ -54,7 +54,7 @@ def test_in_the_end_everybody_has_what_is_wanted(protocol, strategy, first, by_p
 
 
 def is_shared(owned: list[str], wanted: list[str]) -> bool:
-    """Whether everybody has of what it wants, and every partition of all that is wanted is one member's."""
+    """Return True if each subscribed partition has one owner and each member owns a part of its topics."""
     had = [set(partitions.split()) for partitions in owned]
     fits = all({partition[0] for partition in had[at]} <= set(wanted[at]) for at in (0, 1))
     every = {f"{topic}-{n}" for what in wanted for topic in what for n in (0, 1)}

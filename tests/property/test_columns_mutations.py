@@ -1,4 +1,4 @@
-"""Whatever is done to the bytes of a batch, kernels and plain reader agree, and nothing but CorruptRecord leaves."""
+"""Batches with any damage: kernels and plain reader agree, and raise nothing but CorruptRecord."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ mutations = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), ma
 
 
 def plain(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
-    """The records, or the offset of the corruption."""
+    """Return the records, or the offset of the corruption."""
     wanted = OffsetRange("t", 0, start, stop)
     out: list[Record] = []
     try:
@@ -80,7 +80,7 @@ def mutated(data: bytes, changes: list[tuple[int, int]], first: int) -> bytes:
     return bytes(changed)
 
 
-def test_of_two_faults_the_earlier_one_is_told_also_where_the_later_batch_has_lost_its_place():
+def test_first_of_two_faults_is_reported_also_if_the_second_batch_is_misplaced():
     first = [NewRecord(None, b"v", [("h", None)], 1), NewRecord(None, b"w", [("h", b"x")], 2)]
     damaged = bytearray(build_batch(first))
     damaged[-1] ^= 0x7F  # the last header's value
@@ -101,7 +101,7 @@ def test_earlier_of_two_faults_is_reported_behind_a_batch_with_a_header_name_tha
     name_at = bytes(build_batch(records)).index(b"name") - HEADER_BYTES
 
     def damaged(base_offset, codec, at, byte):
-        """A batch of two records, in which one byte of the records is another before they are compressed."""
+        """A batch of two records with one byte changed before compression."""
         plain_batch = bytearray(build_batch(records, base_offset=base_offset))
         plain_batch[HEADER_BYTES + at] = byte
         header = parse_batch_header(bytes(plain_batch))

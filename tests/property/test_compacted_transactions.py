@@ -67,7 +67,7 @@ class CompactedTransactions(CompactingMachine):
 
     @rule(lost=st.integers(0, 2))
     def crash(self, lost):
-        """Snapshots are not flushed: the last ones may be lost with the power."""
+        """Crash and lose the latest snapshots, which are not flushed."""
         for name in sorted(self.stage.files(".snapshot"))[::-1][:lost]:
             self.stage.storage.delete(f"orders-0/{name}")
         notes = self.stage.crash()
@@ -76,8 +76,7 @@ class CompactedTransactions(CompactingMachine):
     @precondition(lambda self: self.marked)
     @rule()
     def compact_whole(self):
-        """Once horizons have passed, markers of nothing are gone, but for those that tell of a producer that there is
-        one; and of those who are forgotten meanwhile."""
+        """After the retention times no marker is left, except the last of each live producer."""
         for producer in list(self.pending):
             self.end(producer, committed=False)
         known = {pid for pid, _ in self.log.producers}

@@ -45,7 +45,7 @@ class CompactionAgainstDict(CompactingMachine):
 
     @rule()
     def compact_whole(self):
-        """After a compaction nothing stands twice in what was dirty, and no tombstone in it is past its horizon."""
+        """After a compaction each key is unique in the dirty part, and no expired tombstone is left."""
         self.log.roll(self.stage.now_ms) if self.log.segments[-1].size else None
         self.compact_all_that_is_dirty()
         keys = [key for _, key, _ in self.records()]

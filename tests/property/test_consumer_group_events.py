@@ -22,11 +22,11 @@ Place = tuple[str, int]
 STALE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID}
 SUBSCRIPTIONS = (["t"], ["u"], ["t", "u"], ["t", "gone"], [])
 HELD = 5
-"""So many members; those after the third are static."""
+"""Number of members; those after the third are static."""
 
 
 class Player:
-    """A client as it should be: it lets go of what it is not told of any more, and comes again when it is refused."""
+    """A correct client: it revokes partitions on request, and joins again after an error."""
 
     def __init__(self, stage: CoordinatorStage, i: int) -> None:
         self.stage = stage
@@ -57,7 +57,7 @@ class Player:
 
 
 def play(stage: CoordinatorStage, players: list[Player], event: tuple[int, int, int]) -> None:
-    """One event: what, who, how."""
+    """Run one event: kind, member, variant."""
     what, who, how = event
     player = players[who]
     if what <= 3:
@@ -67,7 +67,7 @@ def play(stage: CoordinatorStage, players: list[Player], event: tuple[int, int, 
         player.beat()
     elif what == 5:
         player.leave(-2 if player.instance_id is not None and how % 2 else -1)
-    elif what == 6:  # heartbeats that nobody should send
+    elif what == 6:  # heartbeats of invalid members
         stage.beat(player.member_id, player.epoch + (-1, 1, 7, -3, 0)[how], [("t", 0), ("u", 9)])
     elif what == 7:
         stage.advance((1, 900, 4_000, 44_000, 46_000)[how])
@@ -80,7 +80,7 @@ def play(stage: CoordinatorStage, players: list[Player], event: tuple[int, int, 
 
 
 def the_journal_adds_up(stage: CoordinatorStage) -> None:
-    """What the journal tells of members, of what they have and are to give up and to have, is what is written."""
+    """Check that the journal's members, owned and target partitions equal the persisted ones."""
     journaled = JournaledGroup()
     for entry in stage.journal:
         journaled.take(entry)
@@ -109,7 +109,7 @@ def named(stage: CoordinatorStage, partitions: Mapping[bytes, Iterable[int]]) ->
     st.sampled_from([0, 1_000]),
 )
 @example([(0, 4, 0), (5, 4, 3), (4, 4, 0)], 1_000)  # back with fewer topics than its target has
-def test_whatever_members_do_everybody_has_what_is_theirs_in_the_end(events, interval_ms):
+def test_all_members_finally_own_their_target_assignment(events, interval_ms):
     stage = CoordinatorStage(
         topics=Topics(t=5, u=2), offsets_topic_num_partitions=1, group_consumer_assignment_interval_ms=interval_ms
     )
@@ -119,7 +119,7 @@ def test_whatever_members_do_everybody_has_what_is_theirs_in_the_end(events, int
         the_journal_adds_up(stage)
 
     stage.refuse_with = None
-    stage.advance(50_000)  # whoever did not finish is removed
+    stage.advance(50_000)  # the coordinator removes members that did not revoke in time
     for player in players:
         player.names = ["t", "u"]
     for _ in range(12):

@@ -1,6 +1,6 @@
-"""Whatever happens to a group in whatever state: nothing crashes, the invariants hold, everyone is answered at last.
+"""Any event in any state of a group: no crash, valid invariants, a response to each request.
 
-The stage checks the invariants, and that replaying the log gives what is written, after every event.
+After every event the stage checks the invariants, and replays the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OTHER = (("range", subscription("t", "u")), ("sticky", b""))
 
 
 class Players:
-    """Up to a few members, dynamic and static, that do as they are told, with what they were last told of the group."""
+    """A few dynamic and static members with the values of their last responses."""
 
     def __init__(self, **options: int) -> None:
         options = {"offsets_topic_num_partitions": 1, "group_max_size": 4} | options
@@ -129,14 +129,14 @@ class Players:
         self.stage.refuse_with = errors[v]
 
     def restart(self, i: int, v: int) -> None:
-        """What was parked is lost with the broker."""
+        """Restart the broker; parked requests are lost."""
         if v:
             self.lost |= set(range(1, self.stage.tickets + 1)) - self.stage.answers.keys()
             self.stage.restart()
             self.restarted = True
 
     def move(self, i: int, v: int) -> None:
-        """The partition goes elsewhere and comes back; whoever waited was sent after it."""
+        """Move the partition away and back; parked requests get NOT_COORDINATOR."""
         if v:
             self.stage.unload()
             unanswered = set(range(1, self.stage.tickets + 1)) - self.stage.answers.keys() - self.lost
@@ -151,7 +151,7 @@ class Players:
             self.stage.check()
 
     def end(self) -> None:
-        """Faults end and time passes: whoever waited is answered, and a group of the silent is empty."""
+        """Stop all faults and advance the clock: parked requests are answered, and silent members expire."""
         self.stage.refuse_with = None
         self.stage.advance(HOUR)
         unanswered = set(range(1, self.stage.tickets + 1)) - self.stage.answers.keys() - self.lost

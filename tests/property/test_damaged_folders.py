@@ -1,4 +1,4 @@
-"""Damage anywhere in the files of a log: the broker starts, serves what is whole, and goes on."""
+"""Damage anywhere in the files of a log: the broker starts, serves intact records, and continues."""
 
 import copy
 import random
@@ -37,7 +37,7 @@ def filled(policy, clean):
 
 
 def read_from(log, offset):
-    """The records that a reader gets who goes on behind what is refused; whatever its CRC finds is not one."""
+    """Return the records that a reader gets if it skips rejected batches with a bad CRC."""
     while offset < log.log_end_offset and offset < 2 * RECORDS:
         before = offset
         try:
@@ -74,7 +74,7 @@ def damage(folders, rng):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 @pytest.mark.parametrize("seed", range(40))
-def test_a_broker_starts_on_it_and_hands_out_nothing_but_what_was_written(policy, clean, seed):
+def test_broker_starts_on_damaged_files_and_serves_only_original_records(policy, clean, seed):
     rng = random.Random(f"{policy} {clean} {seed}")
     folders, records = filled(policy, clean)
     storage = MemoryStorage()

@@ -13,7 +13,7 @@ RUNS = range(25)
 
 
 class Model:
-    """A log, a group of two members that copy in transactions, a reader: whatever they do is allowed."""
+    """A log, a group of two members that copy in transactions, and a reader: a valid history."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Whatever clients ask of the broker's own topics, the next start finds every group and transactional id."""
+"""After any client request about internal topics, a restart finds every group and transactional id."""
 
 from __future__ import annotations
 

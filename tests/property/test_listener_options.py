@@ -1,4 +1,4 @@
-"""Whatever is said of listeners is understood, or told in one line that shows no secret."""
+"""Any listener option is accepted, or rejected in one line without secrets."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,7 +44,7 @@ def options(draw: st.DrawFn) -> dict[str, str]:
 
 
 @given(options())
-def test_what_is_said_is_understood_or_refused_in_a_line(given):
+def test_listener_option_is_accepted_or_rejected_in_one_line(given):
     try:
         config = parse_config(BrokerConfig, understand(given).options)
         check_listeners(config)

@@ -46,7 +46,7 @@ strangers = st.tuples(st.sampled_from([b"\x00\x09new", b"\x00\x03\x00\x01g"]), s
 
 @MANY
 @given(log=st.lists(records | strangers, max_size=40), cut=st.integers(0, 40))
-def test_a_log_in_slices_gives_the_state_that_its_records_give_one_by_one(log, cut):
+def test_sliced_load_equals_replay_of_single_records(log, cut):
     by_one, in_slices = Groups(), Groups()
     unknown = 0
     for key, value in log:
@@ -116,7 +116,7 @@ def test_pairs_are_the_keys_and_values_of_the_records(lot, codec):
 
 @MANY
 @given(lot=lots, changes=st.lists(st.tuples(st.integers(0, 1 << 14), st.integers(0, 255)), max_size=4))
-def test_pairs_of_changed_bytes_are_those_of_the_records_or_refused_with_them(lot, changes):
+def test_changed_record_bytes_are_loaded_or_rejected_as_in_replay(lot, changes):
     batch = bytearray(build_batch(lot))
     for at, byte in changes:
         batch[HEADER_BYTES + at % (len(batch) - HEADER_BYTES)] = byte

@@ -1,4 +1,4 @@
-"""Whatever a stranger sends in any state of a login: the broker stands, and nobody is logged in."""
+"""Any bytes of an unauthenticated client in any state of a login: no crash, no login."""
 
 from __future__ import annotations
 

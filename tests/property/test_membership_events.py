@@ -1,6 +1,6 @@
-"""Whatever befalls a member of a group that its coordinator assigns: what its user hears adds up, and it comes to rest.
+"""A consumer group member with any events: consistent callbacks, and a stable end.
 
-Targets, refusals, lost answers and users who stay away come in any order; then all is calm.
+Targets, errors, lost responses and slow users come in any order; then all faults end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NEEDS = "t u"
 
 
 class Story:
-    """One member, its user, and what the user was told."""
+    """One member, its user, and the user's callbacks."""
 
     def __init__(self) -> None:
         self.stage = ScriptedCoordinator()
@@ -130,7 +130,7 @@ class Story:
         assert promise.error is None or promise.error.retriable or isinstance(promise.error, ApiError | CommitFailed)
 
     def check(self) -> None:
-        """What is assigned is what the user was told, and what heartbeats say was told before."""
+        """Check that assignment, callbacks and heartbeats agree."""
         assert set(self.user.machine.subscription.assigned) == self.mine
         for request in self.stage.beats[self.checked :]:
             said = owned_of(request)
@@ -141,7 +141,7 @@ class Story:
 
 @settings(max_examples=60)
 @given(st.lists(EVENTS, max_size=12), st.sampled_from(TARGETS))
-def test_what_the_user_hears_adds_up_and_in_the_end_the_member_has_what_it_was_assigned(events, target):
+def test_callbacks_are_consistent_and_target_assignment_is_reached(events, target):
     story = Story()
     for what, how in events:
         story.happens(what, how)

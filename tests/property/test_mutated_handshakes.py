@@ -44,13 +44,13 @@ def contexts():
     return [(client_context(), server_context()), (older, server_context()), (certified, both)]
 
 
-def test_a_mutated_handshake_is_told_in_words_and_harms_nobody_else():
+def test_mutated_handshake_gives_error_message_and_harms_no_other_connection():
     chance = random.Random(9093)
     pairs = contexts()
     outcomes = {"open": 0, "refused": 0, "waiting": 0}
     for _ in range(MUTATIONS):
         client, server = chance.choice(pairs)
-        left = chance.randrange(3)  # which of what is said is changed
+        left = chance.randrange(3)  # the message that is changed
 
         def on_the_way(data: bytes) -> bytes:
             nonlocal left

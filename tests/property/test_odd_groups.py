@@ -1,4 +1,4 @@
-"""Groups and transactions as no coordinator writes them, though their records can be read: the broker goes on."""
+"""Decodable group and transaction records that no coordinator writes: the broker continues."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ transactions = st.builds(
 
 
 class Unchecked(BrokerStage):
-    """What must hold of groups holds of those that a coordinator wrote."""
+    """Skips the invariants, which are valid only for records that a coordinator wrote."""
 
     def start(self) -> None:
         super().start()

@@ -1,4 +1,4 @@
-"""Whatever a client pushes is read or refused: no other error, nothing beyond the bounds, the same in any steps."""
+"""Any pushed bytes are accepted or rejected: no other error, bounded memory, equal results for any slices."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_steps_make_no_difference(data):
 
 
 @given(st.lists(st.tuples(NAMES.filter(bool), st.floats(allow_nan=False, allow_infinity=False), LABELS), max_size=10))
-def test_what_was_written_is_what_is_read(metrics):
+def test_encoded_metrics_are_decoded_unchanged(metrics):
     found = at_once(parse_metrics(metrics_data(*(gauge(name, value, **labels) for name, value, labels in metrics))))
 
     assert [(one.name, one.value, one.labels) for one in found.values] == metrics

@@ -17,7 +17,7 @@ QUOTAS = st.floats(0.01, 1e7)
 
 @dataclass
 class Kept:
-    """One sample, as Kafka keeps it in a ring with a place for each sample and one more."""
+    """One sample, in a ring as Kafka's with one spare place."""
 
     start_ms: int = 0
     last_ms: int = 0
@@ -26,7 +26,7 @@ class Kept:
 
 @dataclass
 class NaiveRate:
-    """Kafka's sampled rate: it starts old samples anew where they lie, and looks through all of them."""
+    """Kafka's sampled rate: it resets expired samples in place, and iterates over all."""
 
     window: QuotaWindow
     ring: list[Kept] = field(default_factory=list)
@@ -69,7 +69,7 @@ def test_a_rate_throttles_as_long_as_the_plain_rules_say(
 
 
 @given(WINDOWS, QUOTAS, STEPS)
-def test_whoever_waits_as_long_as_he_is_told_has_at_most_the_time_before_he_came_left_to_wait(
+def test_throttle_time_after_a_full_wait_is_at_most_the_time_before(
     window: QuotaWindow, quota: float, steps: list[tuple[int, float]]
 ) -> None:
     rate, now_ms = UsageRate(), 1_000_000
@@ -78,14 +78,12 @@ def test_whoever_waits_as_long_as_he_is_told_has_at_most_the_time_before_he_came
         rate.record(used, now_ms, window)
         now_ms += rate.throttle_ms(quota, now_ms, window)
         left_ms = rate.throttle_ms(quota, now_ms, window)
-        # a new client is measured as if it had been silent for a window
+        # a new client counts as idle for one window
         assert left_ms <= window.whole_ms or left_ms == 2**31 - 1
 
 
 @given(WINDOWS, QUOTAS, STEPS)
-def test_what_counts_no_more_is_as_if_it_had_never_been(
-    window: QuotaWindow, quota: float, steps: list[tuple[int, float]]
-) -> None:
+def test_expired_samples_have_no_effect(window: QuotaWindow, quota: float, steps: list[tuple[int, float]]) -> None:
     rate, now_ms = UsageRate(), 1_000_000
     for wait_ms, used in steps:
         now_ms += wait_ms

@@ -18,7 +18,7 @@ RACKS = ["r1", "r2", "r3"]
 
 
 def generated(seed: str) -> tuple[SubscribedTopics, list[MemberSubscription]]:
-    """A group of up to 14 with a past of some rounds; claims contradict one another, racks are known or not."""
+    """Return a group of up to 14 members with earlier rounds, contradictory claims, and optional racks."""
     rng = random.Random(seed)
     names = [f"t{i}" for i in range(rng.randint(1, 6))]
     counts = {t: rng.choice([0, 1, 2, 5, 9, 30]) for t in names}
@@ -45,7 +45,7 @@ def generated(seed: str) -> tuple[SubscribedTopics, list[MemberSubscription]]:
 
 
 def told(rng: random.Random, member: MemberSubscription, before: Assignment, now: int) -> MemberSubscription:
-    """A member as it comes back: with what it had, or with somebody else's, once or twice, or what is not there."""
+    """Return a member with claims: its own partitions, another member's, an older generation's, or missing ones."""
     owned = list(before.get(member.member_id, ()))
     if rng.random() < 0.1:
         owned = list(rng.choice(list(before.values())))

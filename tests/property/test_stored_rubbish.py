@@ -19,12 +19,12 @@ from support.raw.group_member import RawMember
 from support.raw.transactional import Transactional
 
 NEEDED = {"kohort-topics.json", "meta.properties", "kohort-cluster.json"}
-"""Without these nobody knows what the folder holds: the start may be refused, with the name of the file."""
+"""Mandatory files: without them the start may fail with the file's name."""
 FLIPS = 12
 
 
 def furnished() -> BrokerStage:
-    """A broker with something of every kind on its storage."""
+    """Return a broker with every kind of file."""
     stage = BrokerStage(transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
     ann = populate(stage)
     producer = Transactional(stage.connect(), "aborter")
@@ -54,14 +54,14 @@ def storage_of(content: dict[str, bytes]) -> MemoryStorage:
 
 
 def kind_of(path: str) -> str:
-    """What is in a file: of logs, by whose they are."""
+    """Return the kind of a file; for logs, the kind of its topic."""
     folder, _, name = path.rpartition("/")
     ending = name.partition(".")[2] if name[:1].isdigit() else name
     return f"{folder.rpartition('-')[0]}.{ending}" if ending == "log" else ending
 
 
 def rubbish(own: bytes, rng: random.Random) -> Iterator[bytes]:
-    """Bytes that no reader expects: none, too few, too many, of other worlds, and its own with a bit changed."""
+    """Yield invalid contents: empty, truncated, extended, foreign, and with one bit changed."""
     yield b""
     yield bytes(4096)
     yield b"\xff" * 300
@@ -97,14 +97,14 @@ STOPPED = {cleanly: stopped(cleanly=cleanly) for cleanly in (True, False)}
 KINDS = sorted({kind_of(path) for content in STOPPED.values() for path in content})
 
 
-def test_there_is_something_of_every_kind():
+def test_all_kinds_of_files_are_present():
     assert {f"{t}.log" for t in (OFFSETS, TRANSACTIONS, "__kohort_journal", "a")} < set(KINDS)
     assert {"snapshot", "txnindex", "index", "timeindex", "leader-epoch-checkpoint", "partition.metadata"} < set(KINDS)
     assert {"recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "kohort-topics.json"} < set(KINDS)
 
 
 def start_on(storage: MemoryStorage, path: str) -> BrokerStage | None:
-    """A broker on the storage; None where it said that it cannot do without the file of ``path``."""
+    """Start a broker on the storage; None if it reports the damaged file of ``path`` as mandatory."""
     refusals = (StorageError, ConfigError) if path in NEEDED else ()
     try:
         return BrokerStage(storage, transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)

@@ -19,7 +19,7 @@ steps = st.lists(
 
 @settings(max_examples=300)
 @given(steps)
-def test_they_fire_when_they_were_last_set_to_and_in_that_order(steps):
+def test_timers_fire_in_order_at_their_latest_deadline(steps):
     timers: Timers[int] = Timers()
     truth: dict[int, tuple[int, int]] = {}
     for serial, (what, key, at_ms) in enumerate(steps):

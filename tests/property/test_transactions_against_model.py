@@ -37,14 +37,14 @@ class Moody(MemoryStorage):
 
 @dataclass(eq=False)
 class Written:
-    """A transaction as it should be: ``outcome`` is None while it is open."""
+    """A transaction of the model; ``outcome`` is None while it is open."""
 
     outcome: bool | None = None
 
 
 @dataclass
 class Model:
-    """What was written, in order, and of which transaction; None for what is of none."""
+    """Appended records in order, with their transaction; None outside of transactions."""
 
     records: dict[str, list[tuple[Written, bytes]]] = field(default_factory=lambda: {t: [] for t in TOPICS})
     offsets: dict[str, list[tuple[Written | None, int]]] = field(default_factory=lambda: {g: [] for g in GROUPS})
@@ -96,7 +96,7 @@ class RandomRun:
             left.outcome = False
 
     def calm(self):
-        """The disk refuses no more, and what was held up is done."""
+        """End the disk faults, and complete delayed work."""
         if self.storage.refuses:
             self.storage.refuses = False
             self.stage.advance(RETRY_MS)
@@ -111,7 +111,7 @@ class RandomRun:
         return self.open.setdefault(producer, Written())
 
     def settled(self, ask):
-        """An end that the disk holds up is over once it does not."""
+        """Retry an end that was delayed by a disk fault."""
         code = ask()
         if code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS):
             self.calm()
@@ -163,7 +163,7 @@ class RandomRun:
             self.storage.refuses = True
 
     def wait(self, _producer):
-        """Longer than any transaction may take: whoever has one open is fenced."""
+        """Exceed the transaction timeout: producers with an open transaction are fenced."""
         self.calm()
         self.stage.advance(TIMEOUT_MS)
         for producer, transaction in list(self.open.items()):
@@ -175,7 +175,7 @@ class RandomRun:
 
     def check(self):
         if self.storage.refuses:
-            return  # an abort may be held up
+            return  # an abort can be delayed
         state = self.stage.broker.state
         topic = state.topics.get("__consumer_offsets")
         for partition, log in enumerate(topic.partitions if topic is not None else ()):

@@ -1,5 +1,6 @@
-"""Whatever is done to the records of groups on their way (lost, repeated, in any order, damaged), a watcher goes on:
-no exception, no proof, no cause without a fact; and undamaged they tell what the coordinator knows."""
+"""A watcher of group records with any fault (lost, repeated, reordered, damaged): no exception, no proof, no cause
+without a fact. With intact records its findings equal the coordinator's.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +140,7 @@ def damaged(record: KeyValue, cut: int) -> tuple[bytes | None, bytes | None]:
 
 
 class Kept:
-    """What a store has of a watcher by what it said had changed."""
+    """A store that applies a watcher's reported changes."""
 
     def __init__(self) -> None:
         self.groups: dict[str, bytes] = {}
@@ -190,7 +191,7 @@ def test_any_records_in_any_order_make_no_exception_and_no_proof(events, limits)
 
 
 def told(entries: list[JournalEntry]) -> list[object]:
-    """What both a coordinator and who watches it can know of the epochs and members of a modern group."""
+    """Return the epochs and members of a consumer group that coordinator and watcher both know."""
     return [
         (entry.epoch, entry.members)
         if isinstance(entry, EpochRaised)
@@ -207,7 +208,7 @@ def told(entries: list[JournalEntry]) -> list[object]:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()), max_size=40))
-def test_what_members_of_modern_groups_do_is_told_as_the_coordinator_tells_it(events):
+def test_watcher_and_coordinator_report_the_same_member_events_of_consumer_groups(events):
     stage = WatchedStage(topics=Topics(t=5, u=2), offsets_topic_num_partitions=1)
     known: dict[str, int] = {}
     owned: dict[str, list[tuple[str, int]]] = {}

@@ -33,7 +33,7 @@ CODECS = st.sampled_from(list(Codec))
 PER_BYTE = 200
 """Bytes of Python objects that one byte of a body may become: a struct of three bytes is an object and two lists."""
 AT_LEAST = 40_000
-"""What a refusal costs whatever the body: the error, its traceback, its message."""
+"""Cost of any rejected body: the error, its traceback, its message."""
 
 RECORDS = st.lists(
     st.builds(
@@ -58,7 +58,7 @@ def peak_of(call: Callable[[], object]) -> int:
 
 
 def swallow(call: Callable[[], object], *allowed: type[Exception]) -> None:
-    """Run ``call``; of the errors that it may raise, only these."""
+    """Run ``call``; ignore the allowed errors."""
     with suppress(*allowed):
         call()
 
@@ -87,7 +87,7 @@ def test_random_bytes_raise_only_protocol_errors_and_cost_little(case: tuple[typ
         swallow(lambda: decode(message, version, body), ProtocolError)
         swallow(lambda: at_once(decode_in_steps(message, version, body)), ProtocolError)
 
-    read()  # compiles the reader, which is not what is measured
+    read()  # compile the reader before the measurement
     assert peak_of(read) < AT_LEAST + PER_BYTE * len(body)
 
 

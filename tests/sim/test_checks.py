@@ -1,4 +1,4 @@
-"""What a check says of exchanges that no seed is known to bring about."""
+"""Checks on exchanges that no known seed produces."""
 
 import random
 
@@ -88,7 +88,7 @@ def test_a_tombstone_on_the_log_ends_a_groups_life_and_no_other_groups():
     assert written.life.number == 1
 
 
-def test_a_generation_that_could_not_be_written_is_not_given_again():
+def test_generation_that_was_not_persisted_is_not_reused():
     written = Written()
     written.generation(3)
     joiners = Joiners(written.life)
@@ -97,7 +97,7 @@ def test_a_generation_that_could_not_be_written_is_not_given_again():
         joiners.answered(joined(4))
 
 
-def test_a_group_that_was_forgotten_gives_it_again_although_nobody_heard_of_its_first():
+def test_deleted_group_reuses_generation_of_lost_response():
     written = Written()
     written.generation(3)
     joiners = Joiners(written.life)
@@ -107,7 +107,7 @@ def test_a_group_that_was_forgotten_gives_it_again_although_nobody_heard_of_its_
     written.tell(joiners, joined(4))
 
 
-def test_a_group_counts_from_1_again_only_once_it_was_forgotten():
+def test_generation_1_follows_only_a_deleted_group():
     written = Written()
     written.generation(5)
     fencing = Fencing(lambda: 0, written.life)
@@ -119,7 +119,7 @@ def test_a_group_counts_from_1_again_only_once_it_was_forgotten():
     written.tell(fencing, joined(1))
 
 
-def test_a_member_of_the_group_before_it_was_forgotten_is_no_member_of_the_next():
+def test_members_of_deleted_group_are_unknown_in_its_successor():
     written = Written()
     written.generation(2)
     fencing = Fencing(lambda: 0, written.life)
@@ -130,7 +130,7 @@ def test_a_member_of_the_group_before_it_was_forgotten_is_no_member_of_the_next(
         fencing.answered(heartbeat(2, "old"))
 
 
-def test_the_members_of_a_generation_are_those_with_whom_it_was_written():
+def test_generation_members_equal_the_persisted_members():
     written = Written()
     written.generation(1, members=("a", "b"))
     assert not written.life.has_written(2, "b"), "b may have been told of it, but nobody was given anything in it"
@@ -143,7 +143,7 @@ def test_the_members_of_a_generation_are_those_with_whom_it_was_written():
 
 
 class Told(Watcher):
-    """Remembers what it was told of."""
+    """Records its calls."""
 
     def __init__(self, *, hears_all):
         self.hears_all = hears_all
@@ -156,7 +156,7 @@ class Told(Watcher):
         self.heard.append(("answered", exchange))
 
 
-def test_who_does_not_hear_of_all_is_told_of_what_is_decoded_alone():
+def test_check_with_filter_gets_decoded_exchanges_only():
     heartbeat_of_m, undecoded = heartbeat(1, "m"), exchange(HeartbeatRequest(), HeartbeatResponse())
     undecoded.asked = undecoded.answer = None
     only_an_error = exchange(HeartbeatRequest(), HeartbeatResponse())

@@ -1,4 +1,4 @@
-"""Every planted bug is caught by the seed that is known to catch it, and by the check that is named for it."""
+"""Every planted bug is found by its seed and by its check."""
 
 from pathlib import Path
 
@@ -20,12 +20,12 @@ def test_a_planted_bug_is_caught(name, seed, check):
     assert control.check == check
 
 
-def test_every_planted_bug_is_on_the_list_and_there_are_many():
+def test_planted_bugs_are_listed_and_many():
     assert [line[0] for line in LIST] == list(all_bugs())
     assert len(LIST) >= 25
 
 
-def test_a_bug_is_gone_when_its_block_ends():
+def test_planted_bug_ends_with_its_block():
     before = run_seed(2)
     with all_bugs()["position-too-far"].planted():
         assert not run_seed(2).passed

@@ -1,4 +1,4 @@
-"""A run is made of its seed alone: whoever looks at a clock, chance or an address that no seed gives is caught."""
+"""A run depends on its seed alone: other uses of clocks, random numbers or addresses raise."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_given_chance_and_given_time_are_let_through():
         assert (rng.random(), ManualClock().now_ms()) == (random.Random(5).random(), ManualClock().now_ms())
 
 
-def test_what_others_hang_on_the_garbage_collector_is_none_of_the_runs(monkeypatch):
+def test_garbage_collector_callbacks_of_other_code_do_not_affect_runs(monkeypatch):
     monkeypatch.setattr(gc, "callbacks", [*gc.callbacks, lambda *_: time.perf_counter()])
     thresholds = gc.get_threshold()
     gc.set_threshold(1)

@@ -36,7 +36,7 @@ refused what goes with it, so that it was to be written once more; a check took 
 
 
 @pytest.mark.parametrize("seed", [*range(8), *EVER_FAILED])
-def test_whatever_strikes_each_record_is_copied_once(seed):
+def test_each_record_is_copied_once_with_any_fault(seed):
     run = run_copying(seed)
 
     assert run.producer.acknowledged
@@ -50,7 +50,7 @@ def test_many_more_seeds_copy_each_record_once():
 
 
 def strike(run, at, act):
-    """Do something once, when the first process is in the middle of a transaction."""
+    """Run ``act`` once while the first process is inside a transaction."""
     struck = []
 
     def midway(reached):
@@ -63,7 +63,7 @@ def strike(run, at, act):
 
 
 def stands_still(run, at):
-    """It freezes; another takes its partitions over meanwhile."""
+    """Suspend the first process; another takes over its partitions."""
     return strike(run, at, lambda: run.processors[0].freeze(9_000))
 
 
@@ -107,13 +107,13 @@ def test_a_seed_finds_what_was_once_wrong(monkeypatch):
 
 
 def as_nobody(monkeypatch):
-    """Offsets are committed without saying by which member: nobody who was fenced out of the group is refused."""
+    """Commit offsets without a member id, so that fenced members are not rejected."""
     monkeypatch.setattr(Processor, "_member", lambda _: GroupMetadata("copiers"))
     return stands_still, "records sent"
 
 
 def unstable_offsets(monkeypatch):
-    """A consumer does not wait for offsets of transactions that are still open."""
+    """Let a consumer read offsets of open transactions."""
     init = OffsetFetchRequest.__init__
 
     def not_stable(self, **fields):
@@ -124,13 +124,13 @@ def unstable_offsets(monkeypatch):
 
 
 def losses_forgiven(monkeypatch):
-    """A record that was given up does not cost its transaction."""
+    """Let a transaction commit although one of its records was lost."""
     monkeypatch.setattr(Transactions, "on_batch_failed", lambda _self, _error: None)
     return disk_refuses, "records sent"
 
 
 @pytest.mark.parametrize("plant", [as_nobody, unstable_offsets, losses_forgiven])
-def test_a_client_that_is_wrong_is_found_out(plant, monkeypatch):
+def test_planted_client_bug_is_found(plant, monkeypatch):
     what, at = plant(monkeypatch)
     run = CopyingGroup(SCENE)
     what(run, at)

@@ -27,7 +27,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @pytest.fixture(scope="module")
 def found():
-    """What each generation pays, in a group of four."""
+    """Return the cost of each protocol generation in a group of four."""
     runs = {name: list(measure(name, Setup(3, 4, 8), [*CALM, *FAULTS])) for name in GENERATIONS}
     return {(name, cost.change): cost for name, run in runs.items() for cost in run}
 
@@ -42,12 +42,12 @@ def test_only_in_the_zookeeper_era_do_two_members_commit_for_one_partition(found
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_member_that_does_not_know_yet_works_on_and_is_refused_what_it_commits(found, fault):
+def test_member_commits_of_an_old_generation_are_rejected(found, fault):
     assert found["zookeeper", fault].zombie_s == 0, "nobody was refused anything"
     assert all(found[name, fault].zombie_s > 0 for name in ("eager", "cooperative"))
 
 
-def test_whoever_joins_stops_everybody_until_members_keep_what_does_not_move(found):
+def test_join_stops_all_members_unless_they_keep_partitions(found):
     everything = 8
     assert found["zookeeper", "joins"].interrupted == everything
     assert found["eager", "joins"].interrupted == everything
@@ -63,7 +63,7 @@ def test_nothing_is_read_twice_where_members_come_and_go_in_order_and_a_coordina
     assert {found[name, change].reread for name in LATER for change in CALM} == {0}
 
 
-def test_every_partition_has_one_owner_in_the_end(found):
+def test_each_partition_finally_has_one_owner(found):
     assert [key for key, cost in found.items() if not cost.settled] == []
 
 
@@ -82,7 +82,7 @@ def test_members_that_see_different_members_want_the_same_partition():
     assert set(range_of("a", ["a"], "t", 2)) & set(range_of("b", ["a", "b"], "t", 2)) == {P1}
 
 
-def test_a_claim_that_is_taken_gives_back_the_others_and_is_tried_again_and_then_no_more():
+def test_conflicting_claim_releases_others_and_retries_are_bounded():
     claims = OwnerClaims("g", "g_a", "t")
     asked, answers = [], {"ReadEach": {"g_a": ""}, "Read": "2"}
     work = claims.rebalance()
@@ -104,7 +104,7 @@ def test_a_claim_that_is_taken_gives_back_the_others_and_is_tried_again_and_then
 
 
 def _answer(effect, answers):
-    """What the tree says to a member whose second partition is somebody else's."""
+    """Answer a member that claims a partition of another member."""
     from kohort_lab.sim.tree.messages import NODE_EXISTS, TreeAnswer
 
     match type(effect).__name__:
@@ -128,7 +128,7 @@ class Someone:
 
 
 class Watched:
-    """A world whose time is moved by hand, with what is held in it."""
+    """A world with a manual clock that records owners."""
 
     def __init__(self):
         self.world = World(0)
@@ -162,7 +162,7 @@ def test_time_without_an_owner_is_counted_for_each_partition(watched):
     assert watched.holdings.interrupted == {P0}
 
 
-def test_a_process_that_stands_still_owns_nothing_until_it_goes_on(watched):
+def test_suspended_process_owns_no_partition(watched):
     watched.take(watched.a, P0, P1)
     watched.holdings.sleeps("a")
     assert watched.after(5) == (10, 0, 0)
@@ -182,7 +182,7 @@ def test_two_who_can_commit_are_a_split_brain_and_one_that_cannot_is_a_zombie(wa
     assert watched.after(4) == (0, 4, 4)
 
 
-def test_who_wakes_and_was_replaced_meanwhile_is_a_zombie_if_the_group_refuses_it(watched):
+def test_replaced_process_is_a_zombie_if_the_group_rejects_it(watched):
     watched.take(watched.a, P0, P1)
     watched.holdings.sleeps("a")
     watched.fenced.add("a")
@@ -191,7 +191,7 @@ def test_who_wakes_and_was_replaced_meanwhile_is_a_zombie_if_the_group_refuses_i
     assert watched.after(3) == (0, 0, 6)
 
 
-def test_a_record_that_comes_again_is_counted_whoever_reads_it(watched):
+def test_repeated_record_counts_for_any_reader(watched):
     def record(offset):
         return Record("t", 0, offset, 0, 0, None, b"", (), 0)
 
@@ -223,13 +223,13 @@ def cost(seed, **measured):
     return ChangeCost(**(fixed | counted | timed | measured))
 
 
-def test_a_row_is_the_mean_over_the_seeds():
+def test_row_is_the_mean_over_the_seeds():
     [row] = rows_of([cost(0, requests=4, unowned_s=1.0), cost(1, requests=7, unowned_s=2.0, settled=False)])
 
     assert (row.seeds, row.unsettled, row.requests, row.unowned_s) == (2, 1, 5.5, 1.5)
 
 
-def test_runs_are_the_same_one_after_the_other_and_side_by_side():
+def test_serial_and_parallel_runs_are_equal():
     comparison = Comparison(["zookeeper", "eager"], [2], [5], ["joins"])
 
     assert list(costs(comparison)) == list(costs(comparison, jobs=2))

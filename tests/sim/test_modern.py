@@ -1,5 +1,6 @@
-"""Groups that their coordinator assigns, and groups that are converted: whatever strikes, each partition has one owner,
-epochs go on, nothing is lost, and in the calm everybody has what the target says."""
+"""Consumer groups and converted groups with any fault: one owner per partition, growing epochs, no lost record;
+without faults, each member reaches its target assignment.
+"""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,7 +67,7 @@ def test_the_group_survives_and_its_seeds_reach_all_states_of_the_protocol():
 # The checks themselves
 
 
-def test_an_epoch_that_goes_back_is_an_error_but_not_in_another_stretch():
+def test_decreasing_epoch_is_an_error_except_after_a_reset():
     stretch = [0]
     check = Epochs(lambda: None, lambda: stretch[0])
     check.check_goes_up("m", 5)
@@ -78,7 +79,7 @@ def test_an_epoch_that_goes_back_is_an_error_but_not_in_another_stretch():
         check.check_was_told("m", 6)
     check.check_goes_up("m", 7)
     check.check_goes_up("m", 9)
-    check.check_was_told("m", 7)  # its answer may have been lost
+    check.check_was_told("m", 7)  # its response can be lost
     with pytest.raises(CheckFailed, match="with epoch 5 is taken, which was told 7, 9"):
         check.check_was_told("m", 5)
     stretch[0] = 1
@@ -96,7 +97,7 @@ def test_targets_come_after_the_interval():
         check.check_target(1, 20_000)
 
 
-def test_what_a_member_believes_is_what_the_coordinator_has():
+def test_member_and_coordinator_agree_on_assignment():
     group = ModernGroup("g")
     group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), CurrentAssignment(epoch=3))
     check: Any = ModernOwners(lambda: group, lambda: None, lambda: 0)
@@ -109,7 +110,7 @@ def test_what_a_member_believes_is_what_the_coordinator_has():
     check.check()
 
 
-def test_a_member_is_looked_at_when_the_group_moved_or_it_has_another_id():
+def test_member_is_checked_after_a_group_change_or_a_new_id():
     group = ModernGroup("g")
     group.members["m"] = ConsumerMember(
         "m", ConsumerGroupMemberMetadataValue(), CurrentAssignment(3, assigned={b"t": {0: 3}})
@@ -121,7 +122,7 @@ def test_a_member_is_looked_at_when_the_group_moved_or_it_has_another_id():
     check.look(moved=True)
 
     group.members["m"].current = CurrentAssignment(4)
-    check.look(moved=False)  # nobody says that anything moved
+    check.look(moved=False)  # no change is reported
     with pytest.raises(CheckFailed, match="c0 believes to own t-0"):
         check.look(moved=True)
     believer.member_id = "another"
@@ -143,7 +144,7 @@ def test_a_member_is_looked_at_when_the_group_moved_or_it_has_another_id():
         lambda group: setattr(group.members["n"], "metadata", ConsumerGroupMemberMetadataValue(instance_id="i")),
     ],
 )
-def test_whatever_changes_of_a_group_is_noticed_once(change):
+def test_each_group_change_is_noticed_once(change):
     group = ModernGroup("g")
     group.members |= {
         m: ConsumerMember(m, ConsumerGroupMemberMetadataValue(), CurrentAssignment(epoch=3)) for m in ("m", "n")
@@ -157,7 +158,7 @@ def test_whatever_changes_of_a_group_is_noticed_once(change):
     assert not changes.moved(group, 0)
 
 
-def test_another_coordinator_a_conversion_and_a_group_that_is_gone_are_changes():
+def test_coordinator_move_conversion_and_deletion_count_as_changes():
     group, copy = ModernGroup("g"), ModernGroup("g")
     changes = GroupChanges()
 
@@ -165,7 +166,7 @@ def test_another_coordinator_a_conversion_and_a_group_that_is_gone_are_changes()
     assert told == [False, True, False, True, True, True]
 
 
-def test_what_a_classic_member_had_beside_its_share_at_the_conversion_is_left_out_until_it_has_synced():
+def test_surplus_partitions_of_converted_member_are_ignored_until_its_sync():
     share, beside, new = (TopicPartition("t", n) for n in range(3))
     groups: list[Any] = [None]
     topics: Any = SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t"))
@@ -189,7 +190,7 @@ def test_what_a_classic_member_had_beside_its_share_at_the_conversion_is_left_ou
         check.took(believer, 4, frozenset({share, beside}))
 
 
-def test_a_member_is_waited_for_as_long_as_it_asked_after_each_time_that_it_is_told_to_revoke():
+def test_revocation_timeout_starts_at_each_revocation_request():
     group = ModernGroup("g")
     said = ConsumerGroupMemberMetadataValue(rebalance_timeout_ms=1_000)
 
@@ -204,13 +205,13 @@ def test_a_member_is_waited_for_as_long_as_it_asked_after_each_time_that_it_is_t
     check.check(900, 900, works=True)
     check.check(1_900, 1_900, works=True)
     check.check(61_900, 2_000, works=True)  # its clock jumped
-    check.check(66_900, 7_000, works=False)  # it stands still
+    check.check(66_900, 7_000, works=False)  # stalled
     check.check(67_000, 7_100, works=True)
     with pytest.raises(CheckFailed, match="m is yet to revoke 1501 ms after its rebalance timeout"):
         check.check(68_501, 8_601, works=True)
 
 
-def test_whoever_will_be_back_keeps_its_place():
+def test_static_member_keeps_its_place_while_away():
     group = ModernGroup("g")
     check = ModernGroupHolds(lambda: group, lambda: 0, 0)
     group.members["m"] = ConsumerMember(

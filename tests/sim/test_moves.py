@@ -1,4 +1,4 @@
-"""Three nodes whose leaders move: whatever strikes, the group reads on, and in the calm a move moves nobody."""
+"""Three nodes with moving leaders and any fault: groups continue, and a move without faults causes no rebalance."""
 
 from pathlib import Path
 
@@ -49,12 +49,12 @@ def test_the_group_survives_leaders_that_move_and_nodes_that_stop():
 
 
 def old_coordinator_writes(monkeypatch):
-    """A node that was replaced as a leader goes on to append to the log of its groups."""
+    """Let a replaced leader append to the log of its groups."""
     monkeypatch.setattr(OffsetsTopic, "_is_mine", lambda *_: True)
 
 
 def nothing_is_read(monkeypatch):
-    """A node that takes groups up does not read what was written of them."""
+    """Let a new coordinator skip the group records."""
     monkeypatch.setattr(Coordinator, "load_some", lambda *_: None)
 
 
@@ -64,7 +64,7 @@ def nobody_is_told(monkeypatch):
 
 
 def numbers_are_given_anew(monkeypatch):
-    """A batch that may be on the log gets another number when one before it is given up."""
+    """Assign new sequence numbers to a possibly persisted batch after an earlier batch was dropped."""
     real = Sender._continue_sequence
 
     def renumbered(sender, lineage, batch, now):
@@ -84,7 +84,7 @@ def numbers_are_given_anew(monkeypatch):
         (numbers_are_given_anew, 61, "durability: check_records"),
     ],
 )
-def test_what_is_wrong_with_moves_is_found_out(plant, seed, check, monkeypatch):
+def test_planted_bug_of_moves_is_found(plant, seed, check, monkeypatch):
     plant(monkeypatch)
 
     with pytest.raises((CheckFailed, InvariantBroken)) as found:

@@ -1,4 +1,4 @@
-"""What the seeds named in unreached.txt do not reach of the coordinator: the list may only get shorter."""
+"""Coordinator lines that the seeds of unreached.txt do not reach: the list may only shrink."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SEEDS, *UNREACHED = Path(__file__).with_name("unreached.txt").read_text().splitl
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_seeds_reach_all_but_what_is_listed():
+def test_seeds_reach_all_unlisted_lines():
     reached = set()
     for seed in SEEDS.removeprefix("seeds").split():
         reached |= reached_by(int(seed))

@@ -1,4 +1,4 @@
-"""What the seeds named in unreached_modern.txt do not reach of modern groups: the list may only get shorter."""
+"""Consumer group lines that the seeds of unreached_modern.txt do not reach: the list may only shrink."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_most_is_reached_of_modern_groups():
     assert not {"journal StaticAway", "journal StaticReplaced"} & set(UNREACHED)
 
 
-def test_steps_of_a_member_are_seen_as_long_as_it_is_the_same_group():
+def test_member_steps_are_counted_within_one_group():
     groups = [ModernGroup("g")]
     seen = ModernReach(lambda: groups[-1], lambda: ["member_session"])
 

@@ -46,7 +46,7 @@ SCENE = replace(
 
 
 class Once(Watcher):
-    """Does something the first time that ``seen`` is true of an exchange, as it is asked or answered."""
+    """Calls a function at the first exchange where ``seen`` is true, at its request or response."""
 
     def __init__(self, seen, act, *, from_ms=5_000):
         self.done = False
@@ -78,7 +78,7 @@ def member(run, name):
 
 
 def last_generation(run):
-    """The highest generation that anybody had partitions of."""
+    """Return the highest generation with assigned partitions."""
     owned = [h.detail for h in run.history.lines if h.what == "owns"]
     return max(int(detail.removeprefix("generation ").partition(":")[0]) for detail in owned)
 
@@ -96,7 +96,7 @@ def restart_at(run, at_ms, *numbers):
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_leader_that_dies_before_its_sync_does_not_leave_the_group_completing_for_ever(assignor):
-    """KAFKA-12890: a group stuck in CompletingRebalance, as nobody waited for the leader's SyncGroup with a timer."""
+    """KAFKA-12890: a group was stuck in CompletingRebalance without a timer for the leader's SyncGroup."""
     died = []
 
     def die(exchange):
@@ -130,12 +130,12 @@ def test_a_cooperative_group_settles_after_as_few_rounds_as_its_changes_need():
 
     run = play(deploy, consumers=4, topics={"t0": 6, "t1": 6}, assignors=["cooperative-sticky"])
 
-    # Each start and each death may take two rounds: one that gives up, one that takes.
+    # Each start and each kill can take two rounds: one that revokes, one that assigns.
     changes = run.history.counts["started"] + run.history.counts["killed"]
     assert 4 < last_generation(run) <= 2 * changes
 
 
-def test_commits_during_a_rebalance_are_taken_or_tried_again_and_nobody_gives_up():
+def test_commits_during_a_rebalance_succeed_or_are_retried():
     """librdkafka#4059, kafka-python#1401: a commit during a rebalance fails, and the application with it."""
 
     def hurry(run):
@@ -180,7 +180,7 @@ def test_who_slept_through_its_session_can_neither_commit_nor_stay():
     assert run.history.counts["lost"] == 1
 
 
-def test_a_coordinator_that_restarts_during_a_join_keeps_nobody_waiting():
+def test_coordinator_restart_during_a_join_leaves_no_waiting_member():
     """kop#380, confluent-kafka-go#638: a join that never completes after the broker went away."""
 
     def crash(_exchange):
@@ -194,8 +194,8 @@ def test_a_coordinator_that_restarts_during_a_join_keeps_nobody_waiting():
     assert run.history.counts["killed"] >= 3
 
 
-def test_a_coordinator_that_dies_while_it_writes_the_assignment_gives_it_to_nobody():
-    """What is half written is cut off at the start: the generation has not been, and its members join again."""
+def test_coordinator_crash_during_assignment_write_loses_the_generation():
+    """Start truncates the partial write: the generation does not exist, and its members join again."""
 
     def tear(_exchange):
         run.broker.disk.weather = DiskWeather(die=1.0)
@@ -210,7 +210,7 @@ def test_a_coordinator_that_dies_while_it_writes_the_assignment_gives_it_to_nobo
 
 
 def test_an_assignment_that_the_disk_refuses_is_made_again_under_another_number():
-    """What members were told and what is on the log must not part: the round is dropped, and all join again."""
+    """Responses and log must agree: the coordinator drops the round, and all members join again."""
     generations = []
 
     class Synced(Watcher):
@@ -231,7 +231,7 @@ def test_an_assignment_that_the_disk_refuses_is_made_again_under_another_number(
     assert max(generations) - len(set(generations)) >= 1, "a number was given and never used"
 
 
-def test_a_handler_that_takes_too_long_costs_its_own_place_and_nobody_elses():
+def test_slow_handler_costs_only_its_own_membership():
     """aiokafka#848: one member works for longer than max.poll.interval.ms, and another one cannot commit either."""
 
     def slow(run):

@@ -1,4 +1,4 @@
-"""A secured broker: whatever is forbidden, limited or removed meanwhile, nobody does what it may not, and all go on."""
+"""A secured broker with changing ACLs, quotas and users: no unauthorized effect, and all clients continue."""
 
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def test_the_group_survives_refused_requests_and_logins_and_throttling():
 
 
 class KeptSection:
-    """What the brokers keep, as a check asks for it."""
+    """State of the brokers for a check."""
 
     def __init__(self, *held):
         self.held = list(held)
@@ -106,7 +106,7 @@ def denials(world, *acls):
         deny(pattern="PREFIXED"),
     ],
 )
-def test_what_is_answered_to_whom_it_was_denied_before_is_an_error(acl):
+def test_request_answered_after_a_denial_is_an_error(acl):
     world = World(1)
     check = denials(world, acl)
 
@@ -127,11 +127,11 @@ def test_what_is_answered_to_whom_it_was_denied_before_is_an_error(acl):
         deny(pattern="PREFIXED", name="gg"),
     ],
 )
-def test_what_is_denied_to_others_or_of_others_is_not(acl):
+def test_denials_of_other_users_and_resources_do_not_matter(acl):
     denials(World(1), acl).answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS + 1))
 
 
-def test_what_was_asked_before_it_was_denied_may_be_answered_still():
+def test_request_sent_before_the_denial_may_be_answered():
     check = denials(World(1), deny())
 
     check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS))
@@ -139,7 +139,7 @@ def test_what_was_asked_before_it_was_denied_may_be_answered_still():
     check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS + 1))
 
 
-def test_who_is_held_up_is_not_served():
+def test_throttled_client_is_not_served():
     check = Throttles()
     check.now_ms = lambda: 1_000
     check.answered(exchange(ProduceRequest(), ProduceResponse(throttle_time_ms=500), 900))
@@ -160,7 +160,7 @@ def test_who_is_held_up_is_not_served():
     assert check.longest_left_ms == 0
 
 
-def test_who_was_removed_is_not_let_in():
+def test_removed_user_cannot_log_in():
     check: Any = KnownUsers(World(1), {"c0": "c0", "c1": "c1"})
     check.security = lambda: KeptSection({"name": "c1"})
     check.look()

@@ -37,7 +37,7 @@ def test_ranges_that_meet_are_one_and_what_lies_between_is_missing():
     assert list(WorldDone().missing(range(PIECE + 1))) == [range(PIECE), range(PIECE, PIECE + 1)]
 
 
-def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_interrupted_sweep_resumes(tmp_path, monkeypatch):
     kept = tmp_path / "sweep.json"
 
     def interrupted(world, seed):
@@ -62,7 +62,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert found.worlds["moves"].failures == [Failed(7, "calm: check", "kohort sim replay 7 --world moves")]
 
 
-def test_it_says_of_each_world_how_many_were_clean_and_how_to_run_the_others_again():
+def test_summary_counts_clean_runs_and_shows_commands_for_failures():
     failed = Failed(7, "calm: check", "kohort sim replay 7")
     found = Sweep("abc-dirty-1", {"group": WorldDone([(0, 2_000)], [failed], 500.0), "moves": WorldDone()})
 

@@ -1,4 +1,4 @@
-"""Seeds in which every piece of work is a step of its own: whatever may happen between two steps does."""
+"""Seeds with the smallest steps of work, so that any event can occur between two steps."""
 
 import pytest
 

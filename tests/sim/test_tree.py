@@ -32,7 +32,7 @@ ADDRESS = ("10.2.0.1", 2181)
 
 
 class Clients:
-    """Clients of a server, each on the link of its number; keeps what each is told."""
+    """Clients of a server, each on its own link; records all callbacks."""
 
     def __init__(self):
         self.server = TreeServer()
@@ -82,7 +82,7 @@ def test_a_node_is_made_once_and_says_what_it_holds(clients):
     assert clients.asks(2, Read("/a/c")) == TreeAnswer(1, NO_NODE)
 
 
-def test_a_write_makes_a_node_or_sets_it_and_anybody_may_delete_it(clients):
+def test_write_creates_or_sets_node_and_any_client_may_delete_it(clients):
     clients.asks(1, Write("/o", "5"))
     clients.asks(2, Write("/o", "3"))
 
@@ -94,7 +94,7 @@ def test_a_write_makes_a_node_or_sets_it_and_anybody_may_delete_it(clients):
 # Sessions
 
 
-def test_a_session_lives_as_long_as_something_is_heard_of_it(clients):
+def test_session_lives_while_it_sends(clients):
     clients.asks(1, Create("/ids/one", "", ephemeral=True))
     for _ in range(5):
         clients.pass_time(SESSION_MS - 1)
@@ -145,7 +145,7 @@ def test_a_node_that_was_deleted_and_made_by_another_outlives_the_first_maker(cl
 # Watches
 
 
-def test_a_watch_fires_once_until_it_is_set_again(clients):
+def test_watch_fires_once_until_set_again(clients):
     clients.asks(2, ReadEach("/ids", watch=True))
     clients.asks(1, Create("/ids/one", ""))
     assert clients.told.pop(2) == [Changed("/ids")]
@@ -169,7 +169,7 @@ def test_a_read_without_a_watch_sets_none_and_a_second_one_sets_no_second(client
     assert clients.told.pop(2) == [Changed("/topic")]
 
 
-def test_everybody_who_watches_is_told_that_a_session_expired(clients):
+def test_session_expiry_fires_all_watches(clients):
     clients.opens(3)
     clients.asks(1, Create("/ids/one", "", ephemeral=True))
     for link in (2, 3):
@@ -182,7 +182,7 @@ def test_everybody_who_watches_is_told_that_a_session_expired(clients):
     assert clients.told[2] == clients.told[3] == [Changed("/ids")]
 
 
-def test_a_watch_that_fires_while_there_is_no_connection_is_told_on_the_next(clients):
+def test_watch_fired_while_disconnected_is_sent_after_reconnect(clients):
     clients.asks(2, ReadEach("/ids", watch=True))
     clients.server.link_gone(2)
     clients.asks(1, Create("/ids/one", ""))
@@ -194,7 +194,7 @@ def test_a_watch_that_fires_while_there_is_no_connection_is_told_on_the_next(cli
 
 
 class User:
-    """Who has a session: notes what it is told."""
+    """Owner of a session; records its callbacks."""
 
     def __init__(self, world):
         self._began_ms, self._world, self.told = world.now_ms, world, []
@@ -207,7 +207,7 @@ class User:
 
 
 class Silent:
-    """Who overhears the wire and does not care."""
+    """Ignores all events of the wire."""
 
     def client_sent(self, link_id, client, data):
         pass
@@ -249,7 +249,7 @@ def test_a_client_keeps_its_session_alive_by_itself(tree):
     assert client.user.told == []
 
 
-def test_a_process_that_stood_still_for_too_long_has_a_new_session_and_learns_so_late(tree):
+def test_suspended_process_learns_late_of_its_expired_session(tree):
     client = tree.session("one")
     client.ask(Create("/ids/one", "", ephemeral=True), lambda _: None)
     tree.run(1_000)
@@ -264,7 +264,7 @@ def test_a_process_that_stood_still_for_too_long_has_a_new_session_and_learns_so
     assert at_ms >= 1_000 + SESSION_MS + 1_000
 
 
-def test_what_was_asked_while_cut_off_is_done_in_the_name_of_the_next_session(tree):
+def test_requests_of_disconnected_client_run_in_its_next_session(tree):
     client = tree.session("one")
     tree.run(1_000)
     tree.network.part(client, ADDRESS)

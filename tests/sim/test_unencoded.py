@@ -74,7 +74,7 @@ def test_records_arrive_in_one_piece():
     assert bytes(arrived.topic_data[0].partition_data[0].records) == b"somemore"
 
 
-def test_what_was_written_is_read_as_what_it_is():
+def test_persisted_values_are_decoded_unchanged():
     with unencoded():
         written = encode_bytes(HeartbeatRequest(group_id="g"), 4)
         assert decode(HeartbeatRequest, 4, written)[0].group_id == "g"

@@ -1,4 +1,4 @@
-"""What a watcher infers of simulated groups, from their records alone, is held against what their coordinator knew."""
+"""Compare a watcher's findings, from records alone, with the coordinator's own in simulated groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = range(12)
 
 @pytest.fixture
 def overheard(monkeypatch):
-    """Entries that brokers write, and those that a watcher of their records does."""
+    """Journal entries of brokers, and of a watcher of their records."""
     known: list[JournalEntry] = []
     seen: list[JournalEntry] = []
     watchers: list[ObservedGroups] = []
@@ -45,7 +45,7 @@ def overheard(monkeypatch):
     return run
 
 
-def test_who_is_said_to_have_left_for_sure_has_left(overheard):
+def test_members_that_the_watcher_reports_as_left_for_sure_have_left(overheard):
     sure = 0
     for seed in SEEDS:
         known, seen = overheard("group", seed)
@@ -58,7 +58,7 @@ def test_who_is_said_to_have_left_for_sure_has_left(overheard):
     assert sure >= 10
 
 
-def test_generations_that_are_seen_are_those_that_were_written(overheard):
+def test_observed_generations_equal_persisted_generations(overheard):
     for seed in SEEDS[:4]:
         known, seen = overheard("group", seed)
         # A generation without members needs no assignment, and one whose leader never gave any is never written.

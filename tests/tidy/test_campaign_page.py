@@ -13,12 +13,12 @@ campaign = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(campaign)
 
 
-def test_the_tables_are_made_from_what_is_kept():
+def test_campaign_tables_are_generated_from_stored_results():
     text = campaign.PAGE.read_text()
     assert campaign.page(text) == text, "run python lab/tools/campaign.py"
 
 
-def test_both_brokers_had_their_campaign_and_it_was_named_as_is_wanted():
+def test_campaign_page_has_both_brokers_with_required_shares():
     ours, apache = campaign.stored()
     assert (ours.ground, apache.ground) == (OURS, APACHE)
     assert min(ours.rebalances, apache.rebalances) >= 250

@@ -1,4 +1,4 @@
-"""What comments and pages refer to is there: rules of the protocol, other pages, files; and KIPs are named in full."""
+"""Comments and pages cite existing objects: protocol rules, pages, files; and KIPs by their full name."""
 
 import ast
 import re
@@ -47,7 +47,7 @@ def remarks(source: str) -> Iterator[str]:
 
 @cache
 def said_in(file: str) -> str:
-    """What ``file`` says to people: the whole of a page, the comments and docstrings of code."""
+    """Return the prose of ``file``: a whole page; comments and docstrings of code."""
     text = (ROOT / file).read_text()
     return text if file.endswith(".md") else "\n".join(remarks(text))
 
@@ -61,7 +61,7 @@ def absent(files: list[str], what: re.Pattern[str], known: frozenset[str] = froz
     return [f"{file}: {mention}" for file, mention in found if not is_there(mention)]
 
 
-def test_every_rule_that_is_cited_is_a_heading_of_its_page():
+def test_cited_rules_are_headings_of_their_page():
     broken = []
     for file in CODE + PAGES:
         for page, anchor in RULE.findall((ROOT / file).read_text()):
@@ -71,17 +71,17 @@ def test_every_rule_that_is_cited_is_a_heading_of_its_page():
     assert broken == []
 
 
-def test_comments_cite_nothing_by_a_number_of_a_document_that_is_not_here():
+def test_comments_cite_no_numbered_rule_of_missing_documents():
     others = [file for file in CODE + PAGES if Path(file).name != Path(__file__).name]
     numbered = [f"{file}: {hit}" for file in others for hit in NUMBERED.findall((ROOT / file).read_text())]
     assert numbered == []
 
 
-def test_pages_that_are_named_are_there():
+def test_cited_pages_exist():
     assert absent([f for f in CODE if f.startswith(("src/", "lab/"))] + PAGES, PAGE) == []
 
 
-def test_files_of_code_that_are_named_are_there():
+def test_cited_code_files_exist():
     assert absent([f for f in CODE if f.startswith(("src/", "lab/"))] + PAGES, MODULE, OF_USERS) == []
 
 

@@ -1,5 +1,6 @@
-"""Whatever can grow in a long-lived object stands in ``containers.txt``: tied to a row of docs/limits.md, or with the
-reason why nobody else can make it grow."""
+"""Containers of long-lived objects are listed in ``containers.txt``, each with a row of docs/limits.md or the reason
+why clients cannot grow it.
+"""
 
 import ast
 import re
@@ -69,7 +70,7 @@ def is_declared(annotation: ast.expr) -> bool:
 
 
 def is_value(node: ast.ClassDef) -> bool:
-    """Tell whether instances of a class never change: whoever holds them is what grows."""
+    """Return True if instances of a class are immutable."""
     decorators = " ".join(map(ast.unparse, node.decorator_list))
     bases = {name_of(base) for base in node.bases}
     return "frozen=True" in decorators or bool(bases & {"NamedTuple", "Struct", "JournalEntry", "Message", "Protocol"})
@@ -170,18 +171,18 @@ def of_its_class(name: str) -> str:
     return name.partition(".")[0] + ".*"
 
 
-def test_whatever_can_grow_is_registered():
+def test_growing_containers_are_registered():
     missing = [f"{file}: {name}" for file, name in found() if not {name, of_its_class(name)} & register().keys()]
     assert missing == [], HELP
 
 
-def test_what_is_registered_is_still_there():
+def test_registered_containers_exist():
     names = {name for _, name in found()}
     gone = register().keys() - names - {of_its_class(name) for name in names}
     assert gone == set(), f"take these out of {REGISTER.name}, or give them their new names"
 
 
-def test_each_is_tied_to_a_row_of_the_page_or_has_a_reason():
+def test_registered_containers_have_a_limit_or_a_reason():
     known = rows()
     odd = [
         f"{name} {said}"

@@ -23,7 +23,7 @@ def test_what_the_page_says_of_two_owners_is_so_in_every_row():
     assert {row.generation for row in rows if row.zombie_s > 0} == set(generations.GENERATIONS) - split
 
 
-def test_every_change_is_told_of_every_generation_in_every_size():
+def test_generations_page_has_each_change_for_each_generation_and_size():
     found = {(row.members, row.change, row.generation) for row in generations.stored()}
     expected = {
         (size, change, generation)

@@ -1,4 +1,4 @@
-"""What judges histories imports Python's standard library and itself: nothing of what it judges, no package at all."""
+"""The history checker imports only Python's standard library and itself, nothing of the checked code."""
 
 import ast
 import sys

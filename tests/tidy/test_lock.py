@@ -1,4 +1,4 @@
-"""What is installed is what was locked: every package of uv.lock has its hash, and comes from the public index."""
+"""Installed packages equal the locked ones: every package of uv.lock has its hash and comes from the public index."""
 
 import json
 import tomllib
@@ -23,14 +23,14 @@ def test_every_package_comes_from_the_public_index_and_from_nowhere_else():
     assert own == {name: {"editable": folder} for name, folder in MEMBERS.items()}
 
 
-def test_every_file_of_every_package_has_its_hash():
+def test_locked_files_have_hashes():
     assert len(OTHERS) > 100
     assert [package["name"] for package in OTHERS if not package.get("wheels") and not package.get("sdist")] == []
     assert [file["url"] for file in FILES if len(file.get("hash", "").removeprefix("sha256:")) != 64] == []
 
 
-def test_nothing_is_installed_but_what_is_locked():
-    """Without ``--frozen`` uv would lock anew, and without the lock take what is newest."""
+def test_only_locked_packages_are_installed():
+    """Without ``--frozen``, uv would update the lock file; without the lock file, install the newest versions."""
     syncs = [line for line in (ROOT / "Makefile").read_text().splitlines() if "$(UV) sync" in line]
     assert syncs
     assert [line for line in syncs if "--frozen" not in line] == []

@@ -1,4 +1,4 @@
-"""Whoever uses kohort imports from ``kohort``: what a public call takes, returns or raises is there."""
+"""Users import from ``kohort``: arguments, results and errors of all public calls are exported there."""
 
 import ast
 import importlib
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 DOORS = (kohort, kohort.testing)
 PUBLIC_SPECIAL_METHODS = {"__init__", "__iter__", "__aiter__", "__getitem__", "__enter__", "__aenter__", "__await__"}
 MADE_BY_KOHORT = {"AsyncClaim", "AsyncGroupSession", "Claim", "Delivery", "GroupSession", "HeldRequests", "Assignor"}
-"""Nobody else calls their constructors."""
+"""Classes without a public constructor."""
 
 
 def public_things():
@@ -142,7 +142,7 @@ def test_times_are_milliseconds_and_named_so(name):
 
 
 @pytest.mark.parametrize("name", PUBLIC_CALLABLES)
-def test_every_public_name_says_what_it_is_and_each_of_its_calls_what_it_does(name):
+def test_public_names_and_their_methods_have_docstrings(name):
     thing = PUBLIC_CALLABLES[name]
     calls = public_functions(thing) if inspect.isclass(thing) else ()
     silent = [call for call, f in calls if not call.startswith("__") and not inspect.getdoc(f)]

@@ -1,4 +1,4 @@
-"""What the project promises about its own shape."""
+"""Rules about the shape of the repository."""
 
 import re
 import subprocess
@@ -24,13 +24,13 @@ def test_no_source_file_is_over_its_limit():
     assert [file for file in ONE_THOUGHT if lines.get(file, 0) <= LINES] == []
 
 
-def test_no_file_has_a_name_that_says_nothing():
+def test_file_names_are_meaningful():
     empty = {"utils", "util", "common", "base", "helpers", "manager", "misc"}
     vague = [file for file in SOURCES if Path(file).stem in empty]
     assert vague == []
 
 
-def test_every_source_file_says_what_it_is_for():
+def test_source_files_have_docstrings():
     silent = [file for file, path in SOURCES.items() if not path.read_text().lstrip().startswith('"""')]
     assert silent == []
 
@@ -41,7 +41,7 @@ def test_the_architecture_names_every_package():
     assert {p for p in packages if f"{p}/" not in text} == set()
 
 
-def test_every_decision_is_in_the_list_of_decisions():
+def test_decisions_are_in_the_list_of_decisions():
     adrs = ROOT / "docs" / "adr"
     listed = re.findall(r"\]\((0[^)]+)\)", (adrs / "README.md").read_text())
     assert listed == sorted(p.name for p in adrs.glob("0*.md"))
@@ -54,7 +54,7 @@ def test_links_between_documents_lead_somewhere(name):
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_nothing_that_was_made_is_committed():
+def test_generated_files_are_not_committed():
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     made = [f for f in tracked if f.endswith((".pyc", ".class", ".jar", ".so")) or f.startswith((".venv/", ".tools/"))]
     assert made == []

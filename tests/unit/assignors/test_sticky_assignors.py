@@ -134,7 +134,7 @@ def test_partitions_go_to_members_of_their_rack():
     assert shown(sticky.assign(SubscribedTopics({"t": 4}, racks), mixed)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
 
 
-def test_list_of_strategies_is_cooperative_only_if_all_are():
+def test_strategy_list_is_cooperative_only_if_all_strategies_are():
     assert not is_cooperative(assignors_named(["range", "cooperative-sticky"]))
     assert is_cooperative(assignors_named(["cooperative-sticky"]))
 

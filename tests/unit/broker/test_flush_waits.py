@@ -125,7 +125,7 @@ def test_answers_of_one_connection_keep_their_order(stage, disk):
         assert told(ann) == (expected, 0)
 
 
-def test_partitions_do_not_wait_for_flushes_of_others(stage, disk):
+def test_flush_waits_are_independent_between_partitions(stage, disk):
     ann, ben = stage.connect(), stage.connect()
 
     send(ann, b"a", partition=0)

@@ -34,7 +34,7 @@ def test_intercepted_request_is_answered_after_serve():
     assert peer.take().cluster_id == stage.broker.cluster_id
 
 
-def test_requests_after_an_intercepted_one_are_served_after_it():
+def test_intercepted_request_keeps_request_order():
     stage = InterceptingBroker()
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)

@@ -168,6 +168,6 @@ def test_partitions_and_pattern_matches_of_consumer_groups_count():
         groups = stage.coordinator.groups_in_partition_of("g")
         assert groups is not None
         sizes[regex, partitions] = bytes_of(groups)
-        said = 3 if regex else 1 + 100  # letters of the pattern, or of a name with its overhead
+        said = 3 if regex else 1 + 100  # letters of a pattern, or of a topic name with its overhead
         seen = 100 + 500 + 3 + 8 if regex else 0  # the matched name, and the pattern
         assert sizes[regex, partitions] == 3_000 + 1_500 + said + seen + 150 + 400 * partitions

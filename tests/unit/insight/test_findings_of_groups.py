@@ -1,4 +1,4 @@
-"""Findings of groups, and the rules of ``doctor``, each with a group for which it fires."""
+"""Group findings and ``doctor`` rules, each with a group that triggers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Health: each rule with a group for which it fires, and a similar one for which it does not."""
+"""Health rules, each with a group that triggers it and a similar group that does not."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_member_with_partial_progress_is_not_fetching():
     )
 
 
-def test_member_on_a_backlog_of_one_partition_is_slow_and_not_stalled_in_the_others():
+def test_member_with_backlog_in_one_partition_is_slow_not_stalled():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (5, 900)}), look(20, [both], {0: (5, 9), 1: (65, 920)})
 

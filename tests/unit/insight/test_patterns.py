@@ -25,7 +25,7 @@ def replicas(group, count=3, name="orders"):
 
 
 class TestDeploy:
-    def test_deploy_replaces_members_one_by_one(self, group):
+    def test_rolling_deploy_replaces_members_in_turn(self, group):
         for i, member_id in enumerate(replicas(group)):
             group.after(20).goes(member_id)
             group.after(15).comes(f"orders-{i}", f"/10.0.1.{i}")

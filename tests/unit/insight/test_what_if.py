@@ -1,4 +1,4 @@
-"""Predictions of what-if for snapshots of groups."""
+"""What-if predictions from group snapshots."""
 
 from __future__ import annotations
 

@@ -426,7 +426,7 @@ class TestWaitingRound:
 
 
 class TestFailedRound:
-    def test_round_that_could_not_be_persisted_is_dropped(self, stage):
+    def test_round_without_persisted_assignment_is_dropped(self, stage):
         ids, generation = trio(stage)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client)

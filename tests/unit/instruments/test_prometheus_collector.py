@@ -1,4 +1,4 @@
-"""Clients on an application's registry: names, labels, several of a name, and those that are gone."""
+"""Client metrics in a Prometheus registry: names, labels, equal names, closed clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FETCHES = "consumer-fetch-manager-metrics"
 
 
 class Measured:
-    """A client that knows what it is told to."""
+    """A client with scripted metrics."""
 
     def __init__(self, client_id: str = "app", kind: str = "consumer", partitions: int = 2) -> None:
         self.found = MetricsSnapshot(kind, client_id, 0)
@@ -70,7 +70,7 @@ def test_two_clients_of_a_name_have_series_of_their_own():
     assert len([n for n in page(registry) if "connection_count" in n]) == 3
 
 
-def test_a_client_that_is_gone_is_gone_from_the_page():
+def test_closed_client_leaves_the_metrics_page():
     registry, client = CollectorRegistry(), Measured()
     MetricsCollector(registry).add(client)
 
@@ -88,7 +88,7 @@ def test_partitions_have_series_up_to_a_number():
     assert len(partitions) == 4, "lag and lead of two"
 
 
-def test_what_is_no_client_is_refused_and_so_are_too_many():
+def test_collector_rejects_other_objects_and_too_many_clients():
     registry = CollectorRegistry()
     collector = MetricsCollector(registry)
     with pytest.raises(UsageError, match="is no client"):

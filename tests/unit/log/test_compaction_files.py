@@ -201,7 +201,7 @@ def test_compaction_step_decompresses_64_kilobytes():
 
     said = done(compaction)
 
-    each_pass = 4 + 1  # pairs, and the end that is read at once
+    each_pass = 4 + 1  # key-value pairs, and one immediate read of the end
     assert said == [False] * (2 * each_pass) + [True]
     assert str(compaction).endswith(f", 9 records 8, in {2 * each_pass + 1} steps")
 

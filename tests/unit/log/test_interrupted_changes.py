@@ -66,7 +66,7 @@ def test_recovered_producers_count_towards_limit(how):
     assert stage.topics.producer_room.at_most == 2
 
 
-def test_producer_with_only_a_marker_is_in_snapshot():
+def test_snapshot_keeps_producer_with_only_a_marker():
     producers = Producers()
     producers.end(Marker(5, 3, committed=True, coordinator_epoch=2), 40, NOW)
 

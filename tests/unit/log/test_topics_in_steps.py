@@ -174,7 +174,7 @@ def test_deletion_yields_while_writing_checkpoints(storage):
     assert parse_offsets(storage.read(RECOVERY_POINTS_FILE)) == {TopicPartition("t49", 0): 1}
 
 
-def test_partitions_are_added_all_or_none(storage):
+def test_create_partitions_is_atomic(storage):
     topics = opened(storage)
     topic = topics.create("t", 1, {}, NOW)
     adding = topics.add_partitions_in_steps("t", 500, NOW)

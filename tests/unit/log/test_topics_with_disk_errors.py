@@ -89,7 +89,7 @@ def test_failed_checkpoint_write_is_reported_per_deleted_topic(storage):
     assert (len(again), storage.folders()) == (0, [])
 
 
-def test_catalogue_lists_deleted_topics_until_folders_are_gone(storage):
+def test_catalogue_lists_deleted_topics_until_their_folders_are_removed(storage):
     topics = opened(storage)
     ids = {name: uuid_to_text(topics.create(name, 1, {}, NOW).topic_id) for name in ("a", "b")}
     storage.refused = "b-0"

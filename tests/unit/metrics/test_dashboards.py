@@ -62,7 +62,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def selected(query: str) -> Iterator[tuple[str, set[str]]]:
-    """Return the metrics of a query, each with the labels that it selects by."""
+    """Yield the metrics of a query with their label selectors."""
     wanted: set[str] = set()
     names: list[tuple[str, set[str]]] = []
     asides: dict[str, set[str]] = {}

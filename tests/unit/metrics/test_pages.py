@@ -234,7 +234,7 @@ def test_similar_names_stay_two_series_if_distinguishable():
     assert len(members) == 3, "a half of a surrogate pair is written as the other is named: the first counts"
 
 
-def test_all_samples_of_a_page_are_in_the_catalogue():
+def test_metrics_page_samples_are_in_the_catalogue():
     text, _ = render_page(page_of(a_cluster()), OPENMETRICS)
 
     for family in parse_openmetrics(StringIO(text.decode(), newline="\n")):

@@ -1,6 +1,6 @@
-"""Avro's binary encoding, by the specification's own examples, and what is said of bytes that are none.
+"""Avro's binary encoding: examples of the specification, and errors for invalid bytes.
 
-Most of it was written for a reader of our own; it holds fastavro, and what stands before it, to the same.
+Written for an earlier reader; fastavro and the code before it must meet the same rules.
 """
 
 from __future__ import annotations

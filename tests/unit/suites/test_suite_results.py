@@ -68,7 +68,7 @@ def test_a_junit_report_tells_each_test_once_and_an_error_at_the_end_fails_it():
     }
 
 
-def test_rows_of_the_summary_count_whatever_their_colour_and_who_never_ended_has_failed():
+def test_summary_rows_count_in_any_colour_and_unfinished_tests_fail():
     assert rows(SUMMARY) == {
         "0001_multiobj": "passed",
         "0002_unkpart": "failed",
@@ -98,7 +98,7 @@ def test_the_tests_that_need_a_broker_are_read_off_the_runners_table():
     ]
 
 
-def test_what_passed_before_must_pass_and_a_failure_must_be_explained():
+def test_regressions_and_unexplained_failures_are_reported():
     results = {"a": "passed", "b": "failed", "c": "failed", "d": "failed", "e": "skipped"}
 
     assert known(["a", "b", "gone"], {"c": "because"}).judge("suite", results) == [
@@ -117,7 +117,7 @@ def test_a_list_only_grows_and_what_passes_needs_no_reason_any_more():
     assert after == known(["a", "b", "c"], {"d": "for"})
 
 
-def test_a_list_that_is_written_is_the_list_that_is_read():
+def test_written_list_is_read_back():
     given = known(["b::test[x]", "a"], {"c": "no authorizer: ACLs are not served"})
 
     assert Known.parse(given.build()) == known(["a", "b::test[x]"], given.explained)
@@ -139,7 +139,7 @@ def test_the_card_counts_every_suite_and_explains_what_does_not_pass():
     assert "## second" not in told
 
 
-def test_suites_that_were_not_run_stay_on_the_card_as_they_were():
+def test_skipped_suites_keep_their_score():
     first = known(["a"], {"b": "for a reason"}), {"a": "passed", "b": "failed"}
     whole = card({"first": first, "second": first}, "", ["first", "second"])
 

@@ -17,21 +17,23 @@ COMMIT_MS = 200
 BY_COORDINATOR = "consumer"
 """In place of a strategy: the group protocol consumer (KIP-848)."""
 METADATA_MS = 1000
-"""How long a topic may be there that a pattern has not found."""
+"""Longest time until a pattern subscription finds a new topic."""
 WAIT_S = 60
 MEMBERS = ("consume", "play")
 """The verbs that end with SIGTERM, in order."""
 
 
 class Stop:
-    """Whether SIGTERM has come. Looked at between polls: raised in one, it would take the record with it that the
-    poll was about to hand out, and that the client then commits."""
+    """True after SIGTERM.
+
+    Checked between polls: an exception inside a poll would lose the record that the poll returns.
+    """
 
     wanted = False
 
 
 class Security:
-    """What ``--security=FILE`` told: options by the names of ``../README.md``; nothing where all is in plain text."""
+    """Options of ``--security=FILE``, by the names of ``../README.md``; empty for plaintext."""
 
     given: ClassVar[dict[str, str]] = {}
 
@@ -54,8 +56,7 @@ def say(**what):
 
 
 def say_grown(partitions):
-    """Say how many partitions there are, of two, once there are more: a broker of Apache Kafka may learn of it a little
-    later than the controller has answered."""
+    """Print the number of partitions once it exceeds two: a node of Apache Kafka can learn of it after the response."""
     deadline = time.monotonic() + WAIT_S
     while partitions() == 2 and time.monotonic() < deadline:
         pass
@@ -63,7 +64,7 @@ def say_grown(partitions):
 
 
 def say_altered(value, before):
-    """Say what an option is, once it is no longer what it was: a broker may learn of a change a little later, too."""
+    """Print an option's value once it has changed: a node can learn of it after the response."""
     deadline = time.monotonic() + WAIT_S
     while value() == before and time.monotonic() < deadline:
         pass
@@ -71,7 +72,7 @@ def say_altered(value, before):
 
 
 def say_deleted(topic, topics):
-    """Say whether a topic is gone, once it is: that, too, a broker may learn later."""
+    """Print whether a topic is deleted, once it is: a node can learn of it after the response."""
     deadline = time.monotonic() + WAIT_S
     while topic in topics() and time.monotonic() < deadline:
         pass
@@ -116,7 +117,7 @@ def properties(path):
 
 
 def renamed(names):
-    """What was given of ``names``, by the names that a client has for it."""
+    """Return the given ``names``, renamed for a client."""
     return {names[name]: value for name, value in Security.given.items() if name in names}
 
 
@@ -124,8 +125,7 @@ def renamed(names):
 
 
 class Orders:
-    """The orders that come on the standard input, a line each, while the member polls. Whoever gave them has ended
-    where the input ends: then the member ends, too."""
+    """Commands on stdin, one per line, read while the member polls. At the end of stdin the member exits."""
 
     def __init__(self):
         self._lines = queue.SimpleQueue()
@@ -137,7 +137,7 @@ class Orders:
         os._exit(3)
 
     def next(self):
-        """The next order, its words; none where nobody gave one."""
+        """Return the words of the next command; empty without one."""
         return [] if self._lines.empty() else self._lines.get()
 
 
@@ -146,13 +146,13 @@ TOPICS = "topics"
 
 
 def role(words):
-    """What ``NAME=VALUE`` words say, with numbers as numbers."""
+    """Parse ``NAME=VALUE`` words, with numbers as numbers."""
     given = dict(word.split("=", 1) for word in words)
     return {name: int(value) if value.isdigit() else value for name, value in given.items()}
 
 
 def stall(order):
-    """Stand still if that is the order: the user's code does something else than poll."""
+    """Sleep if the command is a stall: user code that does not poll."""
     if order[:1] == ["stall"]:
         time.sleep(int(order[1]) / 1000)
 

@@ -30,7 +30,6 @@ class Tokens(AbstractTokenProvider):
 
 
 def to(bootstrap):
-    """How to connect to these servers."""
     options = {"bootstrap_servers": bootstrap, **contract.renamed(NAMES)}
     if files := contract.renamed(FILES):
         options["ssl_context"] = create_ssl_context(**files)
@@ -66,7 +65,7 @@ async def consume(bootstrap, group, topic, strategy, instance):
         for records in (await consumer.getmany(timeout_ms=200)).values():
             for record in records:
                 contract.say(read=[record.partition, record.offset])
-    contract.gave_up(consumer.assignment())  # it reads nothing any more, and its listener is not told
+    contract.gave_up(consumer.assignment())  # the listener is not called when the consumer closes
     await consumer.stop()
 
 
@@ -127,7 +126,7 @@ async def administer(bootstrap, topic, group, there, time_ms):
     contract.say(committed={tp.partition: at.offset for tp, at in committed.items()})
     await client.delete_topics([topic])
     async with asyncio.timeout(contract.WAIT_S):
-        while topic in await client.list_topics():  # a broker may learn of that later, too
+        while topic in await client.list_topics():  # a broker can learn of the deletion later
             pass
     contract.say(deleted=topic not in await client.list_topics())
     await client.close()

@@ -21,12 +21,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 
 WAIT_S = contract.WAIT_S
 OF_OTHERS = ("ssl.truststore.location", "ssl.keystore.location", "store.password", "token")
-"""What librdkafka is not told, or not by this name."""
+"""Options without a librdkafka equivalent, or with another name."""
 HOUR_S = 3600
 
 
 def to(bootstrap):
-    """How to connect to these servers."""
     given = contract.Security.given
     options = {name: value for name, value in given.items() if name not in OF_OTHERS}
     tokens = {"oauth_cb": lambda _: (given["token"], time.time() + HOUR_S)} if "token" in given else {}
@@ -155,7 +154,7 @@ def administer(bootstrap, topic, group, there, time_ms):
 
 
 def only(futures):
-    """What the only future of these gives."""
+    """Return the result of a single future."""
     (future,) = futures.values()
     return future.result(WAIT_S)
 

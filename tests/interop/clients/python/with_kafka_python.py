@@ -35,7 +35,6 @@ class Tokens(AbstractTokenProvider):
 
 
 def to(bootstrap):
-    """How to connect to these servers."""
     tokens = {"sasl_oauth_token_provider": Tokens()} if "token" in contract.Security.given else {}
     return {"bootstrap_servers": bootstrap, **contract.renamed(NAMES), **tokens}
 

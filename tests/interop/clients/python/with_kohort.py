@@ -7,11 +7,10 @@ import contract
 from kohort import Consumer, Producer, SubscriptionPattern
 
 OF_OTHERS = ("ssl.truststore.location", "ssl.keystore.location", "store.password", "token")
-"""What our client is not told, or not by this name."""
+"""Options without a kohort equivalent, or with another name."""
 
 
 def to(bootstrap):
-    """How to connect to these servers."""
     given = contract.Security.given
     options = {name.replace(".", "_"): value for name, value in given.items() if name not in OF_OTHERS}
     tokens = {"sasl_oauth_token_provider": lambda: given["token"]} if "token" in given else {}

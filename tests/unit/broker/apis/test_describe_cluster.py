@@ -16,7 +16,7 @@ def quorum_of(peer, topic: str = "__cluster_metadata", index: int = 0, version: 
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_controller_is_the_only_voter_of_the_quorum(peer, version):
+def test_controller_is_the_only_quorum_voter(peer, version):
     answer = quorum_of(peer, version=version)
 
     (topic,) = answer.topics
@@ -27,7 +27,7 @@ def test_controller_is_the_only_voter_of_the_quorum(peer, version):
     assert partition.observers == []
 
 
-def test_voter_has_its_address_and_is_caught_up(stage, peer):
+def test_quorum_voter_has_address_and_no_lag(stage, peer):
     stage.advance(5000)
 
     answer = quorum_of(peer)

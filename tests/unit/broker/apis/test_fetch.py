@@ -50,7 +50,7 @@ def test_read_committed_fetch_has_an_empty_list_of_aborted_transactions(peer):
     assert only(peer.ask(asked, 12)).aborted_transactions == []
 
 
-def test_offset_out_of_range_is_answered_at_once(peer):
+def test_fetch_of_out_of_range_offset_is_answered_at_once(peer):
     peer.create("a")
 
     got = only(peer.fetch("a", 5, max_wait_ms=1000))

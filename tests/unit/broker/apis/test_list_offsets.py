@@ -35,7 +35,7 @@ def test_earliest_and_latest_offset(peer):
     assert find(peer, LATEST) == (0, 6, -1)
 
 
-def test_offset_by_time_is_the_first_record_at_or_after_it(peer):
+def test_list_offsets_by_time_finds_first_record_at_or_after_time(peer):
     produced(peer)
 
     assert find(peer, 0) == (0, 0, 1000)

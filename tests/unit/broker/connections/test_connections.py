@@ -151,7 +151,7 @@ def test_idle_connection_is_closed_unless_its_fetch_waits():
     assert waiting.take() is not None
 
 
-def test_client_that_does_not_read_is_not_served(peer, stage):
+def test_slow_reader_gets_no_more_responses(peer, stage):
     stage.give(Congested(peer.number))
     peer.send(MetadataRequest(topics=[]), 12)
     assert peer.take() is None

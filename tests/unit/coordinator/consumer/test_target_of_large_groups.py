@@ -116,7 +116,7 @@ def held(stage, member_id):
 
 
 @pytest.mark.parametrize("assignor", sorted(SERVER_ASSIGNORS))
-def test_targets_in_steps_are_those_computed_at_once(assignor):
+def test_target_computed_in_steps_equals_full_computation(assignor):
     at_once = played(CoordinatorStage(group_consumer_assignors=[assignor], **NEWEST))
 
     with shortest_steps():
