@@ -1,11 +1,11 @@
-"""Assignors: how long an assignment takes, and how much moves when a member joins.
+"""Assignors: time of an assignment, and number of moved partitions when a member joins.
 
     python bench/bench_assignors.py [--large] [--json]
 
-``fresh`` is a group's first assignment, ``rejoin`` the same members with what they had, ``joins`` one more of them. The
-sticky assignors stand beside the same written plainly, one partition at a time (``tests/support/plain_sticky.py``):
-``ratio`` is how many times longer the plain one takes. ``--large`` adds a million partitions, which the plain one does
-not finish where subscriptions differ. Seconds of CPU, the best of three (of one where it is large).
+``fresh`` is a group's first assignment, ``rejoin`` the same members with their owned partitions, ``joins`` adds one
+member. The sticky assignors are compared with their plain form (``tests/support/plain_sticky.py``): ``ratio`` is the
+slow-down of the plain form. ``--large`` adds a million partitions; the plain form does not finish these with unequal
+subscriptions. Seconds of CPU, the best of three (of one if large).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def plainly() -> Mapping[str, Assign]:
 
 
 def stages(module: Any, topics: SubscribedTopics, members: Group) -> dict[str, Group]:
-    """The group at its first assignment, after it, and with one more member."""
+    """Return the group at its first assignment, after it, and with one more member."""
     before = module.assign(topics, members)
     told = [
         MemberSubscription(

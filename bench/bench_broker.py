@@ -2,8 +2,8 @@
 
     python bench/bench_broker.py [--data DIR] [--seconds 5] [--record-bytes 200] [--batch-records 500] [--json FILE]
 
-The raw client sends batches that were built beforehand and reads answers without decoding records, so that what is
-measured is the broker. Several requests are kept under way, as producers do.
+The raw client sends prebuilt batches and does not decode records, so that the figures are the broker's. Several
+requests are in flight, as with producers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNDER_WAY = 5
 
 
 class Client:
-    """One connection that keeps requests under way."""
+    """A connection with several requests in flight."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -59,7 +59,7 @@ class Client:
         return int(size)
 
     def repeat(self, request: bytes, seconds: float) -> tuple[int, int, float]:
-        """Requests answered, bytes of the answers, and the time it took."""
+        """Return the number of answered requests, the bytes of the responses, and the duration."""
         count = size = 0
         for _ in range(UNDER_WAY):
             self.send(request)
@@ -75,7 +75,7 @@ class Client:
 
 
 def serve(data: str | None) -> tuple[subprocess.Popen[str], str, float]:
-    """A broker process, its address, and the seconds from the start of the process to its being ready."""
+    """Start a broker; return its process, address, and start time in seconds."""
     where = ["--data", data] if data else ["--memory"]
     command = [
         sys.executable,

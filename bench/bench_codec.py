@@ -1,9 +1,9 @@
-"""Encode and decode messages of a group's life, beside kio and kafka-python in the same run.
+"""Encode and decode the messages of a group, compared with kio and kafka-python in the same run.
 
     python bench/bench_codec.py [--repeat 5] [--json FILE]
 
-Each figure is microseconds of processor time for one message, the best of several repeats. The bytes of all three are
-compared before anything is timed.
+Each figure is microseconds of processor time for one message, the best of several repeats. The bytes of all three
+libraries are compared first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NANOSECONDS_A_ROUND = 20_000_000
 
 
 def cases() -> list[tuple[str, Message, int]]:
-    """Messages of the sizes that a group of a few dozen members makes."""
+    """Return messages in the sizes of a group with a few dozen members."""
     join = group_classic.JoinGroupRequest(
         group_id="orders",
         session_timeout_ms=45_000,
@@ -132,12 +132,12 @@ def kafka_python_pair(message: Message, version: int, body: bytes) -> tuple[Call
     families = [importlib.import_module(f"kafka.protocol.{f}") for f in ("consumer", "metadata", "admin", "producer")]
     entity = next(getattr(f, type(message).__name__) for f in families if hasattr(f, type(message).__name__))
     value = entity.decode(body, version=version)
-    value._header = None  # its decoder leaves unset what its encoder looks at
+    value._header = None  # the decoder leaves a field unset that the encoder reads
     return lambda: bytes(value.encode(version=version)), lambda: entity.decode(body, version=version)
 
 
 def microseconds(call: Callable[[], Any], repeat: int) -> float:
-    """Processor time of one call: the best round, each long enough for the clock."""
+    """Return the processor time of one call: the best round, each long enough for the clock."""
     call()
     started = time.perf_counter_ns()
     call()

@@ -1,10 +1,10 @@
-"""How many records a second columns decode and encode on one core: plain Python, records by kernels, Arrow; and how
-many JSON values become columns: by the kernel, by Arrow's reader, by msgspec.
+"""Columns: records per second that one core decodes and encodes with plain Python, record kernels and Arrow; JSON
+values per second with the kernel, Arrow's reader and msgspec.
 
     python bench/bench_columns.py [--json] [--records N] [--seconds S]
 
-Each figure is the best of several runs over batches of 16 KiB (what producers send by default), checksums on, by the
-second of processor time: comparable on a machine that has other things to do.
+Each figure is the best of several runs over batches of 16 KiB (the producer's default), with checksums, per second of
+processor time, which is comparable on busy machines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def table_of(records: int, size: int) -> pa.Table:
 
 
 def fetched(table: pa.Table, codec: Codec) -> bytes:
-    """One partition's batches as a Fetch brings them."""
+    """Return one partition's batches as in a Fetch response."""
     parts, offset = [], 0
     columns = RecordColumns(table["key"], table["value"], timestamp_ms=1)
     for batch in encode_partitions(columns, partitions=1, batch_bytes=BATCH_BYTES, codec=codec):
@@ -64,7 +64,7 @@ def by_arrow(data: bytes) -> int:
 
 
 def best(work: Callable[[], int], seconds: float) -> float:
-    """Records a second in the best run, within about ``seconds``."""
+    """Return the records per second of the best run, within about ``seconds``."""
     found, until = 0.0, time.process_time() + seconds
     while True:
         began = time.process_time()
@@ -118,7 +118,7 @@ JSON_ROWS = msgspec.json.Decoder(JsonRow)
 
 
 def json_values(records: int) -> pa.Array:
-    """Flat objects of about 100 bytes, with a field that nobody asks for."""
+    """Return flat objects of about 100 bytes, with an unused field."""
     row = b'{"id": %d, "station": "S%03d", "celsius": %d.5, "is_valid": true, "source": "probe", "note": "as expected"}'
     return pa.array([row % (i, i % 1000, i % 40) for i in range(records)], pa.binary())
 
@@ -147,7 +147,7 @@ def json_by_msgspec(values: pa.Array) -> int:
 
 
 def first_use(data: bytes) -> float:
-    """Seconds for the first decode in this process: loads the kernels, or compiles them."""
+    """Return the time of the first decode in this process: loads or compiles the kernels."""
     began = time.process_time()
     by_arrow(data)
     return time.process_time() - began

@@ -1,20 +1,17 @@
-"""What a console takes for groups as large as they come: the server for a sample, the page for news and for a click.
+"""The console with very large groups: server time of a sample, page time of new events and clicks.
 
     python bench/bench_console.py [--groups 80] [--members 200] [--partitions 1000] [--no-page] [--json]
 
-Findings are made of six looks at each group, in which everything goes on, as LIVE sees them; what clusters take to
-answer is not in it. Of the page, the time of its own thread counts (Chromium's TaskDuration, in processor time): it is
-the same on a machine that does other things. The page needs what `make browser` needs.
+Findings use six samples of each group in progress, as with LIVE; the cluster's response time is excluded. Page time is
+the processor time of the page's own thread (Chromium's TaskDuration). The page needs the packages of `make browser`.
 
-On two cores that were shared with much other work (a load of 24): of 80 groups of 200 members and 1,000 partitions the
-findings took 1.8 s (23 ms each; 35 before looks and findings were kept from the collector of cycles), the lines of the
-list 0.7 ms and 29 kB, one group in full 1.3 ms and 730 kB. The page worked 185 to 195 ms until 500 groups were drawn,
-and 15 to 27 ms for news of the wide group in any view, of which most is reading 730 kB; a sort took 12 to 18 ms. A view
-had 285 to 1,036 elements. Until 500 groups were drawn 0.9 to 1.1 s passed by the clock, of which it mostly waited for
-its turn.
+Results on two busy cores (load 24), 80 groups of 200 members and 1,000 partitions: findings 1.8 s (23 ms each), lines
+of the list 0.7 ms and 29 kB, one full group 1.3 ms and 730 kB. Page: 185 to 195 ms until 500 groups were drawn (0.9 to
+1.1 s by the clock), 15 to 27 ms for events of the wide group in any view, mostly to read 730 kB; 12 to 18 ms for a
+sort. Views had 285 to 1,036 elements.
 
-What clusters take is beside it: to ask a broker of ours about these 80,000 partitions took 3.4 s of processor time
-here, and 3.7 s there. A look that takes long is followed by a pause of four times that.
+Excluded: the queries of these 80,000 partitions took 3.4 s of processor time in the client and 3.7 s in the broker. A
+slow sample is followed by a pause of four times its duration.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ SORT = "document.querySelector('main button.sort').click()"
 
 
 def server(groups: int, members: int, partitions: int) -> dict[str, Any]:
-    """Return what a sample takes once the cluster has answered."""
+    """Return the server time of a sample after the cluster's response."""
     looks = [wide_snapshot("group-0", members, partitions, look) for look in range(LOOKS)]
     began = time.process_time()
     for _ in range(groups):
@@ -66,7 +63,7 @@ def server(groups: int, members: int, partitions: int) -> dict[str, Any]:
 
 
 def pages(console: CannedConsole, members: int, partitions: int) -> Iterator[dict[str, Any]]:
-    """Yield the first view, and what news and a click take in views of one group."""
+    """Yield page times: the first view, then events and clicks in views of one group."""
     from playwright.sync_api import sync_playwright
 
     program = os.environ.get("CHROMIUM") or shutil.which("chromium")
@@ -108,7 +105,7 @@ def pages(console: CannedConsole, members: int, partitions: int) -> Iterator[dic
 
 
 class Work:
-    """The processor time of a page's own thread, from now on."""
+    """Processor time of a page's own thread since creation."""
 
     def __init__(self, page: Any) -> None:
         self._cdp = page.context.new_cdp_session(page)

@@ -1,9 +1,8 @@
-"""Records a second into a consumer: kohort's four ways, beside confluent-kafka, aiokafka and kafka-python.
+"""Consumers: records per second of kohort's four faces, confluent-kafka, aiokafka and kafka-python.
 
-All read the same topic from the same served kohort broker, which runs in a process of its own, one after the other in
-one run. A reader is timed from the end of its warm-up to its last record: joining and loading kernels do not count;
-the processor time of the broker is told beside its own. ``loopback`` is no client: it receives as many bytes from a
-process that only sends them, and looks at none, which is what the copy over the loopback alone would allow::
+All read the same topic from the same kohort broker (its own process), one after the other. A reader is timed from the
+end of its warm-up to its last record, without joining and loading kernels; the broker's processor time is reported too.
+``loopback`` is the upper bound: it receives as many bytes from a process that only sends, and does not inspect them::
 
     python bench/bench_consumer.py [--records 2000000] [--bytes 200] [--partitions 6] [--only kohort.poll] [--json]
 """
@@ -34,7 +33,7 @@ PIECE_BYTES = 1 << 20
 GIVE_UP_S = 30.0
 BEGIN = {"auto_offset_reset": "earliest"}
 Reader = Callable[[str], Iterator[int]]
-"""Given the broker: yields how many records came, again and again."""
+"""Reader of the topic at a broker address: yields the numbers of received records."""
 
 
 def kohort_poll(address: str) -> Iterator[int]:
@@ -60,7 +59,7 @@ def kohort_arrow(address: str) -> Iterator[int]:
 
 
 def kohort_group(address: str) -> Iterator[int]:
-    """The handler style: a thread for each partition, and every record is marked."""
+    """Read by handlers: a thread per partition, every record is marked."""
     counts: SimpleQueue[int] = SimpleQueue()
 
     class Handler(kohort.GroupHandler):
@@ -80,7 +79,7 @@ def kohort_group(address: str) -> Iterator[int]:
 
 
 def confluent_consume(address: str, **options: int) -> Iterator[int]:
-    """With its defaults librdkafka pauses for a second whenever 100,000 messages wait (fetch.queue.backoff.ms)."""
+    """With its defaults librdkafka pauses for a second after 100,000 queued messages (fetch.queue.backoff.ms)."""
     from confluent_kafka import Consumer
 
     group = "confluent-tuned" if options else "confluent"
@@ -144,7 +143,7 @@ READERS: dict[str, Reader] = {
 
 
 def loopback(batch_bytes: int, batches: int) -> Reader:
-    """Receives the bytes of so many batches, in pieces as large as fetches are."""
+    """Receive as many bytes as ``batches`` batches, in pieces as large as fetches."""
 
     def receive(_address: str) -> Iterator[int]:
         piece = memoryview(bytearray(PIECE_BYTES))
@@ -165,7 +164,7 @@ def loopback(batch_bytes: int, batches: int) -> Reader:
 
 
 def send(port: int, size: int) -> None:
-    """What stands in for a broker at the other end of ``loopback``."""
+    """Send bytes to ``loopback`` in place of a broker."""
     piece = bytes(PIECE_BYTES)
     try:
         with socket.create_connection(("127.0.0.1", port)) as peer:
@@ -173,13 +172,13 @@ def send(port: int, size: int) -> None:
                 peer.sendall(piece[:size] if size < PIECE_BYTES else piece)
                 size -= PIECE_BYTES
     except ConnectionError:
-        pass  # the reader has had enough
+        pass  # the reader is finished
 
 
 def measure(
     reader: Reader, address: str, total: int, most_s: float, *, warm_up: int, broker_pid: int
 ) -> dict[str, float]:
-    """Records a second from the batch that ends the warm-up to the last that came."""
+    """Measure the records per second from the end of the warm-up to the last record."""
     seen = 0
     broker = cpu_of(broker_pid)
     started = first = last = time.perf_counter()
@@ -210,7 +209,7 @@ def measure(
 
 
 def fill(address: str, records: int, size: int, partitions: int) -> int:
-    """The topic, in batches as a busy producer makes them; returns how long each is."""
+    """Fill the topic with batches as of a busy producer; return their size in bytes."""
     with kohort.Admin(bootstrap_servers=address) as admin:
         admin.create_topics({TOPIC: partitions})
     now_ms = time.time_ns() // 1_000_000
@@ -226,10 +225,10 @@ def fill(address: str, records: int, size: int, partitions: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=2_000_000)
-    parser.add_argument("--warm-up", type=int, default=250_000, help="records that a reader reads before it is timed")
+    parser.add_argument("--warm-up", type=int, default=250_000, help="warm-up records of each reader")
     parser.add_argument("--bytes", type=int, default=200)
     parser.add_argument("--partitions", type=int, default=6)
-    parser.add_argument("--seconds", type=float, default=10.0, help="most time for one reader")
+    parser.add_argument("--seconds", type=float, default=10.0, help="time limit of each reader in seconds")
     parser.add_argument("--only", action="append", choices=[*READERS, "loopback"])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--send", metavar="PORT:BYTES", help=argparse.SUPPRESS)

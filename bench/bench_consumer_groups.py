@@ -1,10 +1,10 @@
-"""What groups that the coordinator assigns cost it (KIP-848): many members that come at once, and their heartbeats.
+"""Consumer groups (KIP-848) in the coordinator: many members that join at once, and their heartbeats.
 
     python bench/bench_consumer_groups.py [--members 1000] [--partitions 1000] [--idle 10000] [--json]
 
-One thread, no sockets; invariants off, as in a server. Times are CPU times of this process. ``join_cpu_s`` is from the
-first heartbeat until everybody has what is theirs, members sending one heartbeat each in turn, a second of the group's
-time for all of them; ``idle_core_share`` is that of heartbeats that say nothing new, every 5 s.
+One thread, no sockets, no invariant checks, as in a server. CPU times of this process. ``join_cpu_s``: from the first
+heartbeat until all members own their target assignment, with one heartbeat of each member per second of the group's
+clock; ``idle_core_share``: unchanged heartbeats every 5 s.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Topics:
 
 
 class Group:
-    """Clients as they should be, of one group."""
+    """Correct clients of one group."""
 
     def __init__(self, members: int, partitions: int) -> None:
         self.log: list[KeyValue] = []
@@ -97,7 +97,7 @@ class Group:
             self.owned[member_id] = [p for topic in answer.assignment.topic_partitions for p in topic.partitions]
 
     def settle(self, partitions: int) -> int:
-        """Have everybody send heartbeats until all is assigned; returns how many rounds of them it took."""
+        """Send heartbeats of all members until all partitions are assigned; return the number of rounds."""
         now_ms, rounds = START_MS, 0
         share = -(-partitions // len(self.epochs))
         while sum(map(len, self.owned.values())) < partitions or max(map(len, self.owned.values())) > share:

@@ -1,11 +1,11 @@
-"""Events per second of the group coordinator in process: heartbeats, commits, many members joining one group, and
-many groups. Groups of other sizes: bench_group_size.py; the load of a log: bench_offsets_load.py.
+"""Coordinator events per second in process: heartbeats, commits, many members that join one group, many groups. See
+also bench_group_size.py, and bench_offsets_load.py for the load of a log.
 
     python bench/bench_coordinator.py [--members 1000] [--groups 1000] [--seconds 2] [--json]
 
-One thread, no sockets, an append that stores bytes in a list; invariants off, as in a server. Times are CPU times of
-this process; ``python_additions_per_second`` says how fast the machine was meanwhile, to compare runs by. The core
-share of many groups is told of the coordinator alone, and of a broker that reads frames and writes them.
+One thread, no sockets, a list as the log, no invariant checks, as in a server. CPU times of this process;
+``python_additions_per_second`` measures the machine, to compare runs. The core share of many groups is given for the
+coordinator alone, and for a broker that decodes and encodes frames.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Topics:
 
 
 class Bench:
-    """A coordinator, and requests made as fast as they are answered."""
+    """A coordinator and a loop of requests."""
 
     def __init__(self, members: int, coordinator: Coordinator | None = None) -> None:
         self.log: list[KeyValue] = []
@@ -107,7 +107,7 @@ def join_request(member_id: str, metadata: bytes, group_id: str = "g") -> JoinGr
 
 
 def laps(act: Callable[[int], None], count: int) -> list[float]:
-    """CPU seconds of ``act(0)``, ``act(1)``, ..., in laps of ``LAP``: on a busy machine the best of a lap is true."""
+    """Return CPU seconds of ``act(0)``, ``act(1)``, ..., in laps of ``LAP``: on a busy machine the best lap counts."""
     found = []
     for first in range(0, count, LAP):
         began = time.process_time()
@@ -152,7 +152,7 @@ def form_group(bench: Bench, members: int) -> tuple[dict[str, list[float]], list
 
 
 def form_groups(bench: Bench, groups: int) -> list[GroupRequest]:
-    """Stable groups of three members each; a heartbeat of every member."""
+    """Form stable groups of three members; return a heartbeat of every member."""
     metadata, names = build_subscription(Subscription(["t"])), range(3)
     for g in range(groups):
         for i in names:
@@ -171,7 +171,7 @@ def form_groups(bench: Bench, groups: int) -> list[GroupRequest]:
 
 
 def heartbeats_through_a_broker(groups: int) -> Callable[[int], None]:
-    """A broker with groups of three, each member on a connection of its own; the act sends one heartbeat of one."""
+    """Return an act that sends one heartbeat to a broker with groups of three, each member on its own connection."""
     broker = Broker(BrokerConfig(), MemoryStorage(), random.Random(1), START_MS)
     broker.state.offsets_topic.ensure(START_MS)
     bench = Bench(3, broker.state.coordinator)
@@ -191,7 +191,7 @@ def heartbeats_through_a_broker(groups: int) -> Callable[[int], None]:
 
 
 def rate(act: Callable[[int], None], seconds: float) -> float:
-    """How often ``act`` runs in a second of CPU time."""
+    """Return the runs of ``act`` per second of CPU time."""
     done, began = 0, time.process_time()
     while (spent := time.process_time() - began) < seconds:
         for i in range(done, done + 2000):
@@ -201,7 +201,7 @@ def rate(act: Callable[[int], None], seconds: float) -> float:
 
 
 def additions_per_second() -> float:
-    """The yardstick: a plain loop."""
+    """Measure a plain loop, as a reference for the machine."""
     total, began = 0, time.process_time()
     for i in range(2_000_000):
         total += i

@@ -1,11 +1,11 @@
-"""What regular expressions of a modern group cost its coordinator (KIP-848): many of them, over many topics.
+"""Subscription patterns of consumer groups (KIP-848) in the coordinator: many patterns over many topics.
 
     python bench/bench_expressions.py [--topics 10000] [--expressions 1000] [--groups 1] [--narrow] [--json]
 
-One thread, no sockets; invariants off, as in a server. Each member subscribes by an expression of its own that matches
-every topic, or with ``--narrow`` one. Milliseconds are processor time of the longest single event of its kind: a join,
-a step of the search, an expiry of offsets, the heartbeat that computes the target. ``held_mb`` is what the expressions
-are counted for in the memory budget.
+One thread, no sockets, no invariant checks, as in a server. Each member has its own pattern, which matches every topic,
+or with ``--narrow`` one. Milliseconds are processor time of the longest single event of its kind: a join, a step of the
+search, an expiry of offsets, the heartbeat that computes the target assignment. ``held_mb`` is the patterns' share of
+the memory budget.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Topics:
-    """So many topics of one partition each."""
+    """``count`` topics of one partition each."""
 
     version = 1
 
@@ -53,7 +53,7 @@ class Topics:
 
 
 class Longest:
-    """The longest event of each kind, in milliseconds, and how long all of them took."""
+    """The longest event of each kind in ms, and the total time."""
 
     def __init__(self) -> None:
         self.ms: dict[str, float] = {}
@@ -125,9 +125,9 @@ def heartbeat(group: str, member_id: str, regex: str | None) -> ConsumerGroupHea
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--topics", type=int, default=10_000)
-    parser.add_argument("--expressions", type=int, default=1_000, help="of each group")
+    parser.add_argument("--expressions", type=int, default=1_000, help="patterns of each group")
     parser.add_argument("--groups", type=int, default=1)
-    parser.add_argument("--narrow", action="store_true", help="each expression matches one topic")
+    parser.add_argument("--narrow", action="store_true", help="let each pattern match one topic")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures = measure(options.topics, options.expressions, options.groups, narrow=options.narrow)

@@ -1,9 +1,9 @@
-"""What a member costs the coordinator, from its first JoinGroup to a stable group, in groups of 100 to 5,000.
+"""Cost of a member in the coordinator, from its first JoinGroup to a stable group, in groups of 100 to 5,000.
 
     python bench/bench_group_size.py [--rounds 5] [--svg FILE] [--json]
 
-As many partitions as members. Microseconds of CPU per member, the best of some rounds for each hundred members of each
-phase; ``all_s`` is the CPU time of the whole group in seconds. ``--svg`` draws the cost per member against the size.
+One partition per member. Microseconds of CPU per member, the best of some rounds for each hundred members of each
+phase; ``all_s`` is the CPU time of the whole group in seconds. ``--svg`` draws the cost per member by group size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def measure(size: int, rounds: int) -> dict[str, float]:
 
 
 def svg(table: dict[int, dict[str, float]]) -> str:
-    """A drawing that needs nothing: sizes to the right, microseconds per member upwards."""
+    """Draw a self-contained SVG: group size on the x axis, microseconds per member on the y axis."""
     width, height, left, bottom = 640, 360, 60, 40
     highest = max(row["all"] for row in table.values()) * 1.15
     widest = max(table)
@@ -72,7 +72,7 @@ def svg(table: dict[int, dict[str, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--svg", type=Path, help="draw the table into this file")
+    parser.add_argument("--svg", type=Path, help="SVG file for the diagram")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     table = {size: measure(size, options.rounds) for size in SIZES}

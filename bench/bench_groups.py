@@ -1,10 +1,10 @@
-"""How long ``kohort groups`` takes on a broker with many groups: from outside, as whoever calls it waits.
+"""Time of ``kohort groups`` on a broker with many groups, as a user waits for it.
 
     python bench/bench_groups.py [--groups 10000] [--topics 50] [--partitions 3] [--rounds 3] [--json]
 
-Groups have no members: each has committed three partitions of one topic, and is behind in all of them. The broker is a
-process of its own. Beside the command's wall time are its parts in this process, the requests alone, and the time
-to make findings of what was answered; ``cpu`` is both processes' together. The best of some rounds.
+Groups have no members; each committed three partitions of one topic and has a lag in all. The broker is a separate
+process. Reported: the command's wall time, its parts in this process (the requests alone, the findings); ``cpu`` is
+both processes' together. The best of some rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RECORDS = 20
 
 
 def fill(address: str, groups: int, topics: int, partitions: int) -> None:
-    """Topics with some records, and groups that have read a few of them."""
+    """Create topics with some records, and groups with a lag."""
     with (
         kohort.Admin(bootstrap_servers=address) as admin,
         kohort.Producer(bootstrap_servers=address) as producer,
@@ -48,14 +48,14 @@ def fill(address: str, groups: int, topics: int, partitions: int) -> None:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Wall seconds of a call, and what it returns."""
+    """Return the wall time of a call, and its result."""
     began = time.perf_counter()
     found = call()
     return time.perf_counter() - began, found
 
 
 def command_seconds(address: str, broker_pid: int, *options: str) -> tuple[float, float]:
-    """Wall seconds of the whole command, its start included; and processor seconds of it and of the broker."""
+    """Return the wall time of the whole command, and the processor time of the command and of the broker."""
     environment = {**os.environ, "KOHORT_BOOTSTRAP": address}
     command = [sys.executable, "-m", "kohort", "groups", *options]
     before = used_by_children() + cpu_of(broker_pid)
@@ -66,7 +66,7 @@ def command_seconds(address: str, broker_pid: int, *options: str) -> tuple[float
 
 
 def used_by_children() -> float:
-    """Processor seconds of the processes that this one started, and that have ended."""
+    """Return the processor time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,12 +1,11 @@
-"""What the journal costs the coordinator: a group of many members, with the journal and without.
+"""Cost of the journal in the coordinator: a group of many members, with and without the journal.
 
     python bench/bench_journal.py [--members 1000] [--turns 3] [--json]
 
-Members form a group (each joins in two steps, and syncs), and live on for a minute: heartbeats every 3 s, commits every
-5 s. "With" is the coordinator as it is, and the entries made bytes, as a broker writes them; "without" makes no entry,
-gathers no evidence and compares no assignments. An hour is one such forming, which is what a rebalance costs, and sixty
-minutes. One thread, no sockets; CPU times of this process, both by turns, and the best of each phase counts. Causes are
-found by whoever asks (``kohort group why``), not by the broker.
+Members form a group (each joins in two steps, and syncs), and run for a minute: heartbeats every 3 s, commits every 5
+s. "With": the coordinator also encodes journal entries; "without": it makes no entry, gathers no evidence and compares
+no assignments. An hour is one rebalance and sixty such minutes. One thread, no sockets; CPU times of this process, both
+in turn, and the best of each phase. ``kohort group why`` derives the causes, not the broker.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from kohort.wire.messages.offsets import (
 
 EVIDENCE = (Change, Move, Trigger, Vitals, Who)
 BEATS, COMMITS = 20, 12
-"""Of each member in a minute."""
+"""Heartbeats and commits of each member per minute."""
 
 
 def _nothing(*_args: Any, **_named: Any) -> None:
-    """Stands for whatever makes an entry, or a part of one."""
+    """Replace a function that makes journal entries or their parts."""
 
 
 def _none_moved(*_args: Any) -> tuple[()]:
@@ -48,7 +47,7 @@ def _none_moved(*_args: Any) -> tuple[()]:
 
 @contextmanager
 def without_journal() -> Iterator[None]:
-    """A coordinator that notes nothing."""
+    """Run the coordinator without journal entries during the block."""
     with ExitStack() as patches:
         for name, module in list(sys.modules.items()):
             if not name.startswith("kohort.coordinator.") or ".journal" in name:

@@ -1,8 +1,8 @@
-"""From produce to poll: how long a record is on its way at a steady rate, kohort beside confluent-kafka.
+"""Latency from ``send`` to ``poll`` at a steady rate: kohort and confluent-kafka.
 
-The same served kohort broker for both, one after the other, in several rounds. A process of its own produces, with the
-same library, without lingering, a record every millisecond; each record holds the time it was handed over at, by the
-clock of the machine. Asked is what a user sees: the time from ``send`` to the ``poll`` that hands the record out::
+Both use the same kohort broker, in turn, in several rounds. A separate process produces a record every millisecond with
+the same library, without lingering; each record contains its send time by the machine's clock. The result is the user's
+latency: from ``send`` to the ``poll`` that returns the record::
 
     python bench/bench_latency.py [--rate 1000] [--seconds 5] [--rounds 3] [--json]
 """
@@ -71,7 +71,7 @@ SENDERS = {"kohort": produce_kohort, "confluent-kafka": produce_confluent}
 
 
 def produce(library: str, address: str, rate: float, seconds: float) -> None:
-    """Send at ``rate``, as evenly as this process is let; a record that is late is sent at once."""
+    """Send at ``rate`` as evenly as possible; a late record is sent at once."""
     senders = SENDERS[library](address)
     send = next(senders)
     began = time.perf_counter()
@@ -84,10 +84,10 @@ def produce(library: str, address: str, rate: float, seconds: float) -> None:
 
 
 def measure(library: str, address: str, pid: int, group: str, rate: float, seconds: float) -> dict[str, float]:
-    """Milliseconds; the first second is warm-up."""
+    """Return the latencies in ms; the first second is warm-up."""
     values = READERS[library](address, group)
     while next(values):
-        pass  # it has joined, and stands at the end
+        pass  # the consumer has joined at the end of the topic
     command = [sys.executable, __file__, "--produce", library, address, "--rate", str(rate)]
     sender = subprocess.Popen([*command, "--seconds", str(seconds + WARM_UP_S)])
     took: list[float] = []
@@ -114,7 +114,7 @@ def measure(library: str, address: str, pid: int, group: str, rate: float, secon
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rate", type=float, default=1000.0, help="records a second")
+    parser.add_argument("--rate", type=float, default=1000.0, help="records per second")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--produce", nargs=2, metavar=("LIBRARY", "ADDRESS"), help=argparse.SUPPRESS)

@@ -1,8 +1,8 @@
-"""The log alone: appends, reads, and the time that a start takes.
+"""The log alone: appends, reads, and the time of a start.
 
     python bench/bench_log.py [--mb 100] [--data DIR | --memory] [--json]
 
-Rates are given by the wall and by the processor: on a busy machine only the second says much about the code.
+Rates are by wall time and by processor time; only the latter is meaningful on a busy machine.
 """
 
 from __future__ import annotations

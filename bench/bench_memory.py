@@ -1,8 +1,8 @@
-"""What a consumer holds in memory with a large backlog before it: its highest resident size, and whether it is flat.
+"""Memory of a consumer with a large backlog: its peak resident size, and its growth.
 
-A topic of ``--megabytes`` on a served broker with its data on disk. Each reader is a process of its own that reads all
-of it, quickly or slowly, and looks at its own resident size after every poll; ``flat_mb`` is how much higher the last
-third of its readings is than the middle third::
+A topic of ``--megabytes`` on a broker with its data on disk. Each reader is a separate process that reads the topic,
+quickly or slowly, and samples its resident size after every poll; ``flat_mb`` is the growth from the middle third of
+the samples to the last third::
 
     python bench/bench_memory.py [--megabytes 1000] [--bytes 1000] [--slow-s 15] [--json]
 """
@@ -70,7 +70,7 @@ READERS: dict[str, Callable[[str], Iterator[int]]] = {
 
 
 def read(name: str, address: str, total: int, slow_s: float) -> dict[str, float]:
-    """Read it all, or for ``slow_s`` seconds with a pause after each poll."""
+    """Read the whole topic, or for ``slow_s`` seconds with a pause after each poll."""
     began, seen, sizes = time.perf_counter(), 0, []
     source = READERS[name](address)
     for count in source:
@@ -106,8 +106,8 @@ def fill(address: str, records: int, size: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=int, default=1000)
-    parser.add_argument("--bytes", type=int, default=1000, help="of a record's value")
-    parser.add_argument("--slow-s", type=float, default=15.0, help="for how long the slow readers read")
+    parser.add_argument("--bytes", type=int, default=1000, help="size of a record's value in bytes")
+    parser.add_argument("--slow-s", type=float, default=15.0, help="duration of the slow readers in seconds")
     parser.add_argument("--read", nargs=2, metavar=("READER", "ADDRESS"), help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()

@@ -1,10 +1,11 @@
-"""How long a broker reads ``__consumer_offsets`` before it serves: CPU time for a million committed offsets.
+"""Load of ``__consumer_offsets`` at a broker's start: CPU time for a million committed offsets.
 
     python bench/bench_offsets_load.py [--offsets 50000] [--rounds 10] [--json]
 
-The log is the broker's own, in memory: groups that committed a hundred partitions each. It is read, checked and
-replayed as at a start. ``together`` are commits of all partitions of a group at once, ``alone`` of one at a time, where
-the head of a batch costs more than its record. The best of some rounds, for ``--offsets`` offsets, told per million.
+The log is the broker's own, in memory: groups with commits of a hundred partitions each. It is read, checked and
+replayed as at a start. ``together``: commits of all partitions of a group at once; ``alone``: of one partition each,
+where the batch header costs more than its record. The best of some rounds of ``--offsets`` offsets, scaled to a
+million.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PER_GROUP = 100
 
 
 def written(offsets: int, together: int) -> PartitionLog:
-    """A log of so many commits, ``together`` of them in a batch."""
+    """Return a log of ``offsets`` commits in batches of ``together``."""
     storage = MemoryStorage()
     storage.make_folder(f"{NAME}-0")
     config = TopicConfig(segment_bytes=100 << 20, cleanup_policy=("compact",))

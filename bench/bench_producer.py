@@ -1,10 +1,10 @@
-"""Records per second into one broker: kohort's producer beside confluent-kafka's and kafka-python's.
+"""Producers: records per second into one broker with kohort, confluent-kafka and kafka-python.
 
     python bench/bench_producer.py --records 200000 --size 200 --json
 
-Every producer sends the same records to the same kohort broker (a process of its own, in memory) in the same run, keyed
-over six partitions, idempotent, with its own defaults otherwise. ``wall`` is what a user sees; ``cpu`` counts the
-processor time of producer and broker together, which is what is comparable on a machine that has other things to do.
+Every producer sends the same records to the same kohort broker (a separate process, in memory) in the same run, keyed
+over six partitions, idempotent, with its other defaults. ``wall`` is the user's time; ``cpu`` is the processor time of
+producer and broker together, which is comparable on busy machines.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def measure(name: str, bootstrap: str, broker_pid: int, records: int, size: int)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=200_000)
-    parser.add_argument("--size", type=int, default=200, help="bytes of a value")
+    parser.add_argument("--size", type=int, default=200, help="size of a value in bytes")
     parser.add_argument("--clients", nargs="*", default=list(CLIENTS), choices=list(CLIENTS))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""What a Heartbeat and a small Produce cost the broker, from the bytes of the request to the bytes of the answer.
+"""Cost of a Heartbeat and a small Produce in the broker, from request bytes to response bytes.
 
     python bench/bench_requests.py [--seconds 3] [--json]
 
-The machine alone, without sockets, with the clock that a server gives it. Processor time of this process; the least of
-many laps, as a machine that is busy makes some of them longer.
+The broker's state machine alone, without sockets, with a server's clock. Processor time of this process; the minimum of
+many laps, because other work makes some of them longer.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Machine:
         return parse_response(frame, APIS[message.API_KEY or 0].response, version)[1]
 
     def us(self, message: Message, version: int, seconds: float) -> float:
-        """Microseconds for each request: the least of the laps."""
+        """Return the microseconds per request: the minimum of the laps."""
         given, handle = Received(1, self.frame(message, version)), self.broker.handle
         best = float("inf")
         until = time.perf_counter() + seconds

@@ -1,10 +1,10 @@
-"""What scrapes of /metrics cost those whom the broker serves: the time of a small request, without and with scrapers.
+"""Effect of /metrics scrapes on other clients: latency of a small request, with and without scrapers.
 
     python bench/bench_scrapes.py [--groups 1000] [--partitions 100] [--scrapers 4] [--seconds 5] [--json]
 
-One client asks one request after the other, in a process of its own; the broker holds the offsets of many groups, and
-scrapers in a third process ask for its page without a pause. Milliseconds; ratios compare, figures of a busy machine
-do not.
+One client in a separate process sends one request after the other; the broker has the offsets of many groups, and
+scrapers in a third process request its metrics page without a pause. Milliseconds; only ratios are comparable on busy
+machines.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def populate(client: Client, groups: int, partitions: int) -> None:
 
 
 def times(client: Client, seconds: float) -> dict[str, float]:
-    """How long requests took, in milliseconds."""
+    """Return the latencies of requests in ms."""
     request = client.request(HeartbeatRequest(group_id="group-1", generation_id=1, member_id="nobody"), 3)
     took: list[float] = []
     until = time.perf_counter() + seconds
@@ -66,7 +66,7 @@ def times(client: Client, seconds: float) -> dict[str, float]:
 
 
 def scrape(url: str, scrapers: int, stop: Any, pages: Any) -> None:
-    """Ask for pages until told to stop."""
+    """Request metrics pages until ``stop`` is set."""
 
     def ask() -> None:
         while not stop.is_set():

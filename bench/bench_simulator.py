@@ -1,8 +1,8 @@
-"""The simulator: simulated seconds and request-response pairs a CPU second, with bytes and with messages as objects.
+"""The simulator: simulated seconds and request-response pairs per CPU second, with bytes and with message objects.
 
     python bench/bench_simulator.py [--seeds 40] [--json]
 
-One core. The pairs are those that a broker answered; the checks run as in every run.
+One core. Pairs count if a broker answered; all checks run.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""format("kohort") in Spark: rows a second into noop, raw and decoded, beside the stock connector; fixed costs.
+"""format("kohort") in Spark: rows per second into noop, raw and decoded, compared with the stock connector; fixed
+costs.
 
     python bench/bench_spark.py [--records 1000000] [--bytes 200] [--per-batch 200000] [--connector DIR] [--json]
 
-``--connector`` is a folder with the jars of spark-sql-kafka-0-10 and of what it needs; ``mvn`` lets Maven bring them.
-Without it kohort is measured alone. The topic lies on a broker in a process of its own; the first micro-batch of each
-query does not count. Figures are medians over micro-batches of queries that run in turn, so that a busy machine is busy
-for all. The fixed cost is that of a micro-batch of 100 rows: of Spark's own source of numbers, of a data source in
-Python that does nothing, of kohort, and of kohort committing to a group.
+``--connector`` is a folder with the jars of spark-sql-kafka-0-10 and its dependencies; ``mvn`` lets Maven download
+them. Without it only kohort is measured. The topic is on a broker in a separate process; the first micro-batch of each
+query does not count. Figures are medians over micro-batches of queries that run in turn, so that other work affects
+all. The fixed cost is the time of a micro-batch of 100 rows: of Spark's own rate source, of a minimal Python data
+source, of kohort, and of kohort with commits to a group.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TICKS = 14
 
 
 def decoded(spark: Any, form: str, address: str, per_batch: int) -> Any:
-    """The values as columns: decoded in the worker, or by Spark."""
+    """Return the values as columns, decoded in the worker or by Spark."""
     from pyspark.sql import functions as f
 
     reader = stream(spark, form, address, per_batch)
@@ -36,7 +37,7 @@ def decoded(spark: Any, form: str, address: str, per_batch: int) -> Any:
 
 
 def rates(spark: Any, forms: list[str], address: str, per_batch: int) -> dict[str, Callable[[], Any]]:
-    """What is run for each line: a stream from the beginning of the topic into noop."""
+    """Return the measured stream of each line: from the start of the topic into noop."""
     made: dict[str, Callable[[Any, str, str, int], Any]] = {"raw": raw, "JSON as columns": decoded}
 
     def run(make: Callable[[Any, str, str, int], Any], form: str) -> list[tuple[float, int]]:
@@ -50,7 +51,7 @@ def raw(spark: Any, form: str, address: str, per_batch: int) -> Any:
 
 
 def ticks(frame: Any) -> tuple[list[float], dict[str, list[float]]]:
-    """Milliseconds of micro-batches into noop one after the other, and of their parts."""
+    """Return the durations in ms of successive micro-batches into noop, and of their phases."""
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.trigger(processingTime="0 seconds").start()

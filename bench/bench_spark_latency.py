@@ -1,10 +1,10 @@
-"""From a producer through a Spark query into another topic: milliseconds on the way at a steady rate.
+"""Latency from a producer through a Spark query into another topic, in ms, at a steady rate.
 
     python bench/bench_spark_latency.py [--rate 2000] [--seconds 30] [--connector DIR] [--json]
 
-A producer sends ``--rate`` records a second, each with the time; a stream of the source and of the sink of the same
-format copies them, one micro-batch as soon as the last has ended; a consumer compares the time. What the first ten
-seconds after the query's first rows brought is left out. ``--connector``: as in bench_spark.py.
+A producer sends ``--rate`` records per second, each with its time; a stream with source and sink of the same format
+copies them, in micro-batches without a pause; a consumer compares the times. The first ten seconds of the query do not
+count. ``--connector``: as in bench_spark.py.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def copied(spark: Any, form: str, address: str, checkpoint: str) -> Any:
 
 
 def watch(address: str, topic: str, seconds: float) -> list[float]:
-    """How many milliseconds each record was on the way."""
+    """Return the latency of each record in ms."""
     found: list[float] = []
     counts_from = 0.0
     gives_up = time.monotonic() + STARTS_S
@@ -58,7 +58,7 @@ def watch(address: str, topic: str, seconds: float) -> list[float]:
             if counts_from and time.monotonic() >= counts_from:
                 found += [(now - int((r.value or b"0")[:19])) / 1e6 for r in records]
             if not counts_from and time.monotonic() > gives_up:
-                raise TimeoutError(f"nothing came to {topic} within {STARTS_S:.0f} s")
+                raise TimeoutError(f"no record arrived in {topic} within {STARTS_S:.0f} s")
     return sorted(found)
 
 

@@ -1,11 +1,10 @@
-"""The memory of Spark's Python workers before a backlog: one micro-batch of all of it, and small ones by a limit.
+"""Memory of Spark's Python workers with a backlog: one unlimited micro-batch, and limited ones.
 
     python bench/bench_spark_memory.py [--gigabytes 10] [--bytes 1000] [--json]
 
-The topic lies on a broker with its log in a temporary folder, which needs ``--gigabytes`` of disk. A query reads the
-backlog into noop without a limit, in one micro-batch; another has ``maxBytesPerTrigger`` of 64 MiB and is stopped after
-some micro-batches. ``MB`` is the most that any worker had in memory, ``above MB`` what that is beyond a worker that
-has read some rows.
+The topic is on a broker with its log in a temporary folder, which needs ``--gigabytes`` of disk. One query reads the
+backlog into noop in one micro-batch; another has ``maxBytesPerTrigger`` of 64 MiB and is stopped after some
+micro-batches. ``MB`` is the peak memory of a worker, ``above MB`` its excess over a worker that has read some rows.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ NO_LIMIT = 2**60
 
 
 def workers() -> dict[int, float]:
-    """The Python processes that run tasks below this one: the most MB that each has had."""
+    """Return the peak memory in MB of each running Python worker below this process."""
     parents, peaks = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -46,7 +45,7 @@ def _below(pid: int, parents: dict[int, int]) -> bool:
 
 
 class Watch:
-    """The most that any worker has had while a ``with`` block lasts: a process may end before it is asked again."""
+    """Peak memory of all workers during a ``with`` block: a worker may end between two samples."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
@@ -67,7 +66,7 @@ class Watch:
 
 
 def read(frame: Any, batches: int | None) -> dict[str, float]:
-    """Run a query into noop, to its end or for some micro-batches, and watch its workers."""
+    """Run a query into noop, to its end or for some micro-batches, and sample its workers."""
     with Watch() as watch, tempfile.TemporaryDirectory() as checkpoint:
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()

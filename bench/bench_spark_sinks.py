@@ -1,10 +1,10 @@
-"""Tables and topics as sinks in Spark: a topic into Parquet, rows into a topic; beside the stock Kafka connector.
+"""Sinks in Spark: a topic into Parquet, rows into a topic; compared with the stock Kafka connector.
 
     python bench/bench_spark_sinks.py [--records 1000000] [--bytes 200] [--per-batch 200000] [--connector DIR] [--json]
 
-``--connector``: as in bench_spark.py. Into Parquet: the record's key, value, partition, offset and timestamp, by a
-stream; the median micro-batch. Into a topic: rows that Spark makes up, by a batch write, each format in turn, and the
-fastest of the rounds; what making the rows costs alone is the line of the sink noop.
+``--connector``: as in bench_spark.py. Into Parquet: key, value, partition, offset and timestamp, by a stream; the
+median micro-batch. Into a topic: generated rows, by a batch write, each format in turn, the fastest round; the noop
+sink shows the cost of generating the rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def into_parquet(spark: Any, form: str, address: str, per_batch: int) -> list[tu
 
 
 def write_all(spark: Any, form: str, address: str, records: int, size: int) -> float:
-    """Seconds to write rows of a key and a value."""
+    """Return the time in seconds to write rows of a key and a value."""
     from pyspark.sql import functions as f
 
     frame = spark.range(0, records, numPartitions=2).select(

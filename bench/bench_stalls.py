@@ -1,16 +1,15 @@
-# ruff: noqa: ARG001, ARG005, E501 - a table of requests, each made by a function of the house and of the count
+# ruff: noqa: ARG001, ARG005, E501 - a table of requests, each built from the broker and the number of elements
 """Longest event of one request: every API at every version, at large bodies; processor time and memory.
 
     python bench/bench_stalls.py [NAME ...] [--elements 100000] [--topics 10000] [--denied] [--highest] [--table]
 
-The bodies come from the declared cost of each API (``stall_bodies.py``), and further requests with preparations from the
-table in this file. A request is given to the machine in process, in pieces as a socket gives them, with its data on files
-and heavy contents (``stall_house.py``): groups of 5,000 members, a topic and a transaction of 10,000 partitions. The
-figure is the longest single event until the answer is there and everything is freed: processor time, and wall time
-beside it for what waits for the disk. Memory is the growth of the process, without the request and the answer that the
-bench holds. The highest version of an API has ``--elements`` elements, the others a tenth. With ``--denied`` there is an
-authorizer with a thousand ACLs of others. The table of docs/limits.md is the output of
-``python bench/bench_stalls.py --table``.
+The bodies come from the declared cost of each API (``stall_bodies.py``); more requests, with preparations, are in this
+file's table. A request goes to the in-process broker in pieces as from a socket, with data on files and large contents
+(``stall_broker.py``): groups of 5,000 members, a topic and a transaction of 10,000 partitions. The figure is the longest
+single event until the response is complete and all memory is freed: processor time, and wall time because of waits for
+the disk. Memory is the growth of the process, without request and response. The highest version of an API has
+``--elements`` elements, the others a tenth. ``--denied`` adds an authorizer with a thousand ACLs of other users. The
+table of docs/limits.md is the output of ``python bench/bench_stalls.py --table``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from stall_bodies import Filler, bodies
-from stall_house import WIDE, Cost, House, names, resting_mb, spread
+from stall_broker import WIDE, Cost, LoadedBroker, names, resting_mb, spread
 
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.wire.apis import APIS
@@ -53,11 +52,11 @@ Request = tuple[Message, int]
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of request: its name, what makes it, and what is done before it is measured."""
+    """One kind of request: its name, its factory, and its preparation."""
 
     name: str
-    make: Callable[[House, int], Request]
-    before: Callable[[House], None] | None = None
+    make: Callable[[LoadedBroker, int], Request]
+    before: Callable[[LoadedBroker], None] | None = None
     client_id: str = "bench"
 
 
@@ -65,7 +64,7 @@ class Case:
 
 
 def _bomb(codec: Codec, keyed: bool) -> bytes:
-    """A megabyte that holds as much as a topic that opens it takes."""
+    """Return a compressed batch of 1 MB that expands to the topic's limit."""
     value = bytes(1 << 20)
     return build_batch([NewRecord(b"k" if keyed else None, value)] * 15, codec=codec)
 
@@ -80,7 +79,7 @@ def _produce(name: str, batch: bytes) -> Request:
     return produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=asked), 9
 
 
-def _produce_wide(house: House, n: int) -> Request:
+def _produce_wide(loaded: LoadedBroker, n: int) -> Request:
     batch = build_batch([NewRecord(None, b"v")])
     asked = [
         produce.TopicProduceData(
@@ -91,7 +90,7 @@ def _produce_wide(house: House, n: int) -> Request:
     return produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=asked), 9
 
 
-def _fetch(house: House, n: int, **options: int) -> Request:
+def _fetch(loaded: LoadedBroker, n: int, **options: int) -> Request:
     parts = [fetch.FetchPartition(partition=i, partition_max_bytes=1 << 20) for i in range(n - 1)]
     return fetch.FetchRequest(
         topics=[fetch.FetchTopic(topic=WIDE, partitions=parts)],
@@ -105,17 +104,17 @@ def _partitions(topic: Any, partition: Any, n: int, inner: str = "partitions", *
     ]
 
 
-def _commit(house: House, n: int) -> Request:
+def _commit(loaded: LoadedBroker, n: int) -> Request:
     asked = _partitions(offsets.OffsetCommitRequestTopic, offsets.OffsetCommitRequestPartition, min(n, 200_000))
     return offsets.OffsetCommitRequest(group_id="g", topics=asked), 8
 
 
-def _offset_fetch(house: House, n: int) -> Request:
+def _offset_fetch(loaded: LoadedBroker, n: int) -> Request:
     asked = [offsets.OffsetFetchRequestTopics(name=name, partition_indexes=ids) for name, ids in spread(n)]
     return offsets.OffsetFetchRequest(groups=[offsets.OffsetFetchRequestGroup(group_id="g", topics=asked)]), 8
 
 
-def _join(house: House, n: int) -> Request:
+def _join(loaded: LoadedBroker, n: int) -> Request:
     protocols = [group_classic.JoinGroupRequestProtocol(name=name) for name in names(n)]
     return group_classic.JoinGroupRequest(
         group_id="many",
@@ -126,7 +125,7 @@ def _join(house: House, n: int) -> Request:
     ), 3
 
 
-def _join_large(house: House, n: int) -> Request:
+def _join_large(loaded: LoadedBroker, n: int) -> Request:
     protocols = [group_classic.JoinGroupRequestProtocol(name="range", metadata=bytes((100 << 20) - 1000))]
     return group_classic.JoinGroupRequest(
         group_id="large",
@@ -137,17 +136,17 @@ def _join_large(house: House, n: int) -> Request:
     ), 3
 
 
-def _sync(house: House, n: int) -> Request:
+def _sync(loaded: LoadedBroker, n: int) -> Request:
     assignments = [group_classic.SyncGroupRequestAssignment(member_id=name) for name in names(n)]
     return group_classic.SyncGroupRequest(group_id="many", member_id="m", generation_id=1, assignments=assignments), 3
 
 
-def _leave(house: House, n: int) -> Request:
+def _leave(loaded: LoadedBroker, n: int) -> Request:
     members = [group_classic.MemberIdentity(member_id=name) for name in names(n)]
     return group_classic.LeaveGroupRequest(group_id="many", members=members), 4
 
 
-def _new_topics(house: House, n: int) -> Request:
+def _new_topics(loaded: LoadedBroker, n: int) -> Request:
     asked = [topics.CreatableTopic(name=f"n{i}", num_partitions=1, replication_factor=1) for i in range(5_000)]
     return topics.CreateTopicsRequest(topics=asked, timeout_ms=1000), 7
 
@@ -217,62 +216,62 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def measure(house: House, case: Case, elements: int) -> Cost:
+def measure(loaded: LoadedBroker, case: Case, elements: int) -> Cost:
     if case.before is not None:
-        house.let_all(True)
-        case.before(house)
-    house.let_all(False)
-    message, version = case.make(house, elements)
-    return measured(house, message, version, case.client_id)
+        loaded.let_all(True)
+        case.before(loaded)
+    loaded.let_all(False)
+    message, version = case.make(loaded, elements)
+    return measured(loaded, message, version, case.client_id)
 
 
-def measured(house: House, message: Message, version: int, client_id: str = "bench") -> Cost:
-    """Serve a request, and let go of all that it left."""
+def measured(loaded: LoadedBroker, message: Message, version: int, client_id: str = "bench") -> Cost:
+    """Serve a request, and free its effects."""
     header = RequestHeader(type(message).API_KEY or 0, version, 1, client_id)
     data = b"".join(build_request(header, message))
     response = APIS[type(message).API_KEY or 0].response
     del message
     gc.collect()
-    gc.freeze()  # what the bench itself holds is not the broker's
-    _, cost = house.send(data, response, version, looks=False)
+    gc.freeze()  # exclude the bench's own objects
+    _, cost = loaded.send(data, response, version, looks=False)
     gc.unfreeze()
-    house.lose_peer()
-    house.settle()
+    loaded.lose_peer()
+    loaded.settle()
     return cost
 
 
 def runs(args: argparse.Namespace) -> Iterator[tuple[str, Cost]]:
-    """Yield what each request cost, by name: those of the declarations, then those of this file."""
+    """Yield the cost of each request by name: those of the declarations, then those of this file."""
     with tempfile.TemporaryDirectory(prefix="kohort-stalls-") as folder:
-        house = House(None if args.memory else Path(folder), args.topics, denied=args.denied)
-        house.furnish()
-        house.let_all(False)
+        loaded = LoadedBroker(None if args.memory else Path(folder), args.topics, denied=args.denied)
+        loaded.furnish()
+        loaded.let_all(False)
         print(f"at rest: {resting_mb():.0f} MB", file=sys.stderr, flush=True)
         for body in bodies(args.elements):
             if args.names and not body.api.name.startswith(tuple(args.names)):
                 continue
             if args.highest and body.version != body.api.high:
                 continue
-            message = Filler(house, body).message()
-            yield f"{body.name} (v{body.version})", measured(house, message, body.version)
+            message = Filler(loaded, body).message()
+            yield f"{body.name} (v{body.version})", measured(loaded, message, body.version)
         for case in cases():
             if not args.names or case.name.startswith(tuple(args.names)):
-                yield case.name, measure(house, case, args.elements)
-        house.broker.close(house.now_ms)
-        if isinstance(house.storage, FileStorage):
-            house.storage.close()
+                yield case.name, measure(loaded, case, args.elements)
+        loaded.broker.close(loaded.now_ms)
+        if isinstance(loaded.storage, FileStorage):
+            loaded.storage.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="only requests whose names begin so")
+    parser.add_argument("names", nargs="*", help="name prefix of the requests")
     parser.add_argument("--elements", type=int, default=100_000)
     parser.add_argument("--topics", type=int, default=10_000)
-    parser.add_argument("--memory", action="store_true", help="in memory, without what files cost")
-    parser.add_argument("--denied", action="store_true", help="with an authorizer, and without any right")
-    parser.add_argument("--highest", action="store_true", help="only the highest version of each API")
+    parser.add_argument("--memory", action="store_true", help="keep the broker's files in memory")
+    parser.add_argument("--denied", action="store_true", help="use an authorizer that denies all requests")
+    parser.add_argument("--highest", action="store_true", help="measure only the highest version of each API")
     parser.add_argument(
-        "--table", action="store_true", help="as the table of docs/limits.md, the worst version of each"
+        "--table", action="store_true", help="print the table of docs/limits.md with the worst version of each API"
     )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()

@@ -1,12 +1,12 @@
-"""How fast the console's timeline draws while it is panned, in a headless Chromium: marks, frames a second.
+"""Frame rate of the console's timeline while panning, in a headless Chromium: marks, frames per second.
 
     python bench/bench_timeline.py [--seconds 3] [--json]
 
-Needs the dependency group ``browser`` and a Chromium, as `make browser` does. All rows are drawn at once, and half of
-the time is seen, so that about half of the marks are in every frame; frames are counted by requestAnimationFrame.
+Needs the dependency group ``browser`` and a Chromium, like `make browser`. All rows are drawn at once, with half of the
+time range, so that about half of the marks are in every frame; requestAnimationFrame counts the frames.
 
-On two cores with some other work to do: 25,200 marks seen of 50,200: 56 frames a second, 13 ms of work for each; 52,200
-of 104,200: 44, and 18 ms.
+Results on two cores with other work: 25,200 visible marks of 50,200: 56 frames per second, 13 ms of work for each;
+52,200 of 104,200: 44, and 18 ms.
 """
 
 from __future__ import annotations

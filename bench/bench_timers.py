@@ -1,10 +1,10 @@
-"""Timers and waiting requests: what one costs among a thousand, ten thousand and a hundred thousand.
+"""Timers and waiting requests: cost of one among a thousand, ten thousand and a hundred thousand.
 
     python bench/bench_timers.py [--json]
 
-``set`` makes a timer, ``move`` sets one later (as every heartbeat does to a session), ``cancel`` forgets one, ``fire``
-takes one that is due. ``park`` is a fetch that begins to wait, ``wake`` the append that answers it, ``forget`` a
-connection that ends under one. Microseconds of CPU each, the best of three.
+``set`` creates a timer, ``move`` postpones one (as every heartbeat does to a session), ``cancel`` removes one, ``fire``
+runs a due one. ``park`` is a fetch that starts to wait, ``wake`` the append that answers it, ``forget`` the close of a
+connection with a waiting fetch. Microseconds of CPU each, the best of three.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What TLS costs: the same records in and out, in plaintext and over TLS, by kohort's clients and confluent-kafka's.
+"""Cost of TLS: the same records written and read, in plaintext and over TLS, by kohort and confluent-kafka.
 
     python bench/bench_tls.py [--megabytes 200] [--size 1000] [--rounds 5] [--only tls] [--json]
     python bench/bench_tls.py --plain HOST:PORT --tls HOST:PORT --ca CA.pem      another broker, an Apache Kafka say
 
-Our broker is a process of its own, in memory, with a listener of each kind. ``cpu`` counts the processor time of the
-client, and of the broker where it is ours: that compares on a machine that has other things to do. The clients take
-turns, and each round is a pair: what counts is the ratio within it, of which the median is told. All read the topic
-that confluent-kafka wrote. ``tuned`` is confluent-kafka without its pause of a second whenever its queue is full.
+The kohort broker is a separate process, in memory, with both listeners. ``cpu`` is the processor time of the client and
+of a kohort broker, which is comparable on busy machines. The clients take turns; each round gives a ratio, and the
+result is the median ratio. All read the topic that confluent-kafka wrote. ``tuned`` is confluent-kafka without its
+pause of a second after a full queue.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ with kohort.Broker(options) as broker:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A broker: where it is, whom to believe there, and its process where it is ours."""
+class TestedBroker:
+    """A broker: its addresses, its CA certificate, and the process of a kohort broker."""
 
     addresses: dict[str, str]
     authority: str
@@ -67,7 +67,7 @@ class Row:
 
 
 @contextlib.contextmanager
-def our_broker() -> Iterator[Judged]:
+def our_broker() -> Iterator[TestedBroker]:
     import trustme
 
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +81,7 @@ def our_broker() -> Iterator[Judged]:
             assert process.stdin is not None
             plain, tls = process.stdout.readline().split()
             try:
-                yield Judged({"plain": plain, "tls": tls}, str(authority), process.pid)
+                yield TestedBroker({"plain": plain, "tls": tls}, str(authority), process.pid)
             finally:
                 process.stdin.close()
 
@@ -136,23 +136,23 @@ CONSUMERS = {OURS: kohort_consume, PEER: confluent_consume, TUNED: partial(confl
 Work = Callable[[], None]
 
 
-def timed(judged: Judged, megabytes: float, work: Work) -> tuple[float, float]:
-    cpu_s, wall_s = judged.cpu_s(), time.perf_counter()
+def timed(broker: TestedBroker, megabytes: float, work: Work) -> tuple[float, float]:
+    cpu_s, wall_s = broker.cpu_s(), time.perf_counter()
     work()
-    return megabytes / (time.perf_counter() - wall_s), megabytes / (judged.cpu_s() - cpu_s)
+    return megabytes / (time.perf_counter() - wall_s), megabytes / (broker.cpu_s() - cpu_s)
 
 
-def measure(judged: Judged, ways: Iterable[str], megabytes: int, size: int, rounds: int) -> Iterator[Row]:
-    """Every round: who begins changes, and so does the topic."""
+def measure(broker: TestedBroker, ways: Iterable[str], megabytes: int, size: int, rounds: int) -> Iterator[Row]:
+    """Yield the results of all rounds; the first client and the topic change in each round."""
     import kohort
 
     count, value = megabytes * 1_000_000 // size, bytes(range(256)) * (size // 256 + 1)
     value = value[:size]
-    with kohort.Admin(judged.options("plain")) as admin:
-        for number in range(rounds + 1):  # in the first is made what is made once, kernels too: it does not count
+    with kohort.Admin(broker.options("plain")) as admin:
+        for number in range(rounds + 1):  # the first round is warm-up: it loads the kernels
             records = count if number else 1000
             for way in ways:
-                options = judged.options(way)
+                options = broker.options(way)
                 topics = {client: f"tls-{uuid.uuid4().hex[:8]}" for client in PRODUCERS}
                 admin.create_topics(dict.fromkeys(topics.values(), 1))
                 verbs: dict[str, dict[str, Work]] = {
@@ -161,14 +161,14 @@ def measure(judged: Judged, ways: Iterable[str], megabytes: int, size: int, roun
                 }
                 for verb, clients in verbs.items():
                     for client, work in list(clients.items())[:: -1 if number % 2 else 1]:
-                        row = Row(number, client, way, verb, *timed(judged, megabytes, work))
+                        row = Row(number, client, way, verb, *timed(broker, megabytes, work))
                         if number:
                             yield row
                 admin.delete_topics(list(topics.values()))
 
 
 def told(rows: list[Row]) -> Iterator[str]:
-    """For each way and verb the medians of each client, and of our ratio to it round by round."""
+    """Yield the medians of each client by listener and verb, and the median of kohort's ratios."""
     for way, verb in dict.fromkeys((row.way, row.verb) for row in rows):
         those = [row for row in rows if (row.way, row.verb) == (way, verb)]
         ours = {row.round: row for row in those if row.client == OURS}
@@ -188,21 +188,21 @@ def told(rows: list[Row]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=200)
-    parser.add_argument("--size", type=int, default=1000, help="bytes of a record")
+    parser.add_argument("--size", type=int, default=1000, help="size of a record in bytes")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=["plain", "tls"], help="this way alone")
-    parser.add_argument("--plain", help="another broker's plaintext listener")
-    parser.add_argument("--tls", help="its listener with TLS")
-    parser.add_argument("--ca", help="who signed its certificate: PEM")
+    parser.add_argument("--only", choices=["plain", "tls"], help="only this listener")
+    parser.add_argument("--plain", help="plaintext listener of another broker")
+    parser.add_argument("--tls", help="TLS listener of the same broker")
+    parser.add_argument("--ca", help="PEM file of its CA certificate")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
         if args.tls:
-            judged = Judged({"plain": args.plain, "tls": args.tls}, args.ca, None)
+            broker = TestedBroker({"plain": args.plain, "tls": args.tls}, args.ca, None)
         else:
-            judged = stack.enter_context(our_broker())
-        ways = {way: at for way, at in judged.addresses.items() if args.only in (None, way)}
-        rows = list(measure(judged, ways, args.megabytes, args.size, args.rounds))
+            broker = stack.enter_context(our_broker())
+        ways = {way: at for way, at in broker.addresses.items() if args.only in (None, way)}
+        rows = list(measure(broker, ways, args.megabytes, args.size, args.rounds))
     if args.json:
         print(json.dumps({"settings": vars(args), "results": [asdict(row) for row in rows]}, indent=2))
         return

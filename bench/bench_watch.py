@@ -1,12 +1,12 @@
-"""What `kohort watch` costs: processor time and memory beside a cluster with many groups that commit.
+"""Cost of `kohort watch`: processor time and memory with a cluster of many committing groups.
 
     python bench/bench_watch.py [--groups 1000] [--commits 100] [--seconds 60] [--backlog 500000] [--json]
 
-The watcher is a process of its own, with its looks and its file. What it reads is written by hand, to an ordinary topic
-of 50 partitions that stands for ``__consumer_offsets``: each group has five members and twenty partitions, one group a
-second rebalances, and so many offsets a second are committed, each a batch of its own as coordinators write them. As
-many groups without members are there to be looked at. First it reads a backlog of commits. ``cpu`` is the share of one
-core.
+The watcher is a separate process that samples groups and writes its file. Its records are synthetic, in an ordinary
+topic of 50 partitions in place of ``__consumer_offsets``: each group has five members and twenty partitions, one group
+per second rebalances, and ``--commits`` offsets per second are committed, each in its own batch, like a coordinator's.
+As many groups without members exist in the cluster, for the samples. First it reads a backlog of commits. ``cpu`` is
+the share of one core.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def commit(nth: int, groups: int) -> tuple[int, KeyValue]:
 
 
 def fill(producer: kohort.Producer, address: str, groups: int, backlog: int) -> None:
-    """Write every group and the backlog, and make groups that can be looked at."""
+    """Write every group and the backlog, and create groups for the samples."""
     for group in range(groups):
         key, value = generation(group, 1)
         producer.send(STAND_IN, value, key, partition=group % PARTITIONS)
@@ -84,7 +84,7 @@ def fill(producer: kohort.Producer, address: str, groups: int, backlog: int) -> 
 
 
 def watch(address: str, path: Path) -> None:
-    """Be the watcher, until the process is ended; say when the backlog is read."""
+    """Run the watcher until the process is ended; report when the backlog is read."""
     watcher.OFFSETS_TOPIC = STAND_IN  # type: ignore[misc]
     options = {"bootstrap.servers": address, **watcher.CONSUMER_OPTIONS}
     with kohort.Admin(bootstrap_servers=address) as admin, kohort.Consumer(options) as consumer:
@@ -99,7 +99,7 @@ def watch(address: str, path: Path) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
-    """One run against a broker in a process of its own."""
+    """Measure one run against a broker in a separate process."""
     with (
         tempfile.TemporaryDirectory() as folder,
         served_broker() as broker,
@@ -133,7 +133,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
 
 
 def write(producer: kohort.Producer, options: argparse.Namespace) -> None:
-    """Commit at the rate, and let one group a second rebalance, for so many seconds."""
+    """Commit at the rate and rebalance one group per second, for the given time."""
     began, nth = time.monotonic(), options.backlog
     for second in range(options.seconds):
         group = second % options.groups

@@ -1,4 +1,4 @@
-"""The least that a streaming source in Python can be: 100 rows for each micro-batch, and nobody is asked for them."""
+"""Minimal streaming source in Python: 100 rows per micro-batch, without external data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Run every benchmark, one after the other, and keep what each printed under bench/results.
+"""Run every benchmark in turn, and keep the outputs under bench/results.
 
     python bench/run.py [NAME ...]      bench_codec, bench_columns, ...; all of them by default
 
-Ratios within one file compare; absolute figures of two machines, or of a machine that is busy, do not.
+Ratios within one file are comparable; absolute figures of different or busy machines are not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ JSON_TO_FILE = {"bench_broker", "bench_codec"}
 
 
 def run(name: str) -> bool:
-    """One benchmark; whether it ended well."""
+    """Run one benchmark; return True if it succeeded."""
     target = RESULTS / f"{name}.json"
     command = [sys.executable, str(HERE / f"{name}.py"), "--json"]
     print(f"== {name}", flush=True)

@@ -1,4 +1,4 @@
-"""A kohort broker in a process of its own, and what the system says of processes."""
+"""A kohort broker in a separate process, and process statistics of the system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Served:
-    """Where the broker is."""
+    """Address and process of the broker."""
 
     address: str
     pid: int
@@ -22,7 +22,7 @@ class Served:
 
 @contextmanager
 def served_broker(data: Path | None = None) -> Iterator[Served]:
-    """A broker on a free port, in memory or with its data in a folder; groups do not wait for more members."""
+    """Run a broker on a free port, in memory or with data in a folder, without initial rebalance delay."""
     command = [sys.executable, "-m", "kohort", "serve", "--listen", "127.0.0.1:0", "--output", "json"]
     command += ["--memory"] if data is None else ["--data", str(data)]
     command += ["--set", "group.initial.rebalance.delay.ms=0"]
@@ -36,12 +36,12 @@ def served_broker(data: Path | None = None) -> Iterator[Served]:
 
 
 def cpu_of(pid: int) -> float:
-    """Processor seconds that a process has used."""
+    """Return the processor time of a process in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mb(pid: int | str = "self") -> float:
-    """What of a process is in memory now."""
+    """Return the resident memory of a process in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]) / 1024

@@ -1,4 +1,4 @@
-"""What the benches of Spark share: the stock connector, a topic that is full, and the micro-batches of a query."""
+"""Shared code of the Spark benches: the stock connector, a filled topic, micro-batches of a query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POM = HERE.parent / "tests" / "interop" / "clients" / "spark-connector" / "pom.x
 
 
 def connector_jars(given: str) -> list[str]:
-    """The jars of the stock connector: of a folder, or brought by Maven, in the version that the interop tests take."""
+    """Return the jars of the stock connector: from a folder, or by Maven in the version of the interop tests."""
     folder = Path(given)
     if given == "mvn":
         folder = Path(tempfile.mkdtemp(prefix="kohort-connector-"))
@@ -35,7 +35,7 @@ def connector_jars(given: str) -> list[str]:
 
 
 def arguments(doc: str, **defaults: int) -> argparse.ArgumentParser:
-    """The options that these benches have in common, and ``--name`` for each of ``defaults``."""
+    """Return a parser of the common options, and of ``--name`` for each of ``defaults``."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     for name, value in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
@@ -45,10 +45,10 @@ def arguments(doc: str, **defaults: int) -> argparse.ArgumentParser:
 
 
 def bench_session(connector: str, cores: int = 2) -> tuple[Any, list[str]]:
-    """A session, and the formats to measure."""
+    """Start a session; return it with the measured formats."""
     jars = connector_jars(connector) if connector else []
     conf = {"spark.jars": ",".join(jars)} if jars else None
-    # Workers find the sources of the benches.
+    # Workers import the sources of the benches.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     return session("bench", master=f"local[{cores}]", conf=conf), ["kafka", "kohort"] if jars else ["kohort"]
 
@@ -74,13 +74,13 @@ def fill(address: str, records: int, size: int, partitions: int) -> None:
 
 
 def stream(spark: Any, form: str, address: str, per_batch: int, **options: str) -> Any:
-    """A reader of the topic from its beginning."""
+    """Return a stream reader of the topic from its start."""
     given = {"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest", **options}
     return spark.readStream.format(form).options(**given, maxOffsetsPerTrigger=str(per_batch))
 
 
 def drain(writer: Any) -> list[tuple[float, int]]:
-    """Run a stream to the end that its topic has: milliseconds and rows of its micro-batches, but for the first."""
+    """Run a stream to the topic's end; return duration (ms) and rows of each micro-batch but the first."""
     with tempfile.TemporaryDirectory() as checkpoint:
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
@@ -89,8 +89,10 @@ def drain(writer: Any) -> list[tuple[float, int]]:
 
 
 def in_turn(runs: Mapping[str, Callable[[], list[tuple[float, int]]]], rounds: int) -> dict[str, dict[str, float]]:
-    """Each of ``runs`` in turn, ``rounds`` times and once to warm up, so that a busy machine is busy for all: the
-    median micro-batch of each."""
+    """Run each of ``runs`` in turn, ``rounds`` times after a warm-up, so that other work affects all.
+
+    Returns the median micro-batch of each.
+    """
     took: dict[str, list[tuple[float, int]]] = {name: [] for name in runs}
     for turn in range(rounds + 1):
         for name, run in runs.items():
@@ -104,7 +106,7 @@ def in_turn(runs: Mapping[str, Callable[[], list[tuple[float, int]]]], rounds: i
 
 
 def report(results: dict[str, Any], given: argparse.Namespace) -> None:
-    """Print what was found, as lines or as JSON with the arguments."""
+    """Print the results as lines, or as JSON with the arguments."""
     if given.json:
         print(json.dumps({**vars(given), "results": results}))
         return

@@ -1,9 +1,8 @@
 """Bodies of requests, made from the declared cost of each API and the fields of its request at each version.
 
-Every array is filled up to the most elements that one request may hold. Names that a declaration lists are real.
-``unknown`` are different names of nothing; ``one`` is the largest thing of its kind, named again and again, with null
-where that means everything in it; ``all`` are all things of its kind in turn, each with up to 10,000 elements. An API
-whose array can be null (all topics) gets a body with ``null``, too.
+Every array has the maximal number of elements of one request. Names of declared kinds exist. ``unknown``: distinct
+names of missing objects; ``one``: the largest object, repeated, with null for all its parts; ``all``: all objects in
+turn, each with up to 10,000 elements. An API with a nullable array (all topics) also gets a body with ``null``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from stall_house import (
+from stall_broker import (
     CROWD,
     MODERN,
     OFFSETS,
@@ -21,7 +20,7 @@ from stall_house import (
     USERS,
     WIDE,
     WIDE_PARTITIONS,
-    House,
+    LoadedBroker,
     assignment_of,
     names,
 )
@@ -39,7 +38,7 @@ ASSIGNED = 250
 """Partitions in the assignment of each member of a SyncGroup."""
 
 ENDS_THINGS = {"DeleteTopics", "DeleteGroups", "EndTxn", "InitProducerId", "OffsetDelete", "LeaveGroup"}
-"""APIs that get unknown names alone, as the next body would find nothing; ``bench_stalls.py`` has more of them."""
+"""APIs with unknown names only, because they would delete the objects of the next body; more in ``bench_stalls.py``."""
 MOST = {
     "Produce": 100_000,
     "OffsetCommit": 200_000,
@@ -55,7 +54,7 @@ MOST = {
     "JoinGroup": 10_000,
     "SyncGroup": 4_000,
 }
-"""Elements of APIs of which more take minutes, or are refused at once."""
+"""Number of elements of APIs for which more take minutes, or are rejected at once."""
 
 FIXED: dict[str, Any] = {
     "timeout_ms": 1_000,
@@ -122,7 +121,7 @@ NUMBERED = {
     "member_id", "name", "resource_name", "entity_name", "states_filter", "types_filter", "state_filters",
     "configuration_keys", "principal_filter",
 }  # fmt: skip
-"""Fields without a declared noun that are different in each element."""
+"""Fields without a declared kind that are distinct in each element."""
 RESOURCE_TYPES = 64
 INDEXES = {"index", "partition", "partition_index"}
 
@@ -161,10 +160,10 @@ def _choices(api: Api, version: int) -> list[str]:
 
 
 class Filler:
-    """The making of one body."""
+    """Builder of one body."""
 
-    def __init__(self, house: House, body: Body) -> None:
-        self._house = house
+    def __init__(self, loaded: LoadedBroker, body: Body) -> None:
+        self._house = loaded
         self._body = body
         self._nouns = HANDLED[body.api.request].names
         self._names = names(body.elements) if body.choice == UNKNOWN else []
@@ -275,7 +274,7 @@ class Filler:
         }[noun]
 
     def _prepare(self, made: Message) -> None:
-        """Give a request the member, the generation or the epoch that it needs to be served."""
+        """Set the member, generation or epoch that the request needs."""
         name, choice = self._body.api.name, self._body.choice
         fields: dict[str, Any] = {}
         if name == "SyncGroup" and choice != UNKNOWN:
@@ -287,7 +286,7 @@ class Filler:
             fields = {"group_id": f"joined-{self._body.version}-{choice}"}
         elif name == "ConsumerGroupHeartbeat":
             fields = {"member_id": "a" * 22, "member_epoch": 0}
-            if choice == UNKNOWN:  # an expression, and no names
+            if choice == UNKNOWN:  # a pattern instead of names
                 fields |= {"subscribed_topic_names": None, "topic_partitions": []}
             else:
                 fields |= {"subscribed_topic_regex": None, "topic_partitions": []}

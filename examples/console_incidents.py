@@ -24,7 +24,7 @@ MODERN = {"group_protocol": "consumer"}
 
 
 def slow_handler(brokers: str) -> None:
-    """A record takes longer than max.poll.interval.ms: whoever has its partition is put out, and the next gets it."""
+    """A record takes longer than max.poll.interval.ms: its member is removed, and the next owner gets the record."""
     with Group(brokers, "slow-handler", "orders", COOPERATIVE) as group:
         for name in ("worker-1", "worker-2", "worker-3"):
             group.start(name)
@@ -35,7 +35,7 @@ def slow_handler(brokers: str) -> None:
 
 
 def killed(brokers: str) -> None:
-    """One of three is killed and started again, in a group without group.instance.id, and in one with it."""
+    """One of three members is killed and restarted, in a group without group.instance.id and in one with it."""
     static = EAGER | {"session_timeout_ms": 20_000}
     with (
         Group(brokers, "killed-dynamic", "payments", EAGER) as strangers,
@@ -57,10 +57,10 @@ def killed(brokers: str) -> None:
 
 
 def not_revoked(brokers: str) -> None:
-    """In a group that its coordinator assigns (KIP-848) a newcomer waits for one that is slow to give up."""
+    """A new member of a consumer group (KIP-848) waits for a member that is slow to revoke."""
     with Group(brokers, "not-revoked", "events", MODERN) as group:
         may_join = PROCESSES.Event()
-        group.start("reader-3", may_join)  # it takes a moment to start
+        group.start("reader-3", may_join)  # the process starts slowly
         group.start("reader-1")
         group.start("reader-2")
         group.wait_for_shares([3, 3])
@@ -72,14 +72,14 @@ def not_revoked(brokers: str) -> None:
 
 
 class Group:
-    """A group of processes that read a topic of six partitions; they end with the block."""
+    """Processes as members of a group on a topic of six partitions, until the end of the block."""
 
     def __init__(self, brokers: str, name: str, topic: str, options: dict) -> None:
         self.brokers, self.name, self.topic, self.options = brokers, name, topic, options
         self.processes: dict[str, BaseProcess] = {}
         self.ids: dict[str, str] = {}
         with Admin(bootstrap_servers=brokers) as admin:
-            admin.create_topics({topic: 6}, check=False)  # it may be there
+            admin.create_topics({topic: 6}, check=False)  # the topic may exist
 
     def __enter__(self) -> "Group":
         return self
@@ -97,7 +97,7 @@ class Group:
         self.processes[name] = process
 
     def kill(self, name: str) -> None:
-        """SIGKILL: it says goodbye to nobody."""
+        """Kill the process (SIGKILL): it does not leave its group."""
         self.wait(self.keep_ids)
         self.processes[name].kill()
         self.processes[name].join()
@@ -109,12 +109,12 @@ class Group:
         self.tell(f"a record in {self.topic}-{partition} takes {seconds} s to handle")
 
     def wait_for_shares(self, shares: list[int]) -> None:
-        """Until the members have so many partitions each."""
+        """Wait until the members have these numbers of partitions."""
         self.wait(lambda found: sorted(len(member.assignment) for member in found.members) == sorted(shares))
         self.tell(f"{len(shares)} members share the partitions")
 
     def wait_for_another(self, name: str) -> None:
-        """Until a member that was killed is there again as another."""
+        """Wait until a killed member is back under another member id."""
         before = self.ids[name]
         self.wait(lambda found: self.keep_ids(found) and len(found.members) == 3 and self.ids[name] != before)
         self.tell(f"another {name} is there")
@@ -138,10 +138,10 @@ class Group:
 
 
 def member(topic: str, options: dict, may_join: Event | None) -> None:
-    """Handle what comes until SIGTERM, or until whoever started this is gone."""
+    """Handle records until SIGTERM, or until the parent process has ended."""
     ending = []
     signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C who started this hears, too
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent process
     with Consumer(options | {"auto_offset_reset": "earliest", "enable_auto_commit": False}) as consumer:
         if may_join is not None:
             may_join.wait(90)

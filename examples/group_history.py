@@ -11,7 +11,7 @@ from kohort.spark.group_tables import group_records, rebalance_table
 
 
 def disturb(brokers: str) -> None:
-    """A group of one, then of two, with commits."""
+    """Run a group of one member, then of two, with commits."""
     with Producer(bootstrap_servers=brokers) as producer:
         for n in range(200):
             producer.send("orders", f"order {n}", key=str(n))

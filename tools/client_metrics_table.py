@@ -9,7 +9,7 @@ RATE, TOTAL = "rate", "total"
 
 
 class MetricRow(NamedTuple):
-    """Metrics that belong together: ``stem`` with each of ``endings``, or alone where there are none."""
+    """Related metrics: ``stem`` with each of ``endings``, or ``stem`` alone."""
 
     group: str
     stem: str
@@ -24,7 +24,7 @@ class MetricRow(NamedTuple):
 
     @property
     def is_kafkas(self) -> bool:
-        """Whether Kafka's Java clients have them."""
+        """True if Kafka's Java clients have these metrics."""
         return not self.group.startswith("kohort-")
 
 
@@ -153,7 +153,7 @@ OF_ALL: Final = [
         "Errors, in answers by Kafka's name; of what was not answered by the class of the error.",
     ),
 ]
-"""What Kafka's clients do not have: ours, of every client."""
+"""Metrics of every kohort client that Kafka's clients lack."""
 METRICS: Final = {
     "consumer": [*_of_every("consumer"), *_OF_CONSUMERS, *OF_ALL],
     "producer": [*_of_every("producer"), *_OF_PRODUCERS, *OF_ALL],

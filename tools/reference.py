@@ -1,4 +1,4 @@
-"""Write docs/reference from the tables and docstrings in the code, or check that it is what they say."""
+"""Write docs/reference from the tables and docstrings in the code, or check that it is up to date."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ of all brokers, that before the option of the start, that before the default of 
 
 
 def apis_page() -> str:
-    """The APIs that the broker serves, and in which versions."""
+    """Return the page of all served APIs with their versions."""
     parts = ["# APIs served\n", MADE, "| key | API | versions |\n|---:|---|---|"]
     for key, api in sorted(SERVED.items()):
         shown = "" if api.advertised_low == api.low else f" (shown from {api.advertised_low}, for librdkafka's sake)"
@@ -91,13 +91,13 @@ CLIENTS = {
     "For tests": "StagedBroker HeldRequests Rule SeenRequest",
     "Values": "",
 }
-"""The sections of the page of the clients, and what is in them. "Values" has the rest of the public names."""
+"""Sections of the clients page with their classes. "Values" has the other public names."""
 FILLING = {"add", "refuse", "add_or_refuse"}
-"""Of ``Results``: the methods by which it is made."""
+"""Methods of ``Results`` that add results."""
 
 
 def client_metrics_page() -> str:
-    """What clients count of themselves."""
+    """Return the page of client metrics."""
     parts = [
         "# Metrics of clients\n",
         MADE,
@@ -115,7 +115,7 @@ def client_metrics_page() -> str:
 
 
 def clients_page() -> str:
-    """Every public class of the clients: signatures and what their docstrings say."""
+    """Return the page of all public client classes: signatures and docstrings."""
     parts = [
         "# The clients\n",
         MADE,
@@ -133,7 +133,7 @@ def clients_page() -> str:
 
 
 def _values() -> set[str]:
-    """Return the public names that are no error."""
+    """Return the public names except errors."""
     return {
         name
         for name in kohort.__all__
@@ -175,7 +175,7 @@ def _hint(annotation: object) -> str:
 
 
 def _fields(cls: type) -> Sequence[str]:
-    """The names of a value's public fields, whatever makes it one; none for what is no value."""
+    """Return the public fields of a value class, of any kind; empty for other classes."""
     if dataclasses.is_dataclass(cls):
         names: Sequence[str] = [f.name for f in dataclasses.fields(cls)]
     else:
@@ -184,7 +184,7 @@ def _fields(cls: type) -> Sequence[str]:
 
 
 def _member_part(name: str, member: object) -> list[str]:
-    """Return the lines of one method or property; none for what is private."""
+    """Return the lines of one public method or property; empty for a private one."""
     if name == "inherited" or (name.startswith("_") and name not in ("__iter__", "__aiter__")):
         return []
     if isinstance(member, property):
@@ -250,7 +250,8 @@ def states_page() -> str:
         [
             "# States\n",
             MADE,
-            "State diagrams, generated from the tables that validate each transition. The named files explain the states.\n",
+            "State diagrams, generated from the tables that validate each transition. "
+            "The named files explain the states.\n",
             "## Classic group\n",
             "`coordinator/classic/states.py`. Any state can become Dead, when the group moves to another broker; "
             "the diagram omits these transitions.\n",

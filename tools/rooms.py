@@ -25,20 +25,20 @@ DOCS: Final = ROOT / "docs"
 PACKAGE: Final = "kohort"
 LAYERS: Final = "importlinter:contract:layers"
 TOP: Final = "(top)"
-"""Files that lie in a package itself, beside its rooms."""
+"""Files of a package outside of its rooms."""
 ROOM: Final = (118, 22)
 GAP: Final = 10
 MARGIN: Final = 14
 PLACES: Final = 5
-"""Rooms side by side on one floor; more go on a line below."""
+"""Rooms side by side in one row; more continue in the next row."""
 
 Arrows = dict[str, set[str]]
-"""From whom to whom."""
+"""Imported names by importing name."""
 
 
 @dataclass
 class Package:
-    """One package, or one file at the top: its rooms by floor, the lowest last."""
+    """One package, or one file at the top: its rooms by level, the lowest last."""
 
     name: str
     rooms: set[str] = field(default_factory=set)
@@ -61,13 +61,12 @@ class Package:
 
 
 def levels(names: Iterable[str], arrows: Arrows) -> dict[str, int]:
-    """How high each name stands above what it imports: 0 for who imports nobody. Raises SystemExit
-    where there is a circle."""
+    """Return the level of each name above its imports: 0 without imports. Raises SystemExit for a cycle."""
     height: dict[str, int] = {}
 
     def of(name: str, above: tuple[str, ...]) -> int:
         if name in above:
-            raise SystemExit(f"a circle: {' -> '.join([*above[above.index(name) :], name])}")
+            raise SystemExit(f"import cycle: {' -> '.join([*above[above.index(name) :], name])}")
         if name not in height:
             height[name] = 1 + max((of(other, (*above, name)) for other in arrows.get(name, ())), default=-1)
         return height[name]
@@ -78,7 +77,7 @@ def levels(names: Iterable[str], arrows: Arrows) -> dict[str, int]:
 
 
 def needed(arrows: Arrows) -> list[tuple[str, str]]:
-    """The arrows that do not follow from others."""
+    """Return the arrows that do not follow from other arrows."""
 
     def reach(start: str, seen: set[str]) -> set[str]:
         for other in arrows.get(start, ()):
@@ -134,7 +133,7 @@ def packages() -> tuple[dict[str, Package], Arrows]:
 
 
 def upward(rows: list[list[str]], between: Arrows) -> list[str]:
-    """Arrows that do not point down, in words."""
+    """Return the arrows that do not point down, as text."""
     row_of = {name: at for at, row in enumerate(rows) for name in row}
     return [
         f"{a} -> {b}" for a, heads in sorted(between.items()) for b in sorted(heads)
@@ -143,7 +142,7 @@ def upward(rows: list[list[str]], between: Arrows) -> list[str]:
 
 
 def picture(rows: list[list[str]], found: Mapping[str, Package], between: Arrows) -> str:
-    """The drawing as SVG: a row for each layer, a box for each package, its rooms in it."""
+    """Draw the SVG: a row for each layer, a box for each package with its rooms."""
     shown = [[found[name] for name in row if name in found] for row in rows]
     shown = [row for row in shown if row]
     width = max(sum(p.size[0] + 2 * GAP for p in row) for row in shown) + 2 * MARGIN
@@ -197,7 +196,7 @@ def box(package: Package, x: float, y: float) -> str:
 
 
 def arrow(a: tuple[float, float, float], b: tuple[float, float, float]) -> str:
-    """A line from the lower edge of one box to the upper edge of another."""
+    """Return a line from the lower edge of one box to the upper edge of another."""
     (x1, _, y1), (x2, y2, _) = a, b
     bend = (y2 - y1) / 2
     path = f"M{x1:.0f},{y1} C{x1:.0f},{y1 + bend:.0f} {x2:.0f},{y2 - bend:.0f} {x2:.0f},{y2}"
@@ -205,7 +204,7 @@ def arrow(a: tuple[float, float, float], b: tuple[float, float, float]) -> str:
 
 
 def page(found: Mapping[str, Package], between: Arrows) -> str:
-    """The same in words: who imports whom, by package and by room."""
+    """Return the same as text: imports by package and by room."""
     parts = [
         "# Rooms",
         "",
@@ -228,14 +227,14 @@ def page(found: Mapping[str, Package], between: Arrows) -> str:
 
 
 def heads(names: Iterable[str]) -> str:
-    """Who is imported."""
+    """Return the imported names as text."""
     return ", ".join(f"`{name}`" for name in sorted(names)) or "-"
 
 
 def main() -> int:
-    """Write the drawing, or check it; 1 where something is wrong."""
+    """Write the drawing, or check it; return 1 on an error."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--check", action="store_true", help="write nothing; fail where the drawing is stale")
+    options.add_argument("--check", action="store_true", help="only check the drawing; exit code 1 if out of date")
     given = options.parse_args()
     rows = layers()
     found, between = packages()

@@ -1,4 +1,4 @@
-"""Write docs/schemas, the JSON schemas of what commands and the console tell, from structs; or check that they are."""
+"""Write docs/schemas, the JSON schemas of command and console results, or check that they are up to date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = Path(__file__).parents[1] / "docs" / "schemas"
 
 
 def results(command: click.Command, ctx: click.Context) -> Iterator[tuple[str, type[Result]]]:
-    """Every command that has ``--output``, by its path, with what it prints."""
+    """Yield every command with ``--output`` by its path, with its result type."""
     yield from ((ctx.command_path, p.result) for p in command.params if isinstance(p, OutputOption))
     if isinstance(command, click.Group):
         for name in command.list_commands(ctx):
@@ -28,12 +28,12 @@ def results(command: click.Command, ctx: click.Context) -> Iterator[tuple[str, t
 
 
 def schemas() -> dict[str, str]:
-    """The files, by name. Raises ValueError where two results have one name."""
+    """Return the schema files by name. Raises ValueError if two results have one name."""
     found: dict[str, type[Result]] = {}
     for path, result in results(kohort, click.Context(kohort, info_name="kohort")):
         name = schema_name(result).removeprefix("kohort/v1/")
         if found.setdefault(name, result) is not result:
-            raise ValueError(f"{path}: {found[name].__name__} has the schema {name}, too")
+            raise ValueError(f"{path}: {found[name].__name__} has the same schema name {name} as another result")
     for told in CONSOLE_RESULTS:
         found[schema_name(told).removeprefix("kohort/v1/")] = told
     return {f"{name}.json": json.dumps(schema_of(result), indent=2) + "\n" for name, result in sorted(found.items())}

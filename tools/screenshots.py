@@ -36,18 +36,18 @@ WIDTH, TALLEST = 1280, 1000
 
 
 class Picture(NamedTuple):
-    """A view: its path, which keys and which button are pressed there first, whether it is dark, and of what."""
+    """A view: its path, the keys and the button pressed first, its color scheme, its data."""
 
     path: str
     keys: tuple[str, ...] = ()
     click: str | None = None
     dark: bool = False
     recorded: bool = False
-    """Of the guide's recording, not of what is played."""
+    """True for the guide's recording, false for simulated incidents."""
 
 
 def first_rounds(number: int) -> tuple[str, ...]:
-    """Return the keys that go to a round of a timeline."""
+    """Return the keys that select a round of a timeline."""
     return "Home", *["ArrowRight"] * (number - 1)
 
 
@@ -113,7 +113,7 @@ def main() -> int:
 
 
 def taken(page: Page, picture: Picture) -> bytes:
-    """Return a view as a picture, once all that it asked for is there."""
+    """Return a screenshot of a view after all its requests are answered."""
     page.locator("main h1, h1").first.wait_for()
     if picture.keys:
         chart = page.locator(".timeline-chart")
@@ -124,7 +124,7 @@ def taken(page: Page, picture: Picture) -> bytes:
         page.evaluate("document.activeElement.blur()")
     if picture.click:
         page.get_by_role("button", name=picture.click, exact=True).click()
-    page.wait_for_timeout(700)  # charts are drawn by then
+    page.wait_for_timeout(700)  # until the charts are drawn
     height = page.evaluate("Math.ceil(document.documentElement.scrollHeight)")
     page.set_viewport_size({"width": WIDTH, "height": min(TALLEST, max(420, height))})
     page.evaluate("scrollTo(0, 0)")
@@ -133,7 +133,7 @@ def taken(page: Page, picture: Picture) -> bytes:
 
 
 def smaller(png: bytes) -> bytes:
-    """Return a picture with a palette, which is enough for what a page shows and a third of the size."""
+    """Reduce a picture to a palette: enough for a page, and a third of the size."""
     out = io.BytesIO()
     image = Image.open(io.BytesIO(png)).convert("RGB")
     image.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)

@@ -1,4 +1,4 @@
-"""The page of what a value becomes, made from the table of values that the tests compare all readers by."""
+"""Write the page of decoded values from the tests' table of values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ type is milliseconds in a timestamp column, as for Spark.
 
 
 def values_page(made: str) -> str:
-    """Return the page. ``made``: the line that says how pages are made."""
+    """Return the page. ``made``: the line about the generation of pages."""
     json_values, csv_values = (*JSON_VALUES, *JSON_TIMES), (*CSV_VALUES, *CSV_PAIRS)
     avro = [f"| {_code(v.written)} | {_code(v.type)} | {_result(v.kohort)} |" for v in AVRO_VALUES if not v.why]
     other = [

@@ -30,17 +30,17 @@ WAIT_S = 30
 
 
 class Refused(Exception):
-    """What came is not what was written down."""
+    """The downloaded file differs from vendor.json."""
 
 
 def packages() -> list[dict[str, Any]]:
-    """Return what is wanted."""
+    """Return the packages of vendor.json."""
     wanted: list[dict[str, Any]] = json.loads((CONSOLE / "vendor.json").read_text())["packages"]
     return wanted
 
 
 def registry() -> str:
-    """Return npm's registry: of the environment, of npm's own settings, or the public one."""
+    """Return npm's registry: from the environment, from npm's own settings, or the public one."""
     said = os.environ.get("NPM_CONFIG_REGISTRY") or os.environ.get("npm_config_registry")  # noqa: SIM112 - npm takes both
     npm = None if said else shutil.which("npm")
     if npm is not None:
@@ -56,23 +56,23 @@ def registry() -> str:
 
 
 def files_of(package: dict[str, Any], tarball: bytes) -> dict[str, bytes]:
-    """Return the files that are wanted of a package, by the names that they get. Raises Refused."""
+    """Return the listed files of a package under their new names. Raises Refused."""
     named = f"{package['name']} {package['version']}"
     kind, _, wanted = package["integrity"].partition("-")
     if kind != "sha512" or base64.b64encode(hashlib.sha512(tarball).digest()).decode() != wanted:
-        raise Refused(f"{named}: what the registry gave has not the sha512 that vendor.json says")
+        raise Refused(f"{named}: the tarball of the registry does not have the sha512 of vendor.json")
     found: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(tarball), mode="r:gz") as archive:
         for inside, name in package["files"].items():
             member = archive.extractfile(inside) if inside in archive.getnames() else None
             if member is None:
-                raise Refused(f"{named} has no {inside}")
+                raise Refused(f"{named}: the tarball has no {inside}")
             found[name] = member.read()
     return found
 
 
 def manifest_of(wanted: list[dict[str, Any]], files: dict[str, bytes]) -> str:
-    """Return what is told of the files: of which package, version and licence, and their sha256."""
+    """Return the manifest of the files: their package, version, licence and sha256."""
     told = [
         {
             "name": package["name"],
@@ -86,7 +86,7 @@ def manifest_of(wanted: list[dict[str, Any]], files: dict[str, bytes]) -> str:
 
 
 def is_there(wanted: list[dict[str, Any]]) -> bool:
-    """Tell whether all files are there as they were written, of the versions that are wanted."""
+    """Return True if all files are present and unchanged, in the versions of vendor.json."""
     try:
         told = json.loads((TARGET / "manifest.json").read_text())["packages"]
         versions = [(p["name"], p["version"], sorted(p["files"])) for p in told]
@@ -99,16 +99,16 @@ def is_there(wanted: list[dict[str, Any]]) -> bool:
 
 
 def fetched(package: dict[str, Any], where: str) -> bytes:
-    """Return the tarball of a package. Raises OSError where nobody gives it."""
+    """Download the tarball of a package. Raises OSError if no registry has it."""
     with urllib.request.urlopen(where + package["tarball"], timeout=WAIT_S) as answer:
         tarball: bytes = answer.read(MOST_BYTES + 1)
     if len(tarball) > MOST_BYTES:
-        raise Refused(f"{package['name']}: the registry gives more than {MOST_BYTES >> 20} MiB")
+        raise Refused(f"{package['name']}: the tarball of the registry exceeds {MOST_BYTES >> 20} MiB")
     return tarball
 
 
 def bring() -> bool:
-    """Bring what is not there yet; return whether anything was brought. Raises OSError, Refused."""
+    """Download missing files; return True if any was downloaded. Raises OSError, Refused."""
     wanted = packages()
     if is_there(wanted):
         return False

@@ -1,4 +1,4 @@
-"""Before a wheel is built: bring what the console's pages need of others (tools/vendor.py)."""
+"""Before a wheel is built: download the console's JavaScript libraries (tools/vendor.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class VendorHook(BuildHookInterface):
-    """Brings the files into the wheel; says so in a line and goes on where the registry cannot be reached."""
+    """Adds the downloaded files to the wheel; without a registry, prints a line and continues."""
 
     PLUGIN_NAME = "vendor"
 
@@ -19,4 +19,4 @@ class VendorHook(BuildHookInterface):
             return
         tool = runpy.run_path(str(Path(self.root) / "tools" / "vendor.py"))
         if tool["main"]():
-            raise RuntimeError("what the console needs of others is not what vendor.json says")
+            raise RuntimeError("the console's JavaScript libraries differ from vendor.json")

@@ -75,7 +75,7 @@ DIRECTIVE: Final = re.compile(r"#\s*(?:noqa|type:|pragma|fmt:|!)")
 
 
 class Text(NamedTuple):
-    """A text of the repository and the line of its file where it begins."""
+    """A text with its file and first line."""
 
     path: Path
     line: int

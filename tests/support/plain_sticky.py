@@ -245,7 +245,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[TopicPartition]) -> None:
-        """Fill members under the minimum in turns; then one more for each member that may have it."""
+        """Fill members up to the minimum in turns, then add one partition to each member with room."""
         under = self._under_min
         extras = deque(self._exactly_min)
         at = 0
@@ -380,7 +380,7 @@ class MixedSubscriptions:
         return sum(self._topics.counts[t] for t in self._wants[member_id])
 
     def _is_balanced(self) -> bool:
-        """Return True if no member with room could take a partition from one with at least two more."""
+        """Return True if no move between two members would improve the balance."""
         if not self._loads or self._loads[0][0] >= self._loads[-1][0] - 1:
             return True
         most_of_topic: dict[str, int] = {}

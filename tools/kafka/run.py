@@ -32,21 +32,21 @@ LIBS = HERE.parents[1] / ".kohort" / "kafka" / "libs"
 TOOLS = LIBS.parent / "tools"
 POMS = {LIBS: HERE / "pom.xml", TOOLS: HERE / "tools.xml"}
 LOCK = LIBS.parents[1] / ".lock"
-"""Held by whoever brings or builds something into ``.kohort``."""
+"""Lock of downloads and builds into ``.kohort``."""
 RESOLVE_S = 900
 PORTS = (20_000, 32_000)
-"""Below those that Linux gives to clients (32768 on)."""
+"""Below Linux's range for clients (32768 and higher)."""
 START_S = 180
 END_S = 45
 AGAIN_MS = 15_000
-"""A broker that was killed is taken for registered for so long, and may not register again before."""
+"""A killed broker counts as registered for this long, and cannot register again before."""
 JVM_FLAGS = ["-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"]
-"""Few threads: where a machine is shared, what an idle broker costs is its threads waking up."""
+"""Few threads: on a shared machine the wake-ups of an idle broker's threads are its cost."""
 MIB = 1024 * 1024
 
 
 def missing() -> str | None:
-    """What this machine lacks to run Apache Kafka, or None."""
+    """Return the missing prerequisites of Apache Kafka, or None."""
     absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if absent and not (are_here() and absent == ["mvn"]):
         return f"Apache Kafka needs {' and '.join(absent)} on PATH"
@@ -54,12 +54,12 @@ def missing() -> str | None:
 
 
 def are_here() -> bool:
-    """Tell whether there are jars, be it those of another version."""
+    """Return True if jars are present, of any version."""
     return all(folder.exists() for folder in POMS)
 
 
 def resolve() -> None:
-    """Bring the jars unless they are there; a process that finds another at it waits."""
+    """Download the jars unless present; wait for another process that downloads them."""
     if all(map(_is_brought, POMS)):
         return
     with one_at_a_time():
@@ -70,7 +70,7 @@ def resolve() -> None:
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Be the only process that brings or builds something into ``.kohort``: Maven's own store, too, bears no two."""
+    """Lock ``.kohort`` for one process: Maven's own store does not support two."""
     LOCK.parent.mkdir(parents=True, exist_ok=True)
     with LOCK.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -84,7 +84,7 @@ def _is_brought(folder: Path) -> bool:
 
 def _bring(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    folder.with_suffix(".jsa").unlink(missing_ok=True)  # classes of the jars before
+    folder.with_suffix(".jsa").unlink(missing_ok=True)  # class archive of the previous jars
     declared = POMS[folder]
     goal = ["mvn", "-q", "-B", "-f", str(declared), "dependency:copy-dependencies"]
     done = subprocess.run(
@@ -97,8 +97,10 @@ def _bring(folder: Path) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody has, and that the system gives no client of its own accord: one that tries to reach a broker
-    which is down could otherwise be connected to itself, and keep the broker from its port."""
+    """Return a free port outside of the system's range for clients.
+
+    A client's attempt to reach a stopped broker could otherwise connect to itself and occupy the broker's port.
+    """
     for port in random.SystemRandom().sample(range(*PORTS), 100):
         with socket.socket() as probe:
             try:
@@ -110,18 +112,18 @@ def free_port() -> int:
 
 
 class Security(NamedTuple):
-    """What an Apache Kafka is given beside its options to have more listeners than the one in plain text."""
+    """Listeners beside the plaintext one, with their options."""
 
     listeners: Mapping[str, str] = MappingProxyType({})
-    """The protocol of each further listener, by its name."""
+    """Protocol of each further listener, by name."""
     scram: Sequence[str] = ()
-    """The users of SCRAM that it begins with, as ``--add-scram`` takes them."""
+    """Initial SCRAM users, in the format of ``--add-scram``."""
     system: Mapping[str, str] = MappingProxyType({})
-    """System properties of its JVM."""
+    """System properties of the JVM."""
 
 
 class Kafka:
-    """A running Apache Kafka; a context manager. ``addresses`` are those of its listeners, by their names."""
+    """A running Apache Kafka; a context manager. ``addresses``: by listener name."""
 
     def __init__(self, security: Security | None = None, **overrides: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="kohort-kafka-"))
@@ -134,7 +136,7 @@ class Kafka:
     def __enter__(self) -> Kafka:
         try:
             self._start()
-        except BaseException:  # a signal, too, leaves nothing behind
+        except BaseException:  # clean up after signals too
             self.__exit__()
             raise
         return self
@@ -164,8 +166,7 @@ class Kafka:
         return self._process.pid
 
     def restart(self, *, kill: bool) -> None:
-        """End it, with SIGKILL or in order, and start it again over the same data. An end in order that takes too long,
-        as on a busy machine, is made one."""
+        """Stop the broker, with SIGKILL or cleanly, and start it again on the same data. A slow stop becomes a kill."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL if kill else signal.SIGTERM)
         try:
@@ -200,7 +201,7 @@ class Kafka:
             "num.io.threads": "2",
             "num.network.threads": "1",
             "background.threads": "2",
-            "broker.session.timeout.ms": "600000",  # on a busy machine it stands still for seconds: that is no failure
+            "broker.session.timeout.ms": "600000",  # a broker on a busy machine can stall for seconds
             "controller.quorum.request.timeout.ms": "60000",
             "log.cleaner.dedupe.buffer.size": str(8 * MIB),
             **{k.replace("_", "."): v for k, v in self._overrides.items()},
@@ -218,7 +219,7 @@ class Kafka:
         assert self._process is not None
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise RuntimeError(f"Apache Kafka ended at its start:\n{self.log()}")
+                raise RuntimeError(f"Apache Kafka exited during its start:\n{self.log()}")
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     return
@@ -226,32 +227,30 @@ class Kafka:
         raise RuntimeError(f"Apache Kafka did not listen within {START_S} s:\n{self.log()}")
 
     def keep(self, folder: Path) -> None:
-        """Copy what it has on the disk and what it printed, as it is now: its own folder goes with it."""
+        """Copy its current data and log: its own folder is removed at the end."""
         shutil.copytree(self._folder, folder, ignore_dangling_symlinks=True)
 
     def log(self) -> str:
-        """The end of what it printed."""
+        """Return the end of its log."""
         return (self._folder / "kafka.log").read_text(errors="replace")[-4000:]
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)  # a clean end takes seconds, and its data goes anyway
+            os.killpg(self._process.pid, signal.SIGKILL)  # a clean stop takes seconds, and the data is removed anyway
             self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--resolve", action="store_true", help="only bring the jars")
+    options.add_argument("--resolve", action="store_true", help="only download the jars")
     if lack := missing():
         print(lack, file=sys.stderr)
         return 1
     if options.parse_args().resolve:
         resolve()
         return 0
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # what timeout, systemd and CI send ends it as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM of timeout, systemd and CI, like Ctrl-C
     try:
         with Kafka() as kafka:
             print(f"Apache Kafka ready on {kafka.bootstrap}; Ctrl-C ends it", flush=True)

@@ -18,13 +18,13 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 FOUND: Final = 1
-"""uv's exit code where something is known."""
+"""uv's exit code for a vulnerable package."""
 UNREACHED: Final = ("error sending request", "Request failed", "HTTP status server error")
 UNKNOWN: Final = "unrecognized subcommand"
 
 
 def verdict(code: int, said: str) -> tuple[int, str]:
-    """Return the exit code, and what to say beside uv's own words."""
+    """Return the exit code, and a message in addition to uv's output."""
     if code in (0, FOUND):
         return code, ""
     if UNKNOWN in said:
@@ -35,10 +35,10 @@ def verdict(code: int, said: str) -> tuple[int, str]:
 
 
 def main() -> int:
-    """Run uv's audit; print what it found, or why nothing was asked."""
+    """Run uv's audit; print its findings, or why there is no result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--uv", default="uv", help="the uv that reads the lock file")
-    parser.add_argument("--service-url", help="a service that speaks OSV's protocol")
+    parser.add_argument("--uv", default="uv", help="path of uv, for reading the lock file")
+    parser.add_argument("--service-url", help="URL of a service with OSV's protocol")
     given = parser.parse_args()
     command = [given.uv, "audit", "--frozen", "--preview-features", "audit-command"]
     if given.service_url:

@@ -25,7 +25,7 @@ FORM: Final = ("--format", "cyclonedx1.5")
 
 
 def exported(uv: str, *more: str) -> dict[str, Any]:
-    """Return what uv writes of the lock file. Ends the program with uv's words where it cannot."""
+    """Return uv's export of the lock file. Exits with uv's message if it fails."""
     done = subprocess.run([uv, *EXPORT, *FORM, *more], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{done.stderr.strip()}\n{uv} writes no bill of materials; an older uv cannot: pip install -U uv")
@@ -34,12 +34,12 @@ def exported(uv: str, *more: str) -> dict[str, Any]:
 
 
 def identity(component: dict[str, Any]) -> tuple[str, str]:
-    """Return name and version: numbers in uv's references depend on what else is exported."""
+    """Return name and version: uv's reference numbers depend on the other exported packages."""
     return component["name"], component["version"]
 
 
 def settled(bom: dict[str, Any], required: set[tuple[str, str]], wheel: Path, epoch: str | None) -> dict[str, Any]:
-    """Return the bill without what differs from one run to the next, with scopes and the wheel's hash."""
+    """Return the bill without values that differ between runs, with scopes and the wheel's hash."""
     bom.pop("serialNumber", None)
     about = bom["metadata"]
     about.pop("timestamp", None)
@@ -57,7 +57,7 @@ def main() -> None:
     """Write the bill beside the wheel and print its path."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("--uv", default="uv", help="the uv that reads the lock file")
+    parser.add_argument("--uv", default="uv", help="path of uv, for reading the lock file")
     given = parser.parse_args()
     required = {identity(component) for component in exported(given.uv)["components"]}
     bom = settled(exported(given.uv, "--all-extras"), required, given.wheel, os.environ.get("SOURCE_DATE_EPOCH"))

@@ -1,4 +1,4 @@
-"""Orders from a topic: a table of them, totals by country, and the large ones to a topic of their own."""
+"""Orders from a topic: into a table, as totals by country, and large orders into another topic."""
 
 import os
 

@@ -51,7 +51,7 @@ class PlannedAction:
 
 @dataclass(slots=True)
 class StoryPlan:
-    """One group and all its actions."""
+    """Plan of one group: its members and actions."""
 
     group: str
     protocol: str

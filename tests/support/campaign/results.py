@@ -17,7 +17,7 @@ COUNTED: Final = ("right", "wrong", "unnamed", "missed")
 
 
 class MatrixRow(msgspec.Struct, frozen=True, order=True):
-    """How often a true cause was reported as a cause, with which confidence, and the verdict."""
+    """Number of rebalances by true cause, reported cause, confidence and verdict."""
 
     truth: str
     named: str

@@ -128,7 +128,7 @@ class PollingStage:
         self.until(lambda: self.now_ms >= end_ms, for_ms, only)
 
     def until(self, done: Callable[[], Any], limit_ms: int = 60_000, only: Iterable[User] | None = None) -> None:
-        """Poll as every user every 50 ms until ``done()``."""
+        """Poll as each user, in steps of 50 ms, until ``done()`` is true."""
         polling = None if only is None else list(only)
         limit = self.now_ms + limit_ms
         while True:

@@ -177,7 +177,7 @@ class CoordinatorStage:
             self._take(self.coordinator.unload(partition, self.now))
 
     def reload(self) -> None:
-        """Load the partition again, as after a change of its leader."""
+        """Reload the partition's log, as after a leader change."""
         for partition, records in self.log.items():
             self._take(self.coordinator.load(partition, records, self.now))
         self.check()

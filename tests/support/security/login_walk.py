@@ -133,7 +133,7 @@ def unedited(final: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Case:
-    """One connection to a listener: how it reaches its state, and its frames after that."""
+    """A scripted connection: listener, login state, frames."""
 
     name: str
     listener: str

@@ -1,4 +1,4 @@
-"""Secrets with a mark, and a search for them: plain, in hex, and in base64 at any position."""
+"""Marked secrets, and a search for their encodings: plain text, hex, base64 at any alignment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCRAM = f"{MARK}-scram-8e2b"
 WRONG = f"{MARK}-wrong-77aa"
 STORE = f"{MARK}-store-91f0"
 IN_TOKEN = f"{MARK}-token-3c4d"
-"""A claim of a token: a leak of the claim is a leak of the token."""
+"""Secret claim of a token."""
 
 
 def spellings(secret: str | bytes) -> set[bytes]:
@@ -33,7 +33,7 @@ def salted(password: str, salt: bytes, iterations: int) -> bytes:
 
 
 def shown(where: str | bytes, *more: bytes) -> list[bytes]:
-    """Return the secrets that are visible in ``where``."""
+    """Return the visible secrets in ``where``."""
     text = where.encode(errors="replace") if isinstance(where, str) else where
     every = {s for secret in (MARK, PLAIN, SCRAM, WRONG, STORE, *more) for s in spellings(secret)}
     return [secret for secret in every if secret in text]

@@ -1,4 +1,4 @@
-"""Health rules, each with a group that triggers it and a similar group that does not."""
+"""Health rules: a group that triggers each rule, and a similar healthy group."""
 
 from __future__ import annotations
 

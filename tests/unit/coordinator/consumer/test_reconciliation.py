@@ -43,7 +43,7 @@ def test_member_revokes_partitions_of_another_members_target():
     assert (first.member_epoch, stage.told(first)) == (2, parts("t", 0, 1))
     assert stage.told(stage.beat("m2", 3)) is None
 
-    first = stage.beat("m1", 2, parts("t", 0, 1, 2))  # one partition is not revoked yet
+    first = stage.beat("m1", 2, parts("t", 0, 1, 2))  # partition 2 is not revoked yet
     assert (first.member_epoch, stage.told(first)) == (2, None)
     first = stage.beat("m1", 2, parts("t", 0, 1))
     assert (first.member_epoch, stage.told(first)) == (3, None)

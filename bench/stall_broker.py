@@ -1,4 +1,4 @@
-"""A broker with heavy contents, and one peer that measures what each event of a request costs."""
+"""A broker with large contents, and one client connection that measures each event of a request."""
 
 from __future__ import annotations
 
@@ -51,12 +51,14 @@ WIDE = "wide"
 """The topic of 10,000 partitions."""
 WIDE_PARTITIONS = 10_000
 CROWD, MODERN, OFFSETS, TRANSACTION = "crowd", "modern", "offsets", "x"
-"""A classic and a consumer group of 5,000 members, a group of 10,000 offsets, a transaction of 10,000 partitions."""
+"""Names of a classic and a consumer group of 5,000 members, a group of 10,000 offsets, a transaction of
+10,000 partitions.
+"""
 CROWD_MEMBERS = 5_000
 SMALL_GROUPS = 10_000
 USERS = 1_000
 PRODUCERS = 2_000
-"""Of one partition."""
+"""Number of producers of one partition."""
 AN_HOUR_MS = 3_600_000
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 EVERYTHING = [
@@ -69,12 +71,12 @@ OF_OTHERS = [
     for letter in "aw" for n in range(500)
 ]  # fmt: skip
 LOOKED_INTO = 8 << 20
-"""Answers of more bytes are not read: that takes as long as to make them."""
+"""Larger responses are not decoded: that takes as long as encoding."""
 
 
 @dataclass
 class Cost:
-    """What serving took."""
+    """Cost of a request."""
 
     worst_cpu_ms: float = 0.0
     worst_wall_ms: float = 0.0
@@ -82,14 +84,14 @@ class Cost:
     events: int = 0
     worst_event: int = 0
     grown_mb: float = 0.0
-    """Growth of resident memory at most, without the request and the answer that the bench holds."""
+    """Peak growth of resident memory, without the request and the response."""
     body_bytes: int = 0
     answer_bytes: int = 0
     outcome: str = "no answer"
 
 
-class House:
-    """A broker on files, and one peer."""
+class LoadedBroker:
+    """A broker on files, and one client connection."""
 
     def __init__(self, folder: Path | None, topic_count: int, *, denied: bool = False) -> None:
         self.storage: Storage = MemoryStorage() if folder is None else FileStorage(folder)
@@ -109,14 +111,14 @@ class House:
         self.topic_count = topic_count
         self.producer = (-1, -1)
         self.led: dict[str, str] = {}
-        """Leaders of groups of one member."""
+        """Leaders of groups with one member."""
         if denied:
             self.broker.state.access.change(add=OF_OTHERS, remove=())
         self.let_all(True)
         self.connect()
 
     def let_all(self, allowed: bool) -> None:
-        """Give the peer every right, or take it away, where there is an authorizer."""
+        """Grant or revoke all rights of the client, if the broker has an authorizer."""
         if self.denied:
             self.broker.state.access.change(add=EVERYTHING if allowed else (), remove=() if allowed else EVERYTHING)
 
@@ -125,13 +127,13 @@ class House:
         self.broker.handle(Connected(self.connection, "127.0.0.1"), self.now_ms)
 
     def ask(self, message: Message, version: int, client_id: str = "bench") -> tuple[Any, Cost]:
-        """Send a request, and let the broker have ticks until nothing is left to do."""
+        """Send a request, and run the broker's timers until it is idle."""
         response = APIS[type(message).API_KEY or 0].response
         header = RequestHeader(type(message).API_KEY or 0, version, 1, client_id)
         return self.send(b"".join(build_request(header, message)), response, version)
 
     def send(self, data: bytes, response: type[Message], version: int, *, looks: bool = True) -> tuple[Any, Cost]:
-        """Send the bytes of a request as ``ask`` does; the answer is not read unless ``looks``, or it is small."""
+        """Send the bytes of a request like ``ask``; decode the response if ``looks`` is set or it is small."""
         cost = Cost(body_bytes=len(data))
         with tempfile.TemporaryFile() as answers:
             frame = _FrameLength(answers)
@@ -188,12 +190,12 @@ class House:
         self.connect()
 
     def settle(self) -> None:
-        """Do what is due, such as removing folders."""
+        """Run due work, such as removal of folders."""
         while (wake := self.broker.wake_at_ms) is not None and wake <= self.now_ms:
             self.broker.handle(Tick(), self.now_ms)
             self.broker.take_notes()
 
-    # ------------------------------------------------------------ what is there
+    # ------------------------------------------------------------ contents
 
     def furnish(self) -> None:
         self.create([topics.CreatableTopic(name=WIDE, num_partitions=10_000, replication_factor=1)])
@@ -238,7 +240,7 @@ class House:
         self.ask(quotas.AlterClientQuotasRequest(entries=entries), 1)
 
     def _write_groups(self) -> None:
-        """Append groups to the log, for the next start."""
+        """Append groups to the log; the next start loads them."""
         self._append(CROWD, [classic_group(CROWD, CROWD_MEMBERS)])
         self._append(MODERN, consumer_group(MODERN, CROWD_MEMBERS, self.wide_id()))
         self._append(OFFSETS, offsets_of(OFFSETS, WIDE_PARTITIONS))
@@ -255,7 +257,7 @@ class House:
             log.append(build_batch(built[at : at + 1_000]), self.now_ms, from_client=False)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction of all partitions of the wide topic."""
+        """Start a transaction of all partitions of the wide topic."""
         asked = producer_ids.InitProducerIdRequest(transactional_id=TRANSACTION, transaction_timeout_ms=900_000)
         answer, _ = self.ask(asked, 4)
         self.producer = answer.producer_id, answer.producer_epoch
@@ -271,7 +273,7 @@ class House:
         )
 
     def join(self, group: str) -> tuple[str, int]:
-        """Join a group that has no other member; the leader that waits for its SyncGroup, and the generation."""
+        """Join a new group; return the leader, which waits for its SyncGroup, and the generation."""
         protocols = [group_classic.JoinGroupRequestProtocol(name="range", metadata=b"")]
         asked = group_classic.JoinGroupRequest(
             group_id=group,
@@ -301,7 +303,7 @@ class House:
 
 
 class _FrameLength:
-    """Writes an answer to a file as it comes, and knows when it is whole."""
+    """A file for a response that detects its end."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -327,7 +329,7 @@ class _FrameLength:
 
 
 def resting_mb() -> float:
-    """Return the resident memory of this process, without what can be given back."""
+    """Return the resident memory of this process after a release of free memory."""
     _forget_peak()
     return _memory("VmRSS") / 1e6
 
@@ -340,13 +342,13 @@ def _forget_peak() -> None:
 
 
 def _memory(line: str) -> float:
-    """A line of what the system knows of the memory of this process, in bytes."""
+    """Return a line of the system's memory statistics of this process, in bytes."""
     found = next(one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith(line))
     return int(found.split()[1]) * 1024
 
 
 def classic_group(group: str, members: int) -> Record:
-    """The record of a stable classic group whose members have two partitions each."""
+    """Return the record of a stable classic group with two partitions per member."""
     subscription = build_subscription(Subscription([WIDE]))
     return GroupWritten(
         group,
@@ -377,7 +379,7 @@ def assignment_of(partitions: Iterable[int]) -> bytes:
 
 
 def consumer_group(group: str, members: int, topic_id: bytes) -> Iterator[Record]:
-    """The records of a consumer group whose members have two partitions each."""
+    """Yield the records of a consumer group with two partitions per member."""
     yield EpochWritten(group, ConsumerGroupMetadataValue(epoch=2))
     target = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=2, assignment_timestamp=1)
     for n in range(members):
@@ -392,13 +394,13 @@ def consumer_group(group: str, members: int, topic_id: bytes) -> Iterator[Record
 
 
 def offsets_of(group: str, partitions: int) -> Iterator[Record]:
-    """The records of offsets of the wide topic."""
+    """Yield the offset records of the wide topic."""
     for p in range(partitions):
         yield OffsetCommitted(group, WIDE, p, OffsetCommitValue(offset=0, leader_epoch=-1, metadata=""))
 
 
 def outcome_of(answer: Any) -> str:
-    """The first error code in an answer, wherever it is, and how often."""
+    """Return the first error code in a response, with its number of occurrences."""
     codes: dict[int, int] = {}
     todo = [answer]
     while todo:
@@ -413,7 +415,7 @@ def outcome_of(answer: Any) -> str:
 
 
 def spread(n: int) -> Iterator[tuple[str, list[int]]]:
-    """Yield ``n`` partitions of the wide topic, each again and again."""
+    """Yield ``n`` partitions of the wide topic, repeated if needed."""
     while n > 0:
         count = min(n, 10_000)
         yield WIDE, list(range(count))
@@ -421,7 +423,7 @@ def spread(n: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def names(n: int) -> list[str]:
-    """``n`` different names that are short, and that no topic has."""
+    """Return ``n`` short distinct names without a topic."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
     return [
         "".join((letters[i >> 18 & 63], letters[i >> 12 & 63], letters[i >> 6 & 63], letters[i & 63])) for i in range(n)
