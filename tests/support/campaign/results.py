@@ -129,12 +129,12 @@ def mistakes(result: CampaignResult) -> str:
     found = [one for one in result.mistakes if not one.truth.startswith(PATTERN)]
     if not found:
         return "None.\n"
-    lines = ["| true cause | reported cause | action | protocol | report |", "|---|---|---|---|---|"]
+    lines = []
     for one in found:
         sure = f" ({one.confidence})" if one.confidence != "-" else ""
         who = f"{one.action} ({', '.join(one.clients)})"
-        sentence = one.sentence.replace("|", "\\|")
-        lines.append(f"| {code(one.truth)} | {code(one.named)}{sure} | {who} | {one.protocol} | {sentence} |")
+        lines.append(f"- {code(one.truth)}, reported: {code(one.named)}{sure}. Action: {who}, {one.protocol}.")
+        lines.append(f"  {one.sentence}")
     return "\n".join(lines) + "\n"
 
 

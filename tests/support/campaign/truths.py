@@ -57,8 +57,7 @@ _ALL: Final = (
     Truth(
         "RESTARTED",
         also=_everywhere("CLIENT_RESET", "NEW_MEMBER"),
-        because="new process with the client id of a removed member: CLIENT_RESET requires the same client id and "
-        "address, and NEW_MEMBER is also true",
+        because="new process with client id and address of a removed member, as for CLIENT_RESET; also a new member",
     ),
     Truth(
         "MEMBER_LEFT",
