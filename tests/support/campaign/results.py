@@ -140,7 +140,7 @@ def mistakes(result: CampaignResult) -> str:
 
 def truths() -> str:
     """Return the table of right causes by action."""
-    lines = ["| truth | right on | also right | broader, at medium or low | since |", "|---|---|---|---|---|"]
+    lines = ["| true cause | broker | also right | broader, at medium or low | reason |", "|---|---|---|---|---|"]
     for truth in TRUTHS.values():
         for ground in GROUNDS:
             also, broader = truth.also.get(ground, ()), truth.broader.get(ground, ())
