@@ -27,7 +27,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "consume": ("kohort.cli.records.consume:consume", "Print the records of topics."),
     "groups": ("kohort.cli.groups.groups:groups", "List the groups with lag and health, the worst first."),
     "watch": ("kohort.cli.groups.watch:watch", "Record and print the rebalances of groups, with their causes."),
-    "group": ("kohort.cli.group.commands:group", "Describe, explain, reset or delete a group."),
+    "group": ("kohort.cli.group.commands:group", "Describe, explain or delete a group, or reset its offsets."),
     "console": ("kohort.cli.serve.console:console", "Show live groups and their history in a browser."),
     "doctor": ("kohort.cli.groups.groups:doctor", "Report problems of groups, with advice."),
     "explain": ("kohort.cli.groups.explain:explain", "Explain a cause of rebalances, or an error code."),

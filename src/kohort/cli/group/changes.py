@@ -37,7 +37,7 @@ from kohort.verbs.offsets import (
 )
 from kohort.verbs.refusals import NothingThere
 
-HELP = """Reset the committed offsets of GROUP. Shows the plan; --execute commits it.
+HELP = """Reset the committed offsets of GROUP. Shows the plan; --execute commits its offsets.
 
 The options are those of kafka-consumer-groups. The group must have no members. SKIPPED is the number of offsets that
 the group will not read, READ-AGAIN the number that it will read again.
@@ -56,7 +56,7 @@ TARGETS: Final = (
 TARGET_OPTIONS: Final = (
     click.option("--to-earliest", is_flag=True, help="Reset to the first record."),
     click.option("--to-latest", is_flag=True, help="Reset to the log end."),
-    click.option("--to-current", is_flag=True, help="Keep committed offsets; else reset to the log end."),
+    click.option("--to-current", is_flag=True, help="Keep committed offsets; partitions without one: the log end."),
     click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
     click.option("--shift-by", metavar="N", type=int, help="Add N to each offset; -N: subtract."),
     click.option("--to-datetime", metavar="TIME", help="Reset to the first record since TIME (ISO 8601, UTC)."),
@@ -85,10 +85,10 @@ def topics_option(*, required: bool) -> Callable[[Any], Any]:
 @click.command("reset-offsets", help=HELP, short_help="Reset committed offsets of groups.")
 @several_groups
 @topics_option(required=False)
-@click.option("--all-topics", is_flag=True, help="All committed topics (the default).")
+@click.option("--all-topics", is_flag=True, help="All topics with committed offsets (the default).")
 @with_options(*TARGET_OPTIONS)
 @click.option("--dry-run", is_flag=True, help="Only show the plan (the default).")
-@click.option("--execute", is_flag=True, help="Commit the plan.")
+@click.option("--execute", is_flag=True, help="Commit the offsets of the plan.")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
 @cluster_options
 @output_of(OffsetsReset)
@@ -178,7 +178,7 @@ def next_step(group_id: str, moved: Moved) -> str:
     )
 
 
-DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions, also deleted ones.
+DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions; the topics may be deleted.
 
 While the group has members, only offsets of topics that it does not subscribe to can be deleted.
 
@@ -211,9 +211,9 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: C
     results.check()
 
 
-CLONE_HELP = """Copy the committed offsets of group FROM to group TO. Shows the plan; --execute commits it.
+CLONE_HELP = """Copy the committed offsets of group FROM to group TO. Shows the plan; --execute commits its offsets.
 
-TO must have no members; a missing group is created. Its offsets for other partitions stay.
+TO must have no members; it is created if it does not exist. Other offsets of TO stay.
 
 \b
 Examples:
@@ -224,7 +224,7 @@ Examples:
 @click.command(help=CLONE_HELP, short_help="Copy committed offsets to another group.")
 @click.argument("source", metavar="FROM", shell_complete=complete_groups)
 @click.argument("target", metavar="TO", shell_complete=complete_groups)
-@click.option("--execute", is_flag=True, help="Commit the plan.")
+@click.option("--execute", is_flag=True, help="Commit the offsets of the plan.")
 @cluster_options
 @output_of(OffsetsReset)
 def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, output: str) -> None:

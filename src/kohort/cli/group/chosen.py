@@ -21,7 +21,7 @@ several_groups = with_options(
     click.option(
         "--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="Same as GROUP."
     ),
-    click.option("--all-groups", is_flag=True, help="All groups of consumers."),
+    click.option("--all-groups", is_flag=True, help="All consumer groups, of either protocol."),
 )
 """Adds the arguments ``names``, ``more`` and ``all_groups`` to a command."""
 

@@ -23,9 +23,9 @@ from kohort.verbs.groups import check_inactive, describe
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
 
-@click.group(short_help="Describe, explain, reset or delete a group.")
+@click.group(short_help="Describe, explain or delete a group, or reset its offsets.")
 def group() -> None:
-    """Describe, explain, reset or delete a group (classic or consumer protocol)."""
+    """Describe, explain or delete a group, or reset its offsets (classic and consumer protocol)."""
 
 
 @group.command(short_help="Delete groups without members, and their offsets.")

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 HELP = """Show the partitions of each GROUP: committed offsets, lag, owners, health.
 
-The first columns are those of kafka-consumer-groups, also with --verbose. A negative LAG means a commit beyond the end
-of the log. One sample shows the lag; health needs several samples (--watch-for 20s).
+The first columns are those of kafka-consumer-groups; --verbose adds columns after them. A negative LAG means a
+commit beyond the end of the log. One sample shows the lag; health needs several samples (--watch-for 20s).
 
 STATUS is OK, WARN (the lag grows), STOP (no member reads), STALL (no progress) or REWIND (the offset went back). LEAD
 is the distance to the start of the log, where retention deletes. STABLE-LAG is the lag of read_committed consumers. OUT
@@ -68,7 +68,11 @@ Examples:
 @click.option("--members", "view", flag_value="members", help="Show members, their partitions and their progress.")
 @click.option("--state", "view", flag_value="state", help="Show state, coordinator, assignor and health.")
 @click.option("--behind", is_flag=True, help="Show only partitions with a lag or an unknown lag.")
-@click.option("--fail-above", metavar="N|DURATION", help="Exit with 7 if the lag is above this limit (1000 or 30s).")
+@click.option(
+    "--fail-above",
+    metavar="N|DURATION",
+    help="Exit with 7 if the lag is above this limit such as 1000 (records) or 30s.",
+)
 @click.option("--verbose", is_flag=True, help="Show more columns: epochs, targets, rates, reasons.")
 @sampling_options
 @cluster_options

@@ -34,7 +34,12 @@ MOST: Final = 1000
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_partitions)
 @click.option(
-    "-B", "--before", type=click.IntRange(0, MOST), default=3, show_default=True, help="Records before the offset."
+    "-B",
+    "--before",
+    type=click.IntRange(0, MOST),
+    default=3,
+    show_default=True,
+    help="Number of records before the offset.",
 )
 @click.option(
     "-A", "--after", type=click.IntRange(0, MOST), default=3, show_default=True, help="Records from the offset on."

@@ -32,7 +32,7 @@ RATE = click.FloatRange(min=0, min_open=True)
 
 HELP = """Predict the effect of a change on GROUP, without executing it.
 
-The real assignors compute the owners, the rebalance rounds, the pauses of partitions and the idle members. MEMBER is a
+The command predicts owners, rebalance rounds, pauses of partitions and idle members with the real assignors. MEMBER is a
 member id, an instance id, or a unique client id. --rolling-restart can be combined with --assignor, --partitions and
 --to-consumer. With rates (given, or sampled with --watch-for 20s) the prediction has the peak of the lag and the time
 to catch up.
@@ -55,7 +55,10 @@ Examples:
 @click.option("--add", type=click.IntRange(1, MOST_NEW_MEMBERS), metavar="N", help="Number of new members.")
 @click.option("--remove", multiple=True, metavar="MEMBER", help="Member that leaves; may be repeated.")
 @click.option(
-    "--kill", multiple=True, metavar="MEMBER[:HOW]", help="Member that fails; HOW: sigkill (default), poll, close."
+    "--kill",
+    multiple=True,
+    metavar="MEMBER[:HOW]",
+    help="Member that fails; HOW: sigkill (default), poll (stops polling), close (leaves).",
 )
 @click.option("--assignor", metavar="NAME", help="New assignor.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions.")
