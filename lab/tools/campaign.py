@@ -1,9 +1,9 @@
 """Run the campaign of rebalances into docs/lab/campaign.json, and write its tables into docs/lab/campaign.md.
 
     python lab/tools/campaign.py                                    writes the tables from the JSON
-    python lab/tools/campaign.py --check                            fails where they are not made from it
+    python lab/tools/campaign.py --check                            exits 1 if the tables do not match the JSON
     python lab/tools/campaign.py --run [--ground kohort] [--seed 1] [--rebalances 250] [--groups 9]
-                                                                runs it, minutes a broker, then writes
+                                                                runs the campaign (minutes per broker), then writes
 
 Needs what ``make interop`` needs: Java, Maven and Go, and five client libraries.
 """
@@ -37,7 +37,7 @@ BROKERS: Final = {OURS: our_ground, APACHE: apache_ground}
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that plays."""
+    """Return the versions of the client libraries."""
 
     def in_go(program: str, module: str) -> str:
         found = re.search(rf"{module} v(\S+)", (SOURCES / program / "go.mod").read_text())
@@ -53,13 +53,13 @@ def versions() -> dict[str, str]:
 
 
 def stored() -> list[CampaignResult]:
-    """Return the results that are kept, in the order of the brokers; none where nothing was run."""
+    """Return the stored results, sorted by broker; an empty list before the first run."""
     found = msgspec.json.decode(STORED.read_bytes(), type=list[CampaignResult]) if STORED.exists() else []
     return sorted(found, key=lambda one: GROUNDS.index(one.ground))
 
 
 def run(ground: str, seed: int, groups: int, rebalances: int) -> None:
-    """Run the campaign on one broker, and keep what it came to in place of what was kept of it."""
+    """Run the campaign on one broker; its result replaces the stored one."""
     with BROKERS[ground]() as broker:
         found = results.result_of(run_campaign(broker, draw(seed, groups, rebalances)), seed, groups, versions())
     kept = [one for one in stored() if one.ground != ground]
@@ -68,7 +68,7 @@ def run(ground: str, seed: int, groups: int, rebalances: int) -> None:
 
 
 def page(text: str) -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with new tables."""
     found = {one.ground: one for one in stored()}
     ours, apache = found.get(OURS), found.get(APACHE)
     made: dict[str, Callable[[], str]] = {

@@ -1,11 +1,11 @@
 """Simulate generations into docs/lab/generations.json, and write the tables and figures of docs/lab/generations.md.
 
     python lab/tools/generations.py                       writes tables and figures from the JSON
-    python lab/tools/generations.py --check               fails where they are not made from it
-    python lab/tools/generations.py --run                 runs all that the page tells of, an hour or two, then writes
-    python lab/tools/generations.py --run --sizes 3,10 --generations zookeeper      runs a part of it; the rest stays
+    python lab/tools/generations.py --check               exits 1 if they do not match the JSON
+    python lab/tools/generations.py --run                 runs all simulations (1 to 2 hours), then writes
+    python lab/tools/generations.py --run --sizes 3,10 --generations zookeeper      runs some; keeps the others
 
-What is run for each size stands in ``SEEDS``. The figures need matplotlib; the check does not.
+``SEEDS`` has the seeds of each size. The figures need matplotlib; the check does not.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ DOCS: Final = Path(__file__).parents[2] / "docs" / "lab"
 PAGE: Final = DOCS / "generations.md"
 STORED: Final = DOCS / "generations.json"
 SEEDS: Final = {3: range(5), 10: range(3), 30: range(1), 100: range(1), 300: range(1), 1_000: range(1)}
-"""Members, and the seeds that they are run with: fewer where a run takes long."""
+"""Seeds by number of members; larger groups have fewer, because their runs take long."""
 SOME: Final = {300: ("joins",), 1_000: ("joins",)}
-"""The changes of sizes in which not all are run."""
+"""Changes by number of members, for sizes that do not run all changes."""
 LEFT_OUT: Final = {1_000: ("zookeeper",)}
-"""The generations of sizes in which not all are run: the reads of a herd grow with the square of its members."""
+"""Omitted generations by number of members: the reads of ZooKeeper consumers grow with the square of the members."""
 CALM: Final = tuple(name for name, change in CHANGES.items() if not change.is_fault)
 FAULTS: Final = tuple(name for name, change in CHANGES.items() if change.is_fault)
 FIGURES: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
@@ -55,12 +55,11 @@ SHOWN: Final = (
 
 
 def stored() -> list[CostRow]:
-    """Return the rows that are kept; none where nothing was run."""
+    """Return the stored rows; an empty list before the first run."""
     return [CostRow(**row) for row in json.loads(STORED.read_text())] if STORED.exists() else []
 
 
 def store(rows: Sequence[CostRow]) -> None:
-    """Keep rows, one a line."""
     order = sorted(
         rows, key=lambda r: (r.members, list(CHANGES).index(r.change), list(GENERATIONS).index(r.generation))
     )
@@ -69,7 +68,7 @@ def store(rows: Sequence[CostRow]) -> None:
 
 
 def run(sizes: Sequence[int], generations: Sequence[str], jobs: int) -> None:
-    """Run a part of what the page tells of; each row takes the place of the one that was kept."""
+    """Simulate these sizes and generations; new rows replace stored ones."""
     for size in sizes:
         for generation in (name for name in generations if name not in LEFT_OUT.get(size, ())):
             found = [
@@ -84,18 +83,16 @@ def run(sizes: Sequence[int], generations: Sequence[str], jobs: int) -> None:
 
 
 def source() -> str:
-    """Return by what a figure is known to be made from what is kept."""
+    """Return the checksum of the stored rows, which each figure contains."""
     return hashlib.sha256(STORED.read_bytes()).hexdigest()
 
 
 def figures(rows: Sequence[CostRow]) -> None:
-    """Draw all figures."""
     for name, (changes, measures) in FIGURES.items():
         (DOCS / name).write_text(draw(rows, changes, measures, source()))
 
 
 def table(rows: Sequence[CostRow], size: int) -> str:
-    """Return the table of one size."""
     lines = ["| change | generation | " + " | ".join(title for _, title in SHOWN) + " |"]
     lines.append("|---|---|" + "--:|" * len(SHOWN))
     for row in rows:
@@ -107,12 +104,12 @@ def table(rows: Sequence[CostRow], size: int) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as it is told: whole from ten on."""
+    """Format a number; from 10 on without decimals."""
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
 def sizes_run(rows: Sequence[CostRow]) -> str:
-    """Return the table of what was run."""
+    """Return the table of sizes, seeds and changes."""
     lines = ["| members | partitions | seeds | changes |", "|--:|--:|--:|---|"]
     for size in sorted({row.members for row in rows}):
         of_size = [row for row in rows if row.members == size]
@@ -123,7 +120,7 @@ def sizes_run(rows: Sequence[CostRow]) -> str:
 
 
 def page(rows: Sequence[CostRow], text: str) -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with new tables."""
 
     def fill(found: re.Match[str]) -> str:
         name = found.group(1)
@@ -134,7 +131,7 @@ def page(rows: Sequence[CostRow], text: str) -> str:
 
 
 def stale() -> list[str]:
-    """Return the names of what is not made from what is kept."""
+    """Return the names of the page and figures that do not match the stored rows."""
     rows, known = stored(), source()
     old = [name for name in FIGURES if known not in (DOCS / name).read_text()]
     return old + ([PAGE.name] if page(rows, PAGE.read_text()) != PAGE.read_text() else [])
