@@ -78,7 +78,7 @@ def test_persisted_values_are_decoded_unchanged():
     with unencoded():
         written = encode_bytes(HeartbeatRequest(group_id="g"), 4)
         assert decode(HeartbeatRequest, 4, written)[0].group_id == "g"
-        with pytest.raises(ProtocolError, match="HeartbeatRequest was written here"):
+        with pytest.raises(ProtocolError, match="wrong message: expected HeartbeatRequest"):
             decode(FetchRequest, 17, written)
 
 

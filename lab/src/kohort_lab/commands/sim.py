@@ -27,7 +27,7 @@ OF_CONSOLE = "Show the groups of the run in a browser (kohort console), until Ct
 def world_option(command: F) -> F:
     """Add the option ``--world`` to a command that runs seeds."""
     what = "group: one broker; transactions: members that copy exactly once; moves: three nodes whose leaders move; "
-    what += "secured: logins, ACLs and quotas that change; modern: groups that their coordinator assigns."
+    what += "secured: logins, ACLs and quotas that change; modern: consumer groups (KIP-848)."
     choice = click.Choice(["group", "transactions", "moves", "secured", "modern"])
     return click.option("--world", type=choice, default="group", show_default=True, help=what)(command)
 

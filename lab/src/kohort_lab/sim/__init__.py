@@ -1,1 +1,1 @@
-"""Brokers, clients, network, disk and faults under one seed."""
+"""Simulator: brokers, clients, network, disk and faults under one seed."""

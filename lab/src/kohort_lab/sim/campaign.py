@@ -1,4 +1,4 @@
-"""Many seeds, in several processes: their verdicts one by one as they are found, in the order of the seeds."""
+"""Campaign: run many seeds in several processes and yield their verdicts in seed order."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ AT_ONCE = 4
 def verdicts(
     seeds: Sequence[int], *, world: str = GROUP, jobs: int = 1, encoded: bool = True, audit: bool = False
 ) -> Iterator[Verdict]:
-    """Yield the verdict of each seed; of one that passed without its story. With ``audit`` one fails that uses what no
-    seed gives."""
+    """Yield the verdict of each seed; passed seeds without events. ``audit``: fail runs with outside entropy."""
     judge = partial(judge_seed, world=world, encoded=encoded, audit=audit)
     if jobs == 1:
         yield from map(judge, seeds)
@@ -30,7 +29,7 @@ def verdicts(
 
 
 def judge_seed(seed: int, *, world: str = GROUP, encoded: bool = True, audit: bool = False) -> Verdict:
-    """Judge one seed of one world; ``encoded`` and ``audit`` as for ``verdicts``."""
+    """Run and judge one seed; arguments as for ``verdicts``."""
     with nullcontext() if encoded else unencoded(), audited() if audit else nullcontext() as seen:
         verdict = WORLDS[world].run_seed(seed)
     if seen is not None and seen.failure is not None and verdict.passed:
@@ -39,6 +38,6 @@ def judge_seed(seed: int, *, world: str = GROUP, encoded: bool = True, audit: bo
 
 
 def replay_command(seed: int, world: str = GROUP) -> str:
-    """Return the command that runs a seed again and tells its story."""
+    """Return the command that replays a seed."""
     where = "" if world == GROUP else f" --world {world}"
     return f"kohort sim replay {seed}{where}"

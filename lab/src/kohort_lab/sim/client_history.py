@@ -1,8 +1,8 @@
-"""Writes what the clients of a run saw, for a checker that knows nothing of them: docs/lab/history-format.md.
+"""Recorder of the client history of a run, for ``kohort check-history``: docs/lab/history-format.md.
 
-It overhears the wire and the users, and changes nothing of a run. At the end it reads the logs as a reader of committed
-records would. A record in a transaction is named by its producer's id and epoch and its number, since users send one
-value again after an abort; any other one by its value.
+It observes the wire and the users without effect on the run. At the end it reads the logs as a read_committed
+consumer. A transactional record is named by producer id, epoch and sequence, since users resend a value after an
+abort; any other record by its value.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ REFUSALS: Final = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
     }
 )
-"""After these nothing was written; of any other error a client cannot be sure."""
+"""Errors that prove a rejected write; after any other error the result is unknown."""
 OF_PRODUCER: Final = "'s producer"
-"""What the producer of a processor is called after its name."""
+"""Suffix of the client name of a processor's producer."""
 
 TopicName = Callable[[bytes], str | None]
 Committed = list[tuple[str, int, int]]
 
 
 class MembersSeen(Watcher):
-    """Members as their users see them: what is theirs, what they read, what they commit; a name for each life."""
+    """Recorder of members as their users see them: ownership, reads, commits; one client per process life."""
 
     def __init__(self, file: IO[str], world: World, story: History, session_us: int | None) -> None:
         self._file = file
@@ -61,23 +61,23 @@ class MembersSeen(Watcher):
         self._lives: dict[str, int] = {}
         self._holds: dict[str, frozenset[TopicPartition]] = {}
         self._told_us: dict[str, int] = {}
-        """Since when a member tells its user to give something up."""
+        """Start time of each member's revocation callback, in µs."""
         self._committed_only: set[str] = set()
         self.instances: dict[str, str] = {}
-        """The instance id of each member that has one."""
+        """Instance id of each static member."""
         self.places: dict[bytes, tuple[str, int, int]] = {}
-        """Where a member read a value."""
+        """Place of each value that a member read."""
 
     def now_us(self) -> int:
-        """Return the time since the run began, in microseconds."""
+        """Return the simulated time since the start of the run, in µs."""
         return self._world.elapsed_ms * 1000
 
     def read_committed_only(self, names: Iterable[str]) -> None:
-        """Have these members written down as readers of committed records."""
+        """Record these members as read_committed readers."""
         self._committed_only |= set(names)
 
     def client(self, actor: str) -> ClientHistory:
-        """Return the client that an actor is now."""
+        """Return the current client of an actor."""
         found = self._clients.get(actor)
         if found is None:
             life = self._lives[actor] = self._lives.get(actor, 0) + 1
@@ -131,13 +131,13 @@ class MembersSeen(Watcher):
 
 
 class ClientsSeen(MembersSeen):
-    """The same, with what goes over the wire: records, transactions, commits."""
+    """Recorder of members and of the wire: records, transactions, commits."""
 
     def __init__(self, file: IO[str], world: World, story: History, session_us: int | None) -> None:
         super().__init__(file, world, story, session_us)
         self.topic_name: TopicName = lambda _topic_id: None
         self._waiting: dict[Exchange, str | None] = {}
-        """Commits that are not answered yet, with the transaction that they are in."""
+        """Commits in flight, with their transaction."""
         self._sent: set[str] = set()
         self._acknowledged: set[str] = set()
         self._transactions: dict[tuple[int, int], int] = {}
@@ -166,8 +166,6 @@ class ClientsSeen(MembersSeen):
             self._end(exchange, asked, name, "unknown" if answer.error_code else "ok")
         elif isinstance(answer, OffsetCommitResponse | TxnOffsetCommitResponse):
             self._note_commit(exchange, answer)
-
-    # ------------------------------------------------------------ records
 
     def sends(self, who: str, partition: TopicPartition, value: bytes) -> None:
         name = spelled(value)
@@ -209,20 +207,18 @@ class ClientsSeen(MembersSeen):
         for topic, partition, batch, header in self._batches(asked):
             base = told.get((topic, partition))
             if base is None or exchange.client == "producer":
-                continue  # what its user was told is written at the end
+                continue  # the producer's own result is written at the end
             for number, (name, _) in enumerate(named(batch, header, partition)):
                 if name in self._sent and name not in self._acknowledged:
                     self._acknowledged.add(name)
                     client.sent(at, (topic, partition), name, "ok", offset=base + number if base >= 0 else None)
 
     def acknowledged(self, actor: str, told: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
-        """Write what the user of a producer was told of its records."""
+        """Write a producer's acknowledged records."""
         for value, (where, offset) in told.items():
             name = spelled(value)
             at = offset if offset >= 0 else None
             self.client(actor).sent(self.now_us(), (where.topic, where.partition), name, "ok", offset=at)
-
-    # ------------------------------------------------------------ transactions and commits
 
     def _at(self, exchange: Exchange) -> int:
         return self.now_us() - (self._world.now_ms - exchange.sent_ms) * 1000
@@ -231,7 +227,7 @@ class ClientsSeen(MembersSeen):
         return f"{producer_id}.{epoch}.{self._transactions.get((producer_id, epoch), 0)}"
 
     def _begin(self, exchange: Exchange, producer_id: int, epoch: int) -> str:
-        """Return the transaction that a producer is in; what it sends after it asked for the end is of another one."""
+        """Return a producer's current transaction; requests after EndTxn belong to the next one."""
         key = (producer_id, epoch)
         if key in self._ended:
             self._ended.discard(key)
@@ -285,7 +281,7 @@ class ClientsSeen(MembersSeen):
             client.committed(self._at(exchange), "g", in_group, result, generation=epoch)
 
     def finish(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:
-        """Write what was never answered, and what a reader of committed records finds at the end."""
+        """Write requests without response, and the records of a final read_committed read."""
         for exchange, transaction in self._waiting.items():
             self._write_commit(exchange, self._offsets(exchange), "unknown", transaction)
         for client in list(self._clients.values()):
@@ -296,23 +292,23 @@ class ClientsSeen(MembersSeen):
             try:
                 found, position = committed_on(log, partition)
             except CheckFailed:
-                continue  # the log cannot be read to its end
+                continue  # the log is unreadable at its end
             reader.read(self.now_us(), (topic, partition), found, position)
 
 
 def spelled(value: bytes) -> str:
-    """Return a value as text; strangers' may be anything."""
+    """Decode a value as text; forged values may be arbitrary bytes."""
     return value.decode(errors="backslashreplace") or "empty"
 
 
 def pieces_of(records: Any) -> list[bytes]:
-    """Return the batches of a request, in one piece or in several."""
+    """Return the record batches of a request as a list."""
     pieces = records if isinstance(records, list) else [records or b""]
     return [bytes(piece) for piece in pieces]
 
 
 def named(batch: bytes, header: BatchHeader, partition: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the name of each record of a batch, and its value."""
+    """Yield the name and the value of each record of a batch."""
     for number, record in enumerate(records_of(batch)):
         value = record.value or b""
         if header.is_transactional:
@@ -322,7 +318,7 @@ def named(batch: bytes, header: BatchHeader, partition: int) -> Iterator[tuple[s
 
 
 def committed_on(log: PartitionLog, partition: int) -> tuple[list[tuple[int, str]], int]:
-    """Return the records of a log that count, with where they end: at the first that may still come to count."""
+    """Return the committed records of a log, and the first offset of an open transaction or the end."""
     found: list[tuple[int, str]] = []
     open_ones: dict[int, list[tuple[int, str]]] = {}
     for batch, header in batches_on(log):

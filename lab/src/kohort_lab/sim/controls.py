@@ -1,4 +1,4 @@
-"""The negative controls: plant each bug, run seeds until a check catches it, and say which."""
+"""Negative controls: plant each bug and run seeds until a check catches it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEEDS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What became of one planted bug; ``seed`` is None where no seed caught it."""
+    """Result of one planted bug; ``seed`` is None if no seed caught it."""
 
     name: str
     area: str
@@ -28,7 +28,7 @@ class Control:
 
 
 def run_control(name: str, first: int = 0, seeds: int = SEEDS) -> Control:
-    """Plant the bug ``name`` and run ``seeds`` seeds from ``first`` on, up to the one that catches it."""
+    """Plant the bug ``name`` and run up to ``seeds`` seeds from ``first`` on."""
     from kohort_lab.sim.worlds.catalogue import WORLDS
 
     bug = all_bugs()[name]
@@ -42,7 +42,7 @@ def run_control(name: str, first: int = 0, seeds: int = SEEDS) -> Control:
 
 
 def run_controls(names: Iterable[str], *, jobs: int = 1, seeds: int = SEEDS) -> Iterator[Control]:
-    """Yield the control of each bug, from seed 0 on, in the order of ``names``."""
+    """Yield the result of each bug, in the order of ``names``."""
     wanted = list(names)
     if jobs == 1:
         for name in wanted:

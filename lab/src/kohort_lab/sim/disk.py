@@ -1,7 +1,7 @@
-"""A disk that refuses, and a process that dies in the middle of a write.
+"""Simulated disk with write errors, and process deaths during a write.
 
-What was appended outlives the process, as the page cache does. A refusal leaves the file as it was, as the seam
-promises; a death leaves any prefix of what was being written, which is what recovery at start has to mend.
+Appended data survives the process, like the page cache. A write error leaves the file unchanged; a death leaves any
+prefix of the write, which recovery must truncate.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from kohort.wire.codec import Buffer
 
 
 class ProcessDied(BaseException):
-    """The process that was writing is gone. Not an Exception: nothing in the process may catch its own death."""
+    """Death of the writing process. A BaseException, so that the process cannot catch it."""
 
 
 @dataclass(slots=True)
 class DiskWeather:
-    """Probabilities per write; faults change them, calm resets them."""
+    """Failure probabilities per write; faults raise them, the calm phase resets them."""
 
     refuse: float = 0.0
     die: float = 0.0
 
 
 class FaultyDisk(MemoryStorage):
-    """Storage of one broker; it stays when the broker dies."""
+    """Storage of one broker; survives the broker's death."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
         self.weather = DiskWeather()
         self.refusals = 0
-        """How many writes were refused so far."""
+        """Number of failed writes."""
         self._rng = rng
 
     def open(self, name: str) -> MemoryFile:
@@ -45,19 +45,19 @@ class FaultyDisk(MemoryStorage):
         super().replace(name, content, durable=durable, private=private)
 
     def strike(self, what: str) -> bool:
-        """Tell whether the process dies in this write. Raises StorageError where the disk refuses it."""
+        """Return True if the process dies in this write. Raises StorageError for a write error."""
         if self._rng.random() < self.weather.refuse:
             self.refusals += 1
-            raise StorageError(f"cannot {what}: the disk refused")
+            raise StorageError(f"cannot {what}: simulated disk error")
         return self._rng.random() < self.weather.die
 
     def torn(self, data: bytes) -> bytes:
-        """Return what of ``data`` was written when the process died."""
+        """Return the part of ``data`` that was written at the death."""
         return data[: int(self._rng.random() * (len(data) + 1))]
 
 
 class _FaultyFile(MemoryFile):
-    """A file whose appends may be refused or torn."""
+    """File whose appends may fail or be torn."""
 
     __slots__ = ("_disk",)
 

@@ -1,9 +1,8 @@
-"""Catches a run at what it was not given: a clock, chance, the address of an object, a thread, a file.
+"""Detector of entropy outside of the seed: clocks, random numbers, object addresses, threads, files.
 
-A simulated run is a function of its seed; whoever looks at anything else makes it another run the next time, and not on
-every machine. The interpreter tells of every call of a function written in C; those that answer differently each time
-end the run where they are called. The order of a set of texts is not seen so: it hangs on PYTHONHASHSEED, and shows
-where a seed is run under two of them and its wire is compared (``Verdict.digest``).
+A run must depend on its seed only, or it cannot be replayed. A profile hook sees every call of a C function; a call
+with a varying result ends the run. The hook cannot see the order of string sets, which depends on PYTHONHASHSEED; for
+that, run a seed under two hash seeds and compare ``Verdict.digest``.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _PACKAGES: Final = frozenset({"kohort", "kohort_lab"})
 _TODAY: Final = frozenset({"now", "utcnow", "today"})
 _IMPORTS: Final = "<frozen importlib"
 _REPRS: Final = (dataclasses.__file__, reprlib.__file__)
-"""Look at addresses only to find whether they are in themselves."""
+"""Modules that use addresses only to detect recursion."""
 
 
 def _named(module: Any, names: tuple[str, ...]) -> dict[Any, str]:
@@ -61,18 +60,20 @@ _SEEDING: Final = random.Random.seed.__code__
 
 
 class EntropyUsed(CheckFailed):
-    """A run used what its seed does not give."""
+    """Use of entropy outside of the seed."""
 
 
 class EntropyWatch:
-    """What was seen of a run. ``failure`` is the first that it used and was not given, also where something caught the
-    EntropyUsed that is raised there: from then on nothing more is seen."""
+    """Watch over a run.
+
+    ``failure``: the first use of entropy, even if the run catches EntropyUsed. Later uses are ignored.
+    """
 
     def __init__(self) -> None:
         self.failure: str | None = None
 
     def look(self, frame: FrameType, event: str, called: Any) -> None:
-        """Hear of a call, as ``sys.setprofile`` tells it. Raises EntropyUsed."""
+        """Check a call; a hook of ``sys.setprofile``. Raises EntropyUsed."""
         if (used := _used(frame, event, called)) is not None:
             self.failure = f"the run uses {used}, which no seed gives: {_place(frame)}"
             raise EntropyUsed(self.failure)
@@ -80,10 +81,10 @@ class EntropyWatch:
 
 @contextmanager
 def audited() -> Iterator[EntropyWatch]:
-    """End what runs in the block with EntropyUsed as soon as it uses what it was not given.
+    """Raise EntropyUsed in the block at the first use of outside entropy.
 
-    Several times slower, and for this thread alone. An import is let through: it happens once, and changes nothing. No
-    garbage is looked for meanwhile: that would call what somebody else has hung on it (``gc.callbacks``), at any place.
+    The block runs several times slower; other threads are not watched. Imports are allowed, since they run once.
+    Garbage collection is off, since it would call foreign hooks (``gc.callbacks``) at arbitrary places.
     """
     before, collecting, watch = sys.getprofile(), gc.isenabled(), EntropyWatch()
     gc.disable()
@@ -108,12 +109,12 @@ def _used(frame: FrameType, event: str, called: Any) -> str | None:
 def _not_given(called: Callable[..., Any]) -> str | None:
     try:
         used = _NOT_GIVEN.get(called)
-    except TypeError:  # a method of something that has no hash
+    except TypeError:  # a method of an unhashable object
         return None
     if used is not None:
         return used
     owner = getattr(called, "__self__", None)
-    if owner is random._inst:  # what the functions of the module share
+    if owner is random._inst:  # owner of the functions of module random
         return f"random.{called.__name__}"
     if isinstance(owner, type) and issubclass(owner, datetime.date) and called.__name__ in _TODAY:
         return f"{owner.__name__}.{called.__name__}"
@@ -129,7 +130,7 @@ def _is_import(frame: FrameType | None) -> bool:
 
 
 def _place(frame: FrameType | None) -> str:
-    """Return the place of the call in the code of the project."""
+    """Return the place of the call in the project's code."""
     at = frame
     while at is not None and at.f_globals.get("__name__", "").partition(".")[0] not in _PACKAGES:
         at = at.f_back

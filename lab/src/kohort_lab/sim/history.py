@@ -1,4 +1,4 @@
-"""Everything that happened in a run, in order: what a failing seed shows, and what checks look at."""
+"""Event log of a run, for failed seeds and checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEPT = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One line of a run. ``at_ms`` counts from its beginning."""
+    """Event of a run; ``at_ms``: simulated time since the start."""
 
     at_ms: int
     who: str
@@ -24,7 +24,7 @@ class Happening:
 
 
 class History:
-    """The last happenings of a run, and how many of each kind there were."""
+    """Last events of a run, and the number of events of each kind."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -36,5 +36,5 @@ class History:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def tail(self, lines: int = 60) -> str:
-        """Return the end of the story, as text."""
+        """Return the last events as text."""
         return "\n".join(str(h) for h in list(self.lines)[-lines:])

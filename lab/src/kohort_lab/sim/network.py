@@ -1,8 +1,8 @@
-"""Bytes between clients and brokers: delay, cuts, clogs, refusals.
+"""Simulated network between clients and brokers: delays, cuts, stalls, refused connections.
 
-A link is a TCP connection: in each direction bytes arrive in order or not at all. What a cut loses is what was under
-way; each side learns of it in its own time, so a client may be back on a new link while the broker still believes in
-the old one. Chunks are split at random, so that no reader can rely on whole frames.
+A link is a TCP connection: in each direction bytes arrive in order or not at all. A cut loses bytes in flight; each
+side learns of it at its own time, so a client may reconnect while the broker still has the old link. Data is split at
+random places, so that readers cannot rely on whole frames.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kohort_lab.sim.world import World
 Address = tuple[str, int]
 
 GIVES_UP_MS: Final = 1_000
-"""How long a client waits for a connection to where nothing comes through."""
+"""Connection timeout of a client, in ms."""
 
 
 class ClientSide(Protocol):
-    """An actor that opens links."""
+    """Actor that opens links."""
 
     name: str
     host: str
@@ -32,7 +32,7 @@ class ClientSide(Protocol):
 
 
 class Wiretap(Protocol):
-    """Who overhears what goes over the wire, in whole frames."""
+    """Observer of the wire, in whole frames."""
 
     def client_sent(self, link_id: int, client: str, data: bytes) -> None: ...
     def server_sent(self, link_id: int, data: bytes) -> None: ...
@@ -40,7 +40,7 @@ class Wiretap(Protocol):
 
 
 class ServerSide(Protocol):
-    """An actor that listens at an address."""
+    """Actor that listens at an address."""
 
     def peer_connected(self, link: int, host: str) -> None: ...
     def peer_received(self, link: int, data: bytes) -> None: ...
@@ -49,7 +49,7 @@ class ServerSide(Protocol):
 
 @dataclass(slots=True)
 class Weather:
-    """How the network behaves now; faults change it, calm resets it. Probabilities are per message."""
+    """Network conditions, as probabilities per message; faults change them, the calm phase resets them."""
 
     delay_ms: tuple[int, int] = (0, 3)
     cut: float = 0.0
@@ -61,7 +61,7 @@ class Weather:
 
 @dataclass(slots=True)
 class Link:
-    """One connection; ``next_ms`` holds, per direction, the earliest time that keeps bytes in order."""
+    """Connection; ``next_ms``: earliest arrival time that keeps the byte order, by direction."""
 
     link_id: int
     client: ClientSide
@@ -73,10 +73,10 @@ class Link:
     to_client_ms: int = 0
     opened: bool = field(default=False)
     lost: bool = False
-    """Cut, and one side or both do not know it yet: nothing passes any more."""
+    """True if cut while a side does not know it; no bytes pass."""
     deaf_server: bool = False
     deaf_client: bool = False
-    """A one-way cut: what is sent to that side vanishes, and neither side is told."""
+    """True if one direction is cut: bytes to that side are lost without notice."""
 
 
 class Network:
@@ -96,26 +96,22 @@ class Network:
         self.cuts = 0
 
     def fair_weather(self) -> Weather:
-        """Return weather with nothing but the delay of this run."""
+        """Return conditions without faults, with the delay of this run."""
         return Weather(delay_ms=self._delay_ms)
-
-    # ------------------------------------------------------------ servers
 
     def listen(self, address: Address, server: ServerSide) -> None:
         self._servers[address] = server
 
     def vanish(self, address: Address) -> None:
-        """End the server at ``address``: its links are reset, new ones are refused."""
+        """Remove the server at ``address``: reset its links, refuse new ones."""
         server = self._servers.pop(address, None)
         for link in list(self._links.values()):
             if link.server is server:
                 link.server_up = False
                 self._close_client(link, self._delay(), "connection reset by peer")
 
-    # ------------------------------------------------------------ clients
-
     def open(self, client: ClientSide, connection: int, address: Address) -> None:
-        """Connect a client; it hears of success or refusal later."""
+        """Connect a client; it learns the result later."""
         if (client.name, address) in self._parted:
             self._world.after(GIVES_UP_MS, lambda: client.link_closed(connection, "connection timed out"))
             return
@@ -142,13 +138,11 @@ class Network:
             link.client.link_opened(link.connection)
 
     def client_dies(self, client: ClientSide) -> None:
-        """End a client's process: the server hears of it (after a while), the client of nothing."""
+        """End a client's process; its servers learn of it later."""
         for link in list(self._links.values()):
             if link.client is client:
                 link.client_up = False
                 self._close_server(link, self._delay())
-
-    # ------------------------------------------------------------ bytes
 
     def client_sends(self, client: ClientSide, connection: int, data: bytes) -> None:
         link = self._by_client.get((client, connection))
@@ -164,7 +158,7 @@ class Network:
 
     def server_sends(self, link_id: int, data: bytes) -> None:
         link = self._links.get(link_id)
-        if link is None or not link.server_up:  # a server that stood still does not know it yet
+        if link is None or not link.server_up:  # a frozen server does not know of the cut
             self._tap.link_gone(link_id)
             self._tap.server_sent(link_id, data)
             return
@@ -197,8 +191,6 @@ class Network:
         if link.client_up and not link.deaf_client and not link.lost:
             link.client.link_received(link.connection, chunk)
 
-    # ------------------------------------------------------------ faults
-
     def _maybe_cut(self, link: Link) -> bool:
         if self._rng.random() >= self.weather.cut:
             return False
@@ -206,7 +198,7 @@ class Network:
         return True
 
     def cut(self, link: Link) -> None:
-        """Lose the link and all that is under way on it; each side learns in its own time."""
+        """Cut the link and lose its bytes in flight; each side learns of it later."""
         self.cuts += 1
         link.lost = True
         late = self._rng.randrange(0, 8000) if self._rng.random() < 0.3 else 0
@@ -214,7 +206,7 @@ class Network:
         self._close_server(link, self._delay() + late)
 
     def deafen_some(self, share: float) -> None:
-        """Cut standing links in one direction, each with probability ``share``; nobody is told."""
+        """Cut one direction of open links with probability ``share``, without notice."""
         for link in list(self._links.values()):
             if self._rng.random() < share:
                 self.cuts += 1
@@ -222,13 +214,13 @@ class Network:
                 link.deaf_server, link.deaf_client = link.deaf_server or side, link.deaf_client or not side
 
     def part(self, client: ClientSide, address: Address) -> None:
-        """Let nothing pass between a client and an address until they are joined again; nobody is told."""
+        """Drop all bytes between a client and an address until ``join_again``, without notice."""
         self._parted.add((client.name, address))
         for link in self._links_between(client, address):
             link.deaf_server = link.deaf_client = True
 
     def join_again(self, client: ClientSide, address: Address) -> None:
-        """End what ``part`` began; links that stood since are cut."""
+        """End a ``part``; cut the links that were open since."""
         self._parted.discard((client.name, address))
         for link in self._links_between(client, address):
             if link.deaf_server and link.deaf_client:
@@ -239,14 +231,14 @@ class Network:
         return [link for link in self._links.values() if link.client is client and link.server is server]
 
     def heal(self) -> None:
-        """Make the weather fair; a link that lost bytes in one direction is cut."""
+        """Reset the conditions; cut the links that lost bytes in one direction."""
         self.weather = self.fair_weather()
         for link in list(self._links.values()):
             if link.deaf_server or link.deaf_client:
                 self.cut(link)
 
     def cut_some(self, share: float) -> None:
-        """Cut each standing link with probability ``share``."""
+        """Cut each open link with probability ``share``."""
         for link in list(self._links.values()):
             if self._rng.random() < share:
                 self.cut(link)
@@ -296,7 +288,7 @@ class Network:
 
 
 def _within_a_frame(data: bytes, chance: float) -> int:
-    """Choose where to split whole frames: inside one of them, which one whatever their lengths are."""
+    """Choose a split inside a random frame, independent of frame lengths."""
     starts = list(frame_starts(data))
     which, within = divmod(chance * len(starts), 1)
     start = starts[int(which)]

@@ -1,7 +1,7 @@
-"""What runs have reached of what a coordinator can do: transitions, decisions, error answers. And what they have not.
+"""Coverage of a classic coordinator by runs: state transitions, decisions, error codes, and the missing ones.
 
-What can be reached is known without running: the table of states, the kinds of journal entries with their reasons, and
-the answers below. What was reached is seen from outside: in the journal that the broker writes, and on the wire.
+The reachable set comes from the state table, the kinds of journal entries with their reasons, and the error codes
+below. The reached set comes from the broker's journal and from the wire.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ ANSWERS: Final = {
     "Produce": "UNKNOWN_TOPIC_OR_PARTITION OUT_OF_ORDER_SEQUENCE_NUMBER INVALID_PRODUCER_EPOCH KAFKA_STORAGE_ERROR",
     "CreatePartitions": "INVALID_PARTITIONS KAFKA_STORAGE_ERROR",
 }
-"""The errors that clients of a running group can meet, by API; those of malformed requests are left to other tests."""
+"""Error codes by API that clients of a running group can get; malformed requests are tested elsewhere."""
 
 
 MODERN: Final = frozenset(
     {"EpochRaised", "TargetComputed", "MemberReconciled", "StaticAway", "GroupConverted", "downgraded"}
 )
-"""Kinds of entries, and a cause of rounds, of groups that the coordinator assigns: ``reach_modern.py`` has them."""
+"""Journal kinds and a rebalance cause of consumer groups; see ``reach_modern.py``."""
 WATCHED: Final = frozenset({"GenerationSeen", "unknown"})
-"""A kind of entries, and a removal, that only somebody who watches from the outside writes."""
+"""Journal kind and removal cause that only external observers write."""
 
 
 def reachable() -> list[str]:
-    """Return everything there is to reach for classic groups, in order."""
+    """Return everything reachable for classic groups, in order."""
     pairs = [(p, s) for s, before in PREVIOUS.items() for p in GroupState if p in before]
     return [
         *(f"state {p.value} to {s.value}" for p, s in pairs if s is not GroupState.DEAD or p is GroupState.EMPTY),
@@ -61,7 +61,7 @@ def reachable() -> list[str]:
 
 
 class Answers(Watcher):
-    """Every error code that was answered, by API."""
+    """Recorder of error codes by API."""
 
     def __init__(self) -> None:
         self.reached: set[str] = set()
@@ -74,7 +74,7 @@ class Answers(Watcher):
 
 
 def codes_in(message: Message) -> Iterator[int]:
-    """Return the error codes of an answer, at whatever depth."""
+    """Return the error codes of a response, at any depth."""
     for spec in message.FIELDS:
         value = getattr(message, spec.name)
         if spec.name == "error_code":
@@ -85,7 +85,7 @@ def codes_in(message: Message) -> Iterator[int]:
 
 
 def states_of(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """Return the transitions that journal entries of one group tell of."""
+    """Return the state transitions in one group's journal entries."""
     state: GroupState | None = GroupState.EMPTY
     for entry in entries:
         after = _state_after(entry, state)
@@ -95,7 +95,7 @@ def states_of(entries: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _state_after(entry: dict[str, Any], before: GroupState | None) -> GroupState | None:
-    """Return the state of the group after an entry; None where that cannot be told."""
+    """Return the group state after an entry; None if unknown."""
     match entry["kind"]:
         case "round_opened":
             return GroupState.PREPARING_REBALANCE
@@ -114,7 +114,7 @@ def _state_after(entry: dict[str, Any], before: GroupState | None) -> GroupState
 
 
 def told_by(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what each entry says of itself."""
+    """Yield the kinds and causes of journal entries."""
     for entry in entries:
         yield "journal " + "".join(word.capitalize() for word in entry["kind"].split("_"))
         if entry["kind"] == "round_opened":
@@ -124,7 +124,7 @@ def told_by(entries: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def journal_of(broker: Broker) -> dict[str, list[dict[str, Any]]]:
-    """Return what the broker wrote into its journal, by group."""
+    """Return the broker's journal entries by group."""
     log = broker.state.topics.log(journal.TOPIC, 0)
     groups: dict[str, list[dict[str, Any]]] = {}
     for record in records_on(log) if log is not None else ():
@@ -134,7 +134,7 @@ def journal_of(broker: Broker) -> dict[str, list[dict[str, Any]]]:
 
 
 def reached_by(seed: int) -> set[str]:
-    """Return what one seed reaches. Raises what its run raises."""
+    """Run one seed and return what it reaches. Raises the run's error."""
     answers = Answers()
     run = OneBroker(plan_of(seed), also=[answers])
     run.go()

@@ -1,7 +1,7 @@
-"""What runs of the world ``modern`` have reached of the coordinator of modern groups, and of groups that are converted.
+"""Coverage of consumer groups and conversions by runs of the world ``modern``.
 
-What can be reached is known without running: from the tables of the code, and those below. What was reached is seen in
-the group after every event, on the wire, in the journal, and in ``__consumer_offsets``.
+The reachable set comes from tables in the code and below. The reached set comes from the group after every event, the
+wire, the journal and ``__consumer_offsets``.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ ANSWERS: Final = {
     "OffsetCommit": "UNKNOWN_MEMBER_ID STALE_MEMBER_EPOCH ILLEGAL_GENERATION COORDINATOR_NOT_AVAILABLE",
     "OffsetFetch": "UNKNOWN_MEMBER_ID STALE_MEMBER_EPOCH",
 }
-"""The errors that clients of a running modern group can meet, by API; those of malformed requests are left to other
-tests, and those that no group is looked at for are in ``reach.py``."""
+"""Error codes by API that clients of a running consumer group can get.
+
+Malformed requests are tested elsewhere; errors without a group are in ``reach.py``.
+"""
 KINDS: Final = (
     journal.EpochRaised,
     journal.TargetComputed,
@@ -61,22 +63,22 @@ KINDS: Final = (
     journal.GroupUnloaded,
     journal.GroupDeleted,
 )
-"""The entries that are written of modern groups; conversions are told apart by where they lead."""
+"""Journal kinds of consumer groups; conversions are distinguished by their target."""
 OBSERVED: Final = frozenset({"member_gone", "unexplained"})
-"""Causes that only somebody who watches from the outside writes."""
+"""Causes that only external observers write."""
 RECORDS: Final = (MemberWritten, EpochWritten, TargetWritten, TargetEpochWritten, CurrentWritten, RegexResolved)
 IMPOSSIBLE: Final = frozenset({(ConsumerGroupState.EMPTY, ConsumerGroupState.RECONCILING)})
-"""The first member of an empty group is given everything at once, as nobody has anything."""
+"""Impossible transitions: the first member of an empty group gets all partitions at once."""
 STATES: Final = tuple(
     pair
     for pair in permutations([state for state in ConsumerGroupState if state is not ConsumerGroupState.DEAD], 2)
     if pair not in IMPOSSIBLE
 )
-"""A group that is dead is one that is not there."""
+"""States without DEAD, which is the absence of a group."""
 
 
 def reachable_modern() -> list[str]:
-    """Return everything there is to reach for modern groups, in order."""
+    """Return everything reachable for consumer groups, in order."""
     return [
         *(f"group {before.value} to {after.value}" for before, after in STATES),
         *(f"member {one.name} to {other.name}" for one, other in permutations(ReconciliationState, 2)),
@@ -93,7 +95,7 @@ def reachable_modern() -> list[str]:
 
 
 class ModernReach(Watcher):
-    """Looks at the group after every event, and hears every answer; None: it is not coordinated, or not modern."""
+    """Observer of the group after every event, and of all responses."""
 
     def __init__(self, group: Callable[[], ModernGroup | None], timers: Callable[[], Collection[TimerKind]]) -> None:
         self.reached: set[str] = set()
@@ -104,7 +106,7 @@ class ModernReach(Watcher):
         self._members: dict[str, tuple[ReconciliationState, bool]] = {}
 
     def look(self) -> None:
-        """Note what became of the group and its members since the last time, if it is the same group still."""
+        """Record changes of the group and its members, if it is still the same group."""
         group = self._group()
         if group is None:
             self._last = None
@@ -138,7 +140,7 @@ class ModernReach(Watcher):
 
 
 def told_of_modern(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what the journal's entries of one group say of its time as a modern one."""
+    """Yield the kinds and causes of a group's journal entries as a consumer group."""
     is_modern = False
     for entry in entries:
         kind = entry["kind"]
@@ -156,7 +158,7 @@ def told_of_modern(entries: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def recorded(log: PartitionLog, group_id: str) -> Iterator[str]:
-    """Yield the kinds of records that a log of ``__consumer_offsets`` has of a group."""
+    """Yield the kinds of a group's records in a ``__consumer_offsets`` log."""
     for record in records_on(log):
         said = parse_record(record.key or b"", record.value)
         if isinstance(said, RECORDS) and said.group_id == group_id:
@@ -164,7 +166,7 @@ def recorded(log: PartitionLog, group_id: str) -> Iterator[str]:
 
 
 class _Watched(ModernGroups):
-    """A run whose coordinator is looked at after every event."""
+    """Run with a coordinator that is observed after every event."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(plan_of_modern(seed))
@@ -182,7 +184,7 @@ class _Watched(ModernGroups):
 
 
 def reached_in_modern(seed: int) -> set[str]:
-    """Return what one seed reaches. Raises what its run raises."""
+    """Run one seed and return what it reaches. Raises the run's error."""
     run = _Watched(seed)
     run.go()
     reached = set(run.seen.reached)

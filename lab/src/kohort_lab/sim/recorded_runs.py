@@ -1,4 +1,4 @@
-"""Run a seed and keep its record: the history of its clients, or the journal of its brokers."""
+"""Recorded runs: the client history or the broker journal of a seed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from kohort_lab.sim.worlds.simulation import Simulation
 
 TOPIC_OF_COPIES = "copies"
 MORE_TO_JOIN_MS = 1_000
-"""A member joins a round after its next heartbeat and its next poll, and this at most: bytes are on their way, users
-think."""
+"""Time from a member's heartbeat and poll to its JoinGroup, in ms: network delay and user's pause."""
 
 
 def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> Verdict:
-    """Run a seed of a world and write its history to a file. ``alone``: no check of the simulator ends it early, so
-    that the history tells of all that went wrong."""
+    """Run a seed of a world and write its client history. ``alone``: no check of the simulator ends the run."""
     kind = WORLDS[world]
     plan = kind.plan_of(seed)
     run = kind.simulation(plan)
@@ -45,15 +43,15 @@ def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> V
 
 
 def _instances(run: Simulation) -> dict[str, str]:
-    """Return the instance ids of static members; two of one id are a process that was started twice."""
+    """Return the instance ids of static members; equal ids mark a process that was started twice."""
     return {one.name: one.instance_id for one in (*run.members, run.double) if one.instance_id is not None}
 
 
 def _session_us(plan: Plan) -> int | None:
-    """Return for how long a member is counted in after it was heard of; None where somebody may throw it out.
+    """Return the time for which a silent member stays in the group, in µs; None if an administrator may remove it.
 
-    A round that it does not join ends without it. That may have begun before it was heard of last: by as long as it
-    takes to hear of a round and to poll, which nobody knows of a slow handler.
+    A rebalance without the member ends its membership earlier. That rebalance may have started before the last
+    heartbeat, by the time to learn of it and to poll; with slow handlers that time is unknown.
     """
     if plan.faults & {"kick", "impostor", "double", "admin", "clock jump", "slow handler"} or plan.static:
         return None
@@ -80,7 +78,7 @@ TOPIC: Final = "__kohort_journal"
 
 
 def journal_of_seed(world: str, seed: int) -> tuple[Verdict, list[JournalEntry]]:
-    """Run a seed of a world, and return how it ended and the journal that its brokers have kept, oldest first."""
+    """Run a seed of a world; return its verdict and its brokers' journal, oldest entry first."""
     kind = WORLDS[world]
     run = kind.simulation(kind.plan_of(seed))
     verdict = verdict_of(run)

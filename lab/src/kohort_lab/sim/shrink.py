@@ -1,8 +1,7 @@
-"""The smallest run that still fails: fewer faults, members, partitions and records, less time.
+"""Shrinking of a failing run: fewer faults, members, partitions and records, shorter time.
 
-A plan and its seed give a run, so whatever a smaller plan does is repeated by the same plan: a step is kept if the run
-still fails by the same check. A smaller world draws other random numbers, so the smallest found is not the smallest
-there is.
+A plan and its seed determine a run. A shrinking step is kept if the run still fails by the same check. A smaller world
+draws other random numbers, so the result is not the global minimum.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kohort_lab.sim.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest failing run that was found, and how many runs that took."""
+    """Smallest failing run, and the number of runs used."""
 
     verdict: Verdict
     runs: int
@@ -28,7 +27,7 @@ def shrink(
     most_runs: int = 200,
     told: Callable[[Plan], None] = lambda _: None,
 ) -> Shrunk | None:
-    """Make ``plan`` smaller for as long as it fails; None if it does not fail. ``told`` hears of every smaller one."""
+    """Shrink ``plan`` while it fails; None if it does not fail. ``told`` is called with each smaller plan."""
     smallest = run_plan(plan)
     runs = 1
     if smallest.passed:
@@ -50,7 +49,7 @@ def shrink(
 
 
 def smaller_plans(plan: Plan) -> Iterator[Plan]:
-    """Yield plans that are one step smaller, the boldest first."""
+    """Yield plans one step smaller, largest step first."""
     if plan.faults_ms > 5_000:
         yield replace(plan, faults_ms=plan.faults_ms // 2)
     for fault in sorted(plan.faults):

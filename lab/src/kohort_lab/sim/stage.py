@@ -1,4 +1,4 @@
-"""What the actors of one run share: time and chance, the network between them, a history, and the checks that watch."""
+"""Shared objects of a run: clock and random numbers, network, event log, wire tap and checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kohort_lab.sim.world import World
 
 
 class AllChecks(Watcher):
-    """A watcher made of watchers; they are added while the actors are made."""
+    """Watcher that forwards each event to its watchers."""
 
     def __init__(self) -> None:
         self._watchers: list[Watcher] = []
@@ -32,7 +32,7 @@ class AllChecks(Watcher):
             self._of_any_answer += [watcher] if watcher.hears_all else []
 
     def leave(self) -> None:
-        """Let nobody watch any more, so that a run goes on whatever happens."""
+        """Remove all watchers, so that no check ends the run."""
         self._watchers.clear()
         for told in (self._of_requests, self._of_answers, self._of_any_request, self._of_any_answer):
             told.clear()
@@ -92,8 +92,10 @@ class AllChecks(Watcher):
 
 
 class Stage:
-    """Made before the actors, who are given it; ``decode_all``: the checks are told of every API, decoded. ``world``:
-    one with other limits than the usual."""
+    """Context of a run, created before its actors.
+
+    ``decode_all``: decode every API for the checks. ``world``: replacement with other limits.
+    """
 
     def __init__(
         self, seed: int, delay_ms: tuple[int, int], *, decode_all: bool = False, world: World | None = None

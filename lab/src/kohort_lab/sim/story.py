@@ -1,4 +1,4 @@
-"""A run as a timeline for people: as text, and as one HTML page that needs nothing else."""
+"""Timeline of a run, as text or as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ tr.loud td { background: #fff1ef } tr.calm td { background: #effaf1 }
 
 
 def story_text(verdict: Verdict) -> str:
-    """Return the plan, everything that happened, and the verdict as text."""
+    """Return plan, events and verdict as text."""
     lines = [str(verdict.plan), *map(str, verdict.happenings), "", _sum(verdict)]
     if verdict.failure is not None:
         lines += [f"FAILED by {verdict.caught_by or 'a machine'}", verdict.failure.rstrip()]
@@ -32,7 +32,7 @@ def story_text(verdict: Verdict) -> str:
 
 
 def story_html(verdict: Verdict) -> str:
-    """Return the story as an HTML page: one row per happening, one column per actor."""
+    """Return the timeline as an HTML page: one row per event, one column per actor."""
     happenings = verdict.happenings
     actors = list(dict.fromkeys(h.who for h in happenings))
     head = "".join(f"<th>{escape(who)}</th>" for who in actors)

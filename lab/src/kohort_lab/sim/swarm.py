@@ -1,7 +1,7 @@
-"""From a seed to the options of a run: sizes, timeouts and which faults may strike are all drawn.
+"""Random plan of a run: sizes, timeouts and possible faults are drawn from the seed.
 
-Timeouts are drawn too, because a world in which one timeout always beats another never reaches what lies behind the
-other (a session that outlives the round, a round that outlives the session).
+Timeouts vary, since a fixed order of timeouts would hide the cases of the opposite order (a session longer than the
+rebalance, a rebalance longer than the session).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ FAULTS = ("cut", "crash broker", "kill member", "freeze member", "freeze broker"
           "admin")  # fmt: skip
 FAULTS_OF_STRANGERS = ("impostor", "kick")
 CHANGES_MIND = "change mind"
-"""A member subscribes to one topic for a while, where there are two."""
+"""Subscribe to one of several topics for a while."""
 UNSUBSCRIBES = "unsubscribe"
-"""A member leaves the group and comes back to it, in one process."""
+"""Unsubscribe and subscribe again in one process."""
 PAUSES = "pause"
-"""A member takes nothing of one partition for a while."""
+"""Pause one partition for a while."""
 SEEKS = "seek"
-"""A member goes back in one partition, and reads it again from there."""
+"""Seek one partition back."""
 BOTH = (["range", "cooperative-sticky"], ["cooperative-sticky"], ["range"], ["roundrobin"], ["sticky"])
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run. Times in milliseconds."""
+    """Plan of one run; times in ms."""
 
     seed: int
     consumers: int
@@ -44,40 +44,42 @@ class Plan:
     segment_bytes: int
     fetch_wait_ms: int
     delay_ms: tuple[int, int]
-    """How long bytes are on their way in good weather."""
+    """Range of the network delay without faults, in ms."""
     static: bool
-    """Whether members have instance ids."""
+    """True for static members."""
     faults_ms: int
     faults: frozenset[str]
     fault_every_ms: int
     poll_records: int
-    """Most records that a user takes at once."""
+    """Largest number of records per poll."""
     index_interval_bytes: int
     forgets: bool
-    """Whether offsets of an empty group expire within a minute."""
+    """True if offsets of an empty group expire within a minute."""
     poll_ms: int
-    """How long a user's poll waits for records."""
+    """Timeout of a user's poll, in ms."""
     cleans_often: bool
-    """Whether logs are compacted every second, and tombstones and markers go soon after what they end."""
+    """True for frequent compaction, and early removal of tombstones and markers."""
 
     @property
     def sweep_ms(self) -> int:
-        """How often the broker looks for offsets and groups to forget."""
+        """Interval of the broker's expiry of offsets and groups, in ms."""
         return 5_000 if self.forgets else 600_000
 
     @property
     def may_orphan(self) -> bool:
-        """Whether a partition can be left to nobody until the next rebalance, as in Kafka: a static member of a
-        cooperative group dies between an assignment and giving up what it takes from it, and returns (KIP-345)."""
+        """True if a partition may stay without owner until the next rebalance, as in Kafka.
+
+        A static member of a cooperative group dies between an assignment and a revocation, and returns (KIP-345).
+        """
         return self.static and "cooperative-sticky" in self.assignors
 
     @property
     def calm_bound_ms(self) -> int:
-        """By when, once faults end, the group must be stable and its lag gone.
+        """Time after the faults until the group must be stable without lag, in ms.
 
-        A member that died is noticed within its session; a round that it holds up ends with the longest rebalance
-        timeout, and so may the SyncGroup phase after it; one more round follows its removal; a client may first have to
-        wait out a request to a broker that is gone, a JoinGroup the longest.
+        A dead member is noticed within its session. Its rebalance and SyncGroup phase may each take the longest
+        rebalance timeout, and another rebalance follows its removal. A client may first wait for a request to a dead
+        broker, at worst a JoinGroup.
         """
         join_ms = self.max_poll_interval_ms + 5_000
         return (
@@ -92,7 +94,7 @@ class Plan:
 
 
 def plan_of(seed: int) -> Plan:
-    """Draw the plan of a seed. What was added later has chance of its own: the rest of a seed stays what it was."""
+    """Draw the plan of a seed. Later additions use separate random numbers, so that old values stay the same."""
     later = random.Random(f"later {seed}")
     rng = random.Random(f"plan {seed}")
     session_ms = rng.choice([6_000, 6_000, 10_000, 20_000, 45_000])
@@ -108,7 +110,7 @@ def plan_of(seed: int) -> Plan:
         send_every_ms=rng.choice([50, 200, 500]),
         assignors=rng.choice(BOTH),
         session_timeout_ms=session_ms,
-        # A member hears of a round by its heartbeat: one that beats more slowly than rounds last is never in time.
+        # A member learns of a rebalance by its heartbeat; an interval longer than rebalances would always be too late.
         heartbeat_interval_ms=max(500, min(session_ms, max_poll_ms) // rng.choice([3, 4, 10])),
         max_poll_interval_ms=max_poll_ms,
         request_timeout_ms=rng.choice([5_000, 10_000, 30_000]),
@@ -128,13 +130,13 @@ def plan_of(seed: int) -> Plan:
         cleans_often=later.random() < 0.5,
         poll_ms=1_000,
     )
-    # As in Kafka, a static member that comes back with other topics changes nothing in a stable group (KIP-345).
-    # And offsets of a topic that nobody in the group reads expire while it has members.
+    # As in Kafka, a static member with a new subscription changes nothing in a stable group (KIP-345).
+    # Offsets of an unsubscribed topic expire although the group has members.
     minds = bool(share) and len(topics) > 1 and not (plan.static or plan.forgets) and later.random() < 0.5
     of_users = {CHANGES_MIND} if minds else set()
     of_users |= {UNSUBSCRIBES} if share and not plan.static and later.random() < 0.2 else set()
     of_users |= {PAUSES} if share and later.random() < 0.2 else set()
-    # What a user does between two polls finds more under way where they are short.
+    # With short polls, user actions between polls meet more requests in flight.
     poll_ms = later.choice([1_000, 100]) if of_users else plan.poll_ms
     of_users |= {SEEKS} if share and later.random() < 0.15 else set()
     return replace(plan, faults=plan.faults | of_users, poll_ms=poll_ms)

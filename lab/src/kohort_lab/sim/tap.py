@@ -1,7 +1,7 @@
-"""Overhears the wire: which requests clients send and what brokers answer, decoded independently of both.
+"""Wire tap: pairs and decodes requests and responses, independently of clients and brokers.
 
-Responses come in the order of the requests on a link, so a request that is older than one that was answered is never
-answered any more. A broker that does not know yet that a client is gone answers nobody.
+Responses on a link come in request order, so a request older than an answered one gets no response. A broker may answer
+a dead client before it notices the death.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kohort_lab.sim.checks.watcher import Exchange, Watcher
 from kohort_lab.sim.world import World
 
 WATCHED: Final = frozenset({8, 11, 12, 13, 14, 68})
-"""OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat: decoded for every run."""
+"""OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat: decoded in every run."""
 FETCH: Final = 1
 ONLY_AN_ERROR_BYTES: Final = 32
-"""A Fetch response no longer than this has no partitions; checks do not look at others."""
+"""Size of the largest Fetch response without partitions, in bytes; checks ignore it."""
 
 _STAMP: Final = struct.Struct(">qq")
 _SIZE: Final = struct.Struct(">i")
 
 
 class Tap:
-    """Tells a watcher of every exchange. ``everything`` decodes all APIs, for stories and for reach."""
+    """Tap that reports each exchange to a watcher; ``everything``: decode all APIs."""
 
     def __init__(self, world: World, watcher: Watcher, *, everything: bool = False) -> None:
         self._world = world
@@ -38,14 +38,14 @@ class Tap:
         self._digest = hashlib.sha256()
         self._open: dict[int, deque[Exchange]] = {}
         self._gone: set[int] = set()
-        """Links that have lost their client; their brokers may answer still."""
+        """Links of dead clients; their brokers may still answer."""
 
     def decode_also(self, *api_keys: int) -> None:
-        """Decode these APIs too."""
+        """Decode these APIs, too."""
         self._watched |= set(api_keys)
 
     def client_sent(self, link_id: int, client: str, data: bytes) -> None:
-        """Hear that a client wrote whole requests."""
+        """Handle whole requests of a client."""
         self._note(link_id, data)
         for frame in _frames(data):
             header, at = parse_request_header(frame)
@@ -57,7 +57,7 @@ class Tap:
             self._watcher.asked(exchange)
 
     def server_sent(self, link_id: int, data: bytes) -> None:
-        """Hear that a broker wrote whole responses."""
+        """Handle whole responses of a broker."""
         self._note(link_id, data)
         waiting = self._open.get(link_id)
         for frame in _frames(data):
@@ -84,21 +84,21 @@ class Tap:
 
     @property
     def digest(self) -> str:
-        """A checksum of every byte that went over the wire, with its time and its link, in hexadecimal."""
+        """Checksum of all wire bytes with their times and links, in hexadecimal."""
         return self._digest.hexdigest()
 
     def link_gone(self, link_id: int) -> None:
         self._gone.add(link_id)
 
     def unanswered(self) -> Iterator[Exchange]:
-        """Return the requests on standing links that wait for their answers."""
+        """Return the requests in flight on open links."""
         for link_id, waiting in self._open.items():
             if link_id not in self._gone:
                 yield from waiting
 
 
 def frame_starts(data: bytes) -> Iterator[int]:
-    """Yield where each of some whole frames begins, with its length."""
+    """Yield start and length of each frame."""
     at = 0
     while at < len(data):
         yield at
@@ -106,7 +106,7 @@ def frame_starts(data: bytes) -> Iterator[int]:
 
 
 def _frames(data: bytes) -> list[bytes]:
-    """Return whole frames without their lengths; mostly there is one."""
+    """Return frames without their lengths."""
     frames = []
     at, end, begin = 0, len(data), _SIZE.size
     while at < end:

@@ -1,9 +1,9 @@
-"""Messages handed over as objects instead of bytes: for campaigns of many seeds, where time is all that counts.
+"""Messages passed as objects instead of bytes, for faster campaigns.
 
-Within ``unencoded`` the codec writes a number for a message and finds the message again by that number; headers, frames
-and record batches stay bytes, and so do records of system topics, which are read again from the disk. A message that
-its version would not carry as it is goes over as that version would: without the fields that it lacks, and with its
-records in one piece. ApiVersions is always encoded: its answer is read before the versions are agreed on.
+Within ``unencoded`` the codec writes a number for a message and looks the message up by that number. Headers, frames,
+record batches and records of internal topics stay bytes. A message that its version cannot carry fully is reduced as
+the version would do it: without missing fields, and with its records joined. ApiVersions is always encoded, since its
+response precedes the version negotiation.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NUMBER: Final = struct.Struct(">q")
 
 
 class UnencodedMessages:
-    """The messages of one run that were written, by number."""
+    """Messages written in one run, by number."""
 
     def __init__(self) -> None:
         self._written: list[Message] = []
 
     def writer(self, message: type[Message], version: int) -> Writer:
-        """Return what the codec uses in place of the compiled writer."""
+        """Return the codec's replacement of the compiled writer."""
         change = change_of(message, version)
 
         def write(value: Any, extend: Callable[[Any], None]) -> None:
@@ -42,13 +42,13 @@ class UnencodedMessages:
         return write
 
     def reader(self, message: type[Message], version: int) -> Reader:
-        """Return what the codec uses in place of the compiled reader."""
+        """Return the codec's replacement of the compiled reader."""
         del version
 
         def read(body: bytes | bytearray, at: int, stop: int) -> tuple[Any, int]:
             value = self._written[NUMBER.unpack_from(body, at)[0]]
             if type(value) is not message or at + NUMBER.size > stop:
-                raise Malformed(f"{type(value).__name__} was written here")
+                raise Malformed(f"wrong message: expected {type(value).__name__}")
             return value, at + NUMBER.size
 
         return read
@@ -56,7 +56,7 @@ class UnencodedMessages:
 
 @contextmanager
 def unencoded() -> Iterator[None]:
-    """Have requests and responses go over as they are while this lasts, in this process."""
+    """Pass requests and responses as objects in the block, in this process."""
     messages = UnencodedMessages()
     bodies = [body for api in APIS.values() if api.key != API_VERSIONS for body in (api.request, api.response)]
     with codec.replaced(frozenset(bodies), messages.reader, messages.writer):
@@ -64,7 +64,7 @@ def unencoded() -> Iterator[None]:
 
 
 def change_of(message: type[Message], version: int) -> Change | None:
-    """Return the change that a message undergoes on its way; None where it arrives as it was sent."""
+    """Return the change of a message by its version; None without change."""
     changes = {spec.name: _change_of_field(spec, version) for spec in message.FIELDS}
     if not any(changes.values()):
         return None
@@ -90,7 +90,7 @@ def _change_of_field(spec: FieldSpec, version: int) -> Change | None:
 
 
 def _in_one_piece(records: codec.Records | None) -> memoryview | None:
-    """Join record batches, as a reader gives them."""
+    """Join record batches, as a reader returns them."""
     if records is None:
         return None
     if not isinstance(records, list):

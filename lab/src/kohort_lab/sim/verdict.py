@@ -1,4 +1,4 @@
-"""How a run ended, and how it is judged, in any of the worlds."""
+"""Verdict of a run, in any world."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort_lab.sim.world import Storm, World
 
 
 class Judged(Protocol):
-    """The run of one seed, in whichever world."""
+    """Run of one seed."""
 
     plan: Plan
     world: World
@@ -25,12 +25,12 @@ class Judged(Protocol):
     producer: ProducerActor
 
     def go(self) -> None:
-        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
+        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or a machine's error."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What became of a seed."""
+    """Result of a seed."""
 
     plan: Plan
     failure: str | None
@@ -40,11 +40,11 @@ class Verdict:
     counts: dict[str, int] = field(default_factory=dict)
     acknowledged: int = 0
     happenings: tuple[Happening, ...] = ()
-    """The story, one by one; of a long one the end."""
+    """Events; the last ones of a long run."""
     digest: str = ""
-    """A checksum of every byte on the wire: equal for equal runs."""
+    """Checksum of all wire bytes; equal for equal runs."""
     caught_by: str = ""
-    """The check that failed."""
+    """Name of the failed check."""
 
     @property
     def passed(self) -> bool:
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def verdict_of(run: Judged) -> Verdict:
-    """Let ``run`` go to its end, and judge it."""
+    """Run ``run`` to its end and return the verdict."""
     failure, check = None, ""
     try:
         run.go()

@@ -1,7 +1,7 @@
-"""One run: a queue of events in order of their time, one seed, one clock.
+"""Event queue of a run: one seed, one clock.
 
-An event is a function that is called when its time has come. Two events of the same millisecond run in the order in
-which they were made, so a run depends on its seed and on nothing else.
+An event is a function with a time. Events of the same millisecond run in creation order, so a run depends only on its
+seed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ START_MS = 1_700_000_000_000
 EVENTS_MAX = 300_000
 MOMENT_MAX = 5_000
 COLLECT_AFTER: Final = (50_000, 20, 50)
-"""Objects made, then collections, between looks for cycles: a run makes many objects and few cycles, and the
-interpreter's own thresholds cost a tenth of it."""
+"""Thresholds of the garbage collector; a run makes many objects and few cycles, and the defaults cost 10 % time."""
 
 
 class Storm(AssertionError):
-    """Events bring about events without end."""
+    """Endless chain of events."""
 
 
 class World:
-    """The clock, the chance and the queue of one run."""
+    """Clock, random numbers and event queue of a run."""
 
     def __init__(self, seed: int, *, events_max: int = EVENTS_MAX, moment_max: int = MOMENT_MAX) -> None:
-        """Let there be at most so many events, and so many in one millisecond."""
+        """Limit the number of events, in total and per millisecond."""
         self.seed = seed
         self._events_max = events_max
         self._moment_max = moment_max
@@ -44,21 +43,20 @@ class World:
 
     @property
     def elapsed_ms(self) -> int:
-        """Milliseconds since the run began."""
+        """Simulated time since the start, in ms."""
         return self.now_ms - START_MS
 
     def fork_rng(self) -> random.Random:
-        """Return chance for one actor, so that what one draws does not shift what another gets."""
+        """Return random numbers for one actor, independent of other actors' draws."""
         return random.Random(self.rng.getrandbits(64))
 
     def after(self, delay_ms: int, action: Action) -> None:
-        """Run ``action`` in ``delay_ms`` milliseconds."""
         assert delay_ms >= 0, "an event cannot lie in the past"
         self._serial += 1
         heapq.heappush(self._queue, (self.now_ms + delay_ms, self._serial, action))
 
     def run(self, until_ms: int, *, after_each: Action, stop: Callable[[], bool] | None = None) -> bool:
-        """Run events up to ``until_ms`` (absolute). Returns True as soon as ``stop()`` holds, False at the end."""
+        """Run events up to the time ``until_ms``. Return True as soon as ``stop()`` is true, False at the end."""
         with _few_collections():
             return self._run(until_ms, after_each, stop)
 

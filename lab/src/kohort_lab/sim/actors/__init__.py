@@ -1,1 +1,1 @@
-"""Who acts in a simulated world: brokers, clients, strangers, faults."""
+"""Actors of a simulated run: brokers, clients, administrators, faults."""

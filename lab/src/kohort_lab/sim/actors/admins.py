@@ -1,4 +1,4 @@
-"""An administrator as an actor: widens topics, describes, lists, asks for offsets and meddles while everybody works."""
+"""Administrator actor: adds partitions, describes groups, lists offsets, removes members and forges requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Make = Callable[[Metadata], Operation[Any]]
 
 
 class AdminActor(EngineActor):
-    """Does one thing after the other, and takes what becomes of it as it comes."""
+    """Administrator that runs one operation at a time and accepts any result."""
 
     def __init__(self, stage: Stage, config: AdminConfig, group_id: str, *, widens: bool) -> None:
         super().__init__("admin", stage)
@@ -47,7 +47,7 @@ class AdminActor(EngineActor):
             self.run_engine(Engine(self._config, [self._machine], self._metadata, self.rng))
 
     def do(self, name: str, make: Make) -> Promise[Any]:
-        """Begin one thing, and return the promise of what comes of it."""
+        """Start an operation and return the promise of its result."""
         self.start()
         self.history.add(self.name, name)
         promise: Promise[Any] = self._machine.start(name, make(self._metadata), TIMEOUT_MS, self.world.now_ms)
@@ -56,7 +56,7 @@ class AdminActor(EngineActor):
         return promise
 
     def act(self, topics: dict[str, int]) -> None:
-        """Do something; ``topics`` has the partitions of each topic now."""
+        """Run a random operation; ``topics``: current partitions by topic."""
         self.start()
         topic = self.rng.choice(sorted(topics))
         total = min(topics[topic] + self.rng.randint(1, 2), PARTITIONS_MAX)
@@ -74,7 +74,9 @@ class AdminActor(EngineActor):
         self.do(*self.rng.choice(choices))
 
     def pretend(self, victim: WatchedConsumer, topic: str) -> None:
-        """Speak for ``victim`` as it was a generation ago, or for nobody: the coordinator is to refuse it."""
+        """Send a request with an earlier generation of ``victim`` or an unknown member id; the coordinator must reject
+        it.
+        """
         before = Guise(victim.member_id, victim.instance_id, victim.generation_id - 1)
         group, first = self._group_id, TopicPartition(topic, 0)
         choices: list[tuple[str, Make]] = [
@@ -85,7 +87,7 @@ class AdminActor(EngineActor):
         self.do(*self.rng.choice(choices))
 
     def kick(self, victim: WatchedConsumer) -> None:
-        """Take ``victim`` out of the group; a static member by its instance id alone."""
+        """Remove ``victim`` from the group; a static member by instance id only."""
         static = victim.instance_id is not None
         who = Guise(instance_id=victim.instance_id) if static else Guise(victim.member_id)
         self.do(f"removes {victim.name}", lambda m: remove_member(m, self._group_id, who))

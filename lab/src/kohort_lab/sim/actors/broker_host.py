@@ -1,4 +1,4 @@
-"""A broker machine at an address of the simulated network: what its process does for it."""
+"""Broker machine at an address of the simulated network."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from kohort_lab.sim.stage import Stage
 
 
 class HostProcess(Protocol):
-    """The process that a machine runs in."""
+    """Process that runs a machine."""
 
     @property
     def now_ms(self) -> int:
-        """What the clock of its computer says."""
+        """Clock of the process, in ms."""
 
     @property
     def clock_ahead_ms(self) -> int:
-        """How far that is ahead of the world's time."""
+        """Offset of the process clock to the simulated time, in ms."""
 
     @property
     def is_frozen(self) -> bool: ...
 
     def dies(self) -> None:
-        """End it here, in the middle of a write."""
+        """Kill the process during a write."""
 
     def after_event(self) -> None:
-        """Hear that the machine has taken an event."""
+        """Run after the machine has handled an event."""
 
 
 class BrokerHost:
-    """One machine: bytes go in and out, ticks come when it wants them, and what arrives while it is frozen waits."""
+    """Host of one machine: delivers bytes and ticks; queues events while the process is frozen."""
 
     def __init__(
         self, process: HostProcess, name: str, address: Address, stage: Stage, listener: str = DEFAULT_LISTENER
@@ -51,30 +51,25 @@ class BrokerHost:
         self._paused: dict[int, list[bytes]] = {}
         self._held: list[Input] = []
 
-    # ------------------------------------------------------------ life
-
     def begin(self, broker: Broker) -> None:
-        """Listen, for this machine."""
         assert self.broker is None, "it runs already"
         self.broker = broker
         self._network.listen(self._address, self)
         self.arm()
 
     def end(self) -> None:
-        """Reset its links, and listen no more."""
+        """Reset the machine's links and stop listening."""
         self.broker = None
         self._paused.clear()
         self._held.clear()
         self._network.vanish(self._address)
 
     def thaw(self) -> None:
-        """Let the process go on: handle what arrived meanwhile."""
+        """Resume a frozen process and handle its queued events."""
         held, self._held = self._held, []
         for given in held:
             self.handle(given)
         self.handle(Tick())
-
-    # ------------------------------------------------------------ the network's side
 
     def peer_connected(self, link: int, host: str) -> None:
         self.handle(Connected(link, host, self._listener))
@@ -89,10 +84,8 @@ class BrokerHost:
         self._paused.pop(link, None)
         self.handle(Disconnected(link))
 
-    # ------------------------------------------------------------ the machine
-
     def handle(self, given: Input) -> None:
-        """Give the machine an event, unless its process is frozen or gone."""
+        """Pass an event to the machine, unless its process is frozen or dead."""
         if self.broker is None:
             return
         if self._process.is_frozen:
@@ -126,7 +119,7 @@ class BrokerHost:
                     self._world.after(0, lambda d=data: self.peer_received(link, d))  # type: ignore[misc]  # bound at once
 
     def arm(self) -> None:
-        """Have a Tick come when the machine wants one; an earlier one that is under way serves as well."""
+        """Schedule a Tick for the machine's deadline, unless an earlier one is scheduled."""
         if self.broker is None or (at_ms := self.broker.wake_at_ms) is None:
             return
         at_ms = max(at_ms - self._process.clock_ahead_ms, self._world.now_ms)

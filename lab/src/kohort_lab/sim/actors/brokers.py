@@ -1,4 +1,4 @@
-"""A broker as an actor: the real machine, on a disk that outlives it, at an address of the simulated network."""
+"""Broker actor: a real broker machine with a disk that survives restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESTART_MS = (50, 4000)
 
 
 class BrokerActor:
-    """One broker process: it starts, serves, dies, and starts again on the same disk."""
+    """Broker process that starts, freezes, dies and restarts on the same disk."""
 
     def __init__(self, stage: Stage, config: BrokerConfig) -> None:
         self.config = config
@@ -33,7 +33,7 @@ class BrokerActor:
 
     @property
     def broker(self) -> Broker | None:
-        """The machine; None while the process is down."""
+        """Machine; None while the process is down."""
         return self._host.broker
 
     @property
@@ -42,13 +42,11 @@ class BrokerActor:
 
     @property
     def topics(self) -> Topics | None:
-        """The topics; None while the process is down."""
+        """Topics; None while the process is down."""
         return self.broker.state.topics if self.broker is not None else None
 
-    # ------------------------------------------------------------ life and death
-
     def start(self) -> None:
-        """Start the process; where the disk refuses, it is tried again a little later."""
+        """Start the process; retry later if the disk fails."""
         try:
             broker = Broker(self.config, self.disk, self._world.fork_rng(), self.now_ms, checked=True)
         except (StorageError, ProcessDied) as error:
@@ -64,7 +62,7 @@ class BrokerActor:
             self.start()
 
     def kill(self, why: str, *, restart_in_ms: int | None = None, writing: bool = False) -> None:
-        """End the process at once, even in the middle of ``writing``; what its disk holds stays."""
+        """Kill the process at once, if ``writing`` during a write; the disk survives."""
         if self.broker is None:
             return
         self._watcher.broker_dies(self, writing=writing)
@@ -78,7 +76,7 @@ class BrokerActor:
         self.kill("died in the middle of a write", writing=True)
 
     def freeze(self, for_ms: int) -> None:
-        """Stop the process without ending it: what arrives is handled when it wakes."""
+        """Freeze the process for a time; it handles queued events afterwards."""
         if self.broker is not None:
             self._history.add("broker", "frozen", f"{for_ms} ms")
             self.frozen_until_ms = self._world.now_ms + for_ms
@@ -86,11 +84,11 @@ class BrokerActor:
 
     @property
     def now_ms(self) -> int:
-        """What the clock of its machine says; clients never compare it with theirs."""
+        """Clock of the broker's machine, in ms; independent of the clients' clocks."""
         return self._world.now_ms + self.clock_ahead_ms
 
     def jump(self, ahead_ms: int) -> None:
-        """Put its clock forward; a clock that goes back is not shown to a machine at all."""
+        """Move the clock forward; machines never see a clock go backward."""
         self._history.add("broker", "clock put forward", f"{ahead_ms} ms")
         self.clock_ahead_ms += ahead_ms
         self._host.handle(Tick())
@@ -100,13 +98,13 @@ class BrokerActor:
         return self._world.now_ms < self.frozen_until_ms
 
     def _thaw(self) -> None:
-        if not self.is_frozen:  # or frozen again meanwhile, for longer
+        if not self.is_frozen:  # a second freeze may last longer
             self._host.thaw()
 
     def after_event(self) -> None:
-        """Tell nobody else."""
+        """Do nothing: there are no other nodes."""
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        """Return what the group has committed, as the coordinator has it now."""
+        """Return the group's committed offsets in the coordinator's memory."""
         offsets = self.broker.state.coordinator.committed(group_id) if self.broker is not None else None
         return {TopicPartition(t, p): value.offset for t, p, value in offsets or ()}

@@ -1,5 +1,8 @@
-"""When everybody has left: an administrator commits, makes and deletes a topic, deletes the group, tries to write where
-the coordinator alone writes, and looks again."""
+"""Cleanup by an administrator after all members have left.
+
+Commits offsets, creates and deletes a topic, deletes the group, tries to write to ``__consumer_offsets``, and verifies
+the results before and after a restart.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,18 @@ from kohort_lab.sim.checks.cleared import check_gone, check_offsets, check_own_t
 
 TIMEOUT_MS: Final = 5_000
 LATER: Final = "h"
-"""A group that never had a member."""
+"""Group without members, ever."""
 SIDE: Final = "side"
 
 
 class Administer(Protocol):
-    """Has the administrator do one thing, and gives what came of it; raises CheckFailed if it is not done in time."""
+    """Callback that runs one administrator operation; raises CheckFailed if it does not finish in time."""
 
     def __call__(self, what: str, make: Callable[[Metadata], Operation[Any]]) -> Any: ...
 
 
 def clear_up(administer: Administer, group_id: str, topic: str, restart: Callable[[], None]) -> None:
-    """Do all of it, and look again. Raises CheckFailed if anything is not so, before or after a restart."""
+    """Run the cleanup and verify it. Raises CheckFailed for any wrong result."""
     kept, gone = TopicPartition(topic, 0), TopicPartition(SIDE, 1)
 
     def commit(metadata: Metadata) -> Operation[Results[TopicPartition, None]]:

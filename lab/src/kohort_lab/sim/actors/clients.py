@@ -1,4 +1,4 @@
-"""Clients as actors: the real engine and machines, a process that can freeze or die, a user that is quick or slow."""
+"""Client actors: a real engine in a process that can freeze or die, and a producer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kohort_lab.sim.stage import Stage
 
 
 class PasswordLogins:
-    """Answers each ``RequestToken`` of a client that logs in by a password."""
+    """Answers each ``RequestToken`` of a client with password login."""
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
@@ -43,12 +43,12 @@ class PasswordLogins:
         self._derived = DerivedPasswords()
 
     def begin(self, credentials: Credentials | None) -> None:
-        """Begin anew: the process has started, and its connections count from the beginning."""
+        """Reset for a new process."""
         self._credentials = credentials
         self._exchanges.clear()
 
     def token(self, wanted: RequestToken) -> TokenReady:
-        """Work out a token; or the error with which the broker's half failed."""
+        """Compute a token, or return the error of the broker's challenge."""
         assert self._credentials is not None, "it has nothing to log in with"
         try:
             token = self._next(self._credentials, wanted)
@@ -67,7 +67,7 @@ class PasswordLogins:
 
 
 class EngineActor:
-    """One client process: its engine on the simulated network."""
+    """Client process: its engine on the simulated network."""
 
     def __init__(self, name: str, stage: Stage) -> None:
         self.name = name
@@ -83,8 +83,6 @@ class EngineActor:
         self._offset_of_connections = 0
         self._logins = PasswordLogins(self.rng)
 
-    # ------------------------------------------------------------ life and death
-
     @property
     def alive(self) -> bool:
         return self.engine is not None
@@ -94,16 +92,15 @@ class EngineActor:
         return self.world.now_ms < self.frozen_until_ms
 
     def run_engine(self, engine: Engine) -> None:
-        """Start the process with this engine."""
         assert self.engine is None, "it runs already"
         self.engine = engine
-        self._offset_of_connections += 1_000_000  # an old link must not be taken for a new one
+        self._offset_of_connections += 1_000_000  # connection ids must differ from those of the previous process
         self._logins.begin(engine.credentials)
         self.history.add(self.name, "started")
         self.step(Tick())
 
     def kill(self, why: str) -> None:
-        """End the process as SIGKILL does: no goodbye."""
+        """Kill the process without a clean close, as SIGKILL does."""
         if self.engine is None:
             return
         self.history.add(self.name, "killed", why)
@@ -112,7 +109,7 @@ class EngineActor:
         self.network.client_dies(self)
 
     def freeze(self, for_ms: int) -> None:
-        """Stop the process without ending it; what arrives waits."""
+        """Freeze the process for a time; events wait."""
         if self.alive:
             self.history.add(self.name, "frozen", f"{for_ms} ms")
             self.frozen_until_ms = self.world.now_ms + for_ms
@@ -125,8 +122,6 @@ class EngineActor:
         for given in held:
             self.step(given)
         self.step(Tick())
-
-    # ------------------------------------------------------------ the network's side
 
     def link_opened(self, connection: int) -> None:
         self._arrive(Opened(connection - self._offset_of_connections), connection)
@@ -141,10 +136,8 @@ class EngineActor:
         if connection > self._offset_of_connections:
             self.step(given)
 
-    # ------------------------------------------------------------ the engine
-
     def step(self, given: Input) -> None:
-        """Give the engine an event, unless the process is frozen or gone."""
+        """Pass an event to the engine, unless the process is frozen or dead."""
         if self.engine is None:
             return
         if self.frozen:
@@ -156,7 +149,7 @@ class EngineActor:
         self._arm()
 
     def step_soon(self) -> None:
-        """Let the engine look at what changed, as a face kicks its driver."""
+        """Schedule an engine tick, as the client's blocking API does after a call."""
         self.world.after(0, lambda: self.step(Tick()))
 
     def _emit(self, outputs: object) -> None:
@@ -174,12 +167,12 @@ class EngineActor:
                     self._tell_later(self._logins.token(output))
 
     def _tell_later(self, given: Input) -> None:
-        """Give the engine an event after this one, unless the process has ended since."""
+        """Pass an event to the engine after the current one, unless the process has ended."""
         engine = self.engine
         self.world.after(0, lambda: self.step(given) if self.engine is engine else None)
 
     def after_step(self) -> None:
-        """Do what the user of the engine does after each of its steps."""
+        """Run the user's code after each engine step."""
 
     def _arm(self) -> None:
         if self.engine is None or (at_ms := self.engine.wake_at_ms) is None:
@@ -197,7 +190,7 @@ class EngineActor:
 
 @dataclass(slots=True)
 class SentRecord:
-    """A record on its way, or done."""
+    """Record of a producer, in flight or completed."""
 
     batch: ProduceBatch
     index: int
@@ -205,7 +198,7 @@ class SentRecord:
 
 
 class ProducerActor(EngineActor):
-    """Sends numbered records until told to stop; remembers what was acknowledged, and where."""
+    """Producer of numbered records; keeps the acknowledged offsets."""
 
     def __init__(self, name: str, stage: Stage, config: ProducerConfig) -> None:
         super().__init__(name, stage)
@@ -220,7 +213,7 @@ class ProducerActor(EngineActor):
 
     @property
     def done(self) -> bool:
-        """Everything that was to be sent has been, and was answered."""
+        """True if all records are sent and completed."""
         return self._sent >= self.wanted and not self._in_flight
 
     def start(self, topics: list[str], records: int, every_ms: int) -> None:
@@ -230,7 +223,7 @@ class ProducerActor(EngineActor):
         self._later(every_ms, lambda: self._send(topics, every_ms))
 
     def go_on(self, topics: list[str], records: int, every_ms: int) -> None:
-        """Send some more after everything was sent."""
+        """Send more records, after all previous records were sent."""
         assert self._sent >= self.wanted, "it is still sending"
         self.wanted = self._sent + records
         self._later(every_ms, lambda: self._send(topics, every_ms))

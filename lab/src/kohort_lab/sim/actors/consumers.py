@@ -1,4 +1,4 @@
-"""A consumer as an actor: the real machine, and a user that polls, handles, commits, and is sometimes slow."""
+"""Consumer actor: a real consumer machine, and a user that polls, processes and commits at a random pace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHOR
 
 @dataclass(slots=True)
 class UserPace:
-    """How the user works: milliseconds between polls, and now and then a handler that takes long."""
+    """Pace of the user: milliseconds between polls, and rare slow handlers."""
 
     think_ms: tuple[int, int] = (5, 200)
     slow: float = 0.0
@@ -30,26 +30,26 @@ class UserPace:
     commit_each_poll: float = 0.2
     most_records: int = 500
     poll_ms: int = 1000
-    """How long a poll waits for records."""
+    """Timeout of a poll, in ms."""
     polls_on: bool = False
-    """Whether the user polls on after it was told that it may not read."""
+    """True if the user continues to poll after an authorization error."""
     commits: list[Promise[Offsets]] = field(default_factory=list)
 
 
 class ConsumerActor(EngineActor):
-    """One member of the group, from its start to its death, and again."""
+    """Group member that starts, dies and restarts."""
 
     def __init__(self, name: str, stage: Stage, config: ConsumerConfig, topics: TopicsOrPattern) -> None:
         super().__init__(name, stage)
         self.machine: ConsumerMachine | None = None
         self.pace = UserPace()
         self.stopped = False
-        """Whether it has left for good."""
+        """True after a permanent leave."""
         self.busy_until_ms = 0
-        """Until when the user handles what the last poll gave, or stands still."""
+        """End time of the user's current processing or freeze, in ms."""
         self.left_poll_ms = 0
         self.listens = False
-        """Whether its listener works, for longer than a moment: the user is in poll(), and gets nothing else done."""
+        """True while a slow rebalance listener blocks poll()."""
         self._config = config
         self._topics = topics
         self._wishes: list[Callable[[ConsumerMachine], None]] = []
@@ -61,8 +61,6 @@ class ConsumerActor(EngineActor):
         self._leaving: Promise[None] | None = None
         self._life = 0
         self._kills = 0
-
-    # ------------------------------------------------------------ life and death
 
     def start(self) -> None:
         if self.alive:
@@ -78,7 +76,7 @@ class ConsumerActor(EngineActor):
         self._after_thinking(0)
 
     def kill(self, why: str) -> None:
-        """End the process, and a restart that is to come."""
+        """Kill the process and cancel a scheduled restart."""
         self._kills += 1
         if self.alive:
             self._watcher.gave_up(self, "killed", frozenset(self.assigned))
@@ -87,12 +85,12 @@ class ConsumerActor(EngineActor):
         self._polling = False
 
     def restart_later(self) -> None:
-        """Start it again a little later, unless it is killed meanwhile."""
+        """Schedule a restart, unless the member is killed again before."""
         kills = self._kills
         self.world.after(self.rng.randint(*RESTART_MS), lambda: self.start() if kills == self._kills else None)
 
     def leave(self) -> None:
-        """Close as an application does: callbacks, LeaveGroup, the end."""
+        """Close as an application does: callbacks, LeaveGroup, end of the process."""
         machine = self.machine
         if machine is None or self._leaving is not None or self.frozen or self.listens:
             return
@@ -114,30 +112,30 @@ class ConsumerActor(EngineActor):
 
     @property
     def is_held_up(self) -> bool:
-        """Frozen, in a handler that takes long, or about to do what it was told before the faults ended."""
+        """True if frozen, in a slow handler, or with user actions pending."""
         handles = self.listens or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
         return self.frozen or handles or bool(self._wishes) or self._away_ms > 0
 
     @property
     def is_rebalancing(self) -> bool:
-        """A join, a callback or a rejoin is due."""
+        """True if a join, a callback or a rejoin is due."""
         group = self.machine.group if self.machine is not None else None
         return group is None or group.rebalance.is_due or not group.membership.is_stable
 
     @property
     def is_settled(self) -> bool:
-        """Whether it owns what the group agreed on, and knows of no more to come."""
+        """True if the member owns its full assignment and no rebalance is pending."""
         return self.machine is not None and self.machine.is_stable
 
     @property
     def held_back(self) -> set[TopicPartition]:
-        """What it owns and hands out nothing of, as it is to go."""
+        """Owned partitions without delivery, because their revocation is pending."""
         owned = self.machine.subscription.assigned if self.machine is not None else {}
         return {partition for partition, state in owned.items() if state.pending_revocation}
 
     @property
     def identity(self) -> str:
-        """Who it is to the group: a static member is the same one under every member id."""
+        """Identity in the group: the instance id, or the member id of a dynamic member."""
         return self._config.group_instance_id or self.member_id
 
     @property
@@ -156,11 +154,9 @@ class ConsumerActor(EngineActor):
     def member_id(self) -> str:
         return self.machine.group.membership.generation.member_id if self.machine is not None else ""
 
-    # ------------------------------------------------------------ the user
-
     @property
     def polls(self) -> bool:
-        """Whether the user is in poll()."""
+        """True while the user is in poll()."""
         return self._polling
 
     @property
@@ -171,10 +167,8 @@ class ConsumerActor(EngineActor):
         life = self._life
         self.world.after(delay_ms, lambda: self._poll(life))
 
-    # What it may do before its next poll
-
     def change_mind(self, topic: str | None) -> None:
-        """Have the user subscribe to ``topic`` alone before its next poll; None: to all that it was started with."""
+        """Subscribe only to ``topic`` before the next poll; None: to the initial subscription."""
         self._wishes.append(lambda machine: self._subscribe(machine, topic))
 
     def _subscribe(self, machine: ConsumerMachine, topic: str | None) -> None:
@@ -184,7 +178,7 @@ class ConsumerActor(EngineActor):
         machine.subscribe(self._topics if topic is None else only)
 
     def pause_one(self) -> None:
-        """Have the user take nothing of one partition from its next poll on."""
+        """Pause one partition before the next poll."""
         self._wishes.append(self._pause_one)
 
     def _pause_one(self, machine: ConsumerMachine) -> None:
@@ -194,7 +188,7 @@ class ConsumerActor(EngineActor):
             machine.subscription.set_paused([partition], paused=True)
 
     def go_back(self) -> None:
-        """Have the user read one partition again before its next poll, from the begin or from somewhere behind it."""
+        """Seek one partition to its start or an earlier offset before the next poll."""
         self._wishes.append(self._go_back)
 
     def _go_back(self, machine: ConsumerMachine) -> None:
@@ -212,11 +206,11 @@ class ConsumerActor(EngineActor):
         self._watcher.sought(self, partition, offset)
 
     def resume(self) -> None:
-        """Have the user go on with what it has paused."""
+        """Resume all paused partitions before the next poll."""
         self._wishes.append(lambda machine: machine.subscription.set_paused(self.assigned, paused=False))
 
     def unsubscribe_for(self, away_ms: int) -> None:
-        """Have the user unsubscribe before its next poll, and subscribe again ``away_ms`` later."""
+        """Unsubscribe before the next poll, and subscribe again ``away_ms`` later."""
         self._away_ms = away_ms
 
     def _unsubscribe(self, machine: ConsumerMachine, life: int) -> None:
@@ -234,7 +228,9 @@ class ConsumerActor(EngineActor):
         if self._life != life or self.machine is None or self._leaving is not None:
             return
         if self.frozen:
-            self.busy_until_ms = max(self.busy_until_ms, self.frozen_until_ms)  # a shorter stop may end this one
+            self.busy_until_ms = max(
+                self.busy_until_ms, self.frozen_until_ms
+            )  # a second, shorter freeze may end this one
             self._after_thinking(self.frozen_until_ms - self.world.now_ms)
             return
         while self._wishes:
@@ -253,7 +249,7 @@ class ConsumerActor(EngineActor):
         if self._life != life or not self._polling or self.world.now_ms < self._poll_ends_ms:
             return
         if self.listens:
-            return  # looked at again when that has ended
+            return  # the end of the callback runs this again
         if self.frozen:
             self.world.after(self.frozen_until_ms - self.world.now_ms, lambda: self._poll_times_out(life))
         else:
@@ -268,8 +264,10 @@ class ConsumerActor(EngineActor):
         self._settle_commits()
 
     def _pump(self, *, entering: bool = False) -> None:
-        """Go on with the poll as the blocking face does: callbacks where a rebalance goes on, then records if there
-        are any. The engine is kicked only where it has something to hear."""
+        """Continue a poll as the blocking API does: callbacks during a rebalance, then records.
+
+        Ticks the engine only after a change.
+        """
         machine = self.machine
         assert machine is not None
         now_ms = self.world.now_ms
@@ -303,7 +301,7 @@ class ConsumerActor(EngineActor):
             self.step_soon()
 
     def _hear(self, error: KohortError) -> None:
-        """Be the user to whom poll() raised ``error``."""
+        """Handle an error of poll() as the user."""
         if self.pace.polls_on and isinstance(error, ApiError) and error.code in DENIED:
             self.history.add(self.name, "is denied", str(error))
             self._leave_poll()
@@ -313,8 +311,8 @@ class ConsumerActor(EngineActor):
         self.restart_later()
 
     def take(self, records: list[Record]) -> None:
-        """Be the user who was given records."""
-        del records  # the watcher has them
+        """Process polled records as the user."""
+        del records  # the watcher has received them
         assert self.machine is not None
         if self.rng.random() < self.pace.commit_each_poll:
             self.pace.commits.append(self.machine.commit(None, None))
@@ -322,7 +320,7 @@ class ConsumerActor(EngineActor):
         self._leave_poll()
 
     def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
-        """Be the listener."""
+        """Run the rebalance listener."""
         if kind == "assigned":
             machine.acknowledge(self.world.now_ms)
             owned = frozenset(self.assigned)
@@ -338,18 +336,17 @@ class ConsumerActor(EngineActor):
         self.think(self.takes_ms())
 
     def end_poll(self) -> None:
-        """Leave poll()."""
         assert self.machine is not None
         self._polling = False
         self.left_poll_ms = self.world.now_ms
         self.machine.leave_poll(self.world.now_ms)
 
     def think(self, for_ms: int) -> None:
-        """Poll again once the user has thought, or handled what it was given."""
+        """Poll again after the user's pause or processing time."""
         self._after_thinking(for_ms)
 
     def takes_ms(self) -> int:
-        """Draw for how long the user is busy now, in milliseconds."""
+        """Draw the user's processing time, in ms."""
         low, high = self.pace.slow_ms if self.rng.random() < self.pace.slow else self.pace.think_ms
         busy_ms = self.rng.randint(low, high)
         self.busy_until_ms = self.world.now_ms + busy_ms

@@ -1,5 +1,7 @@
-"""A consumer as an actor that can be started with either group protocol: groups are converted member by member. Its
-listener may take its time with a revocation, while heartbeats go on."""
+"""Consumer actor that can start with either group protocol, for online conversions of groups.
+
+Its listener may be slow during a revocation, while heartbeats continue.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ CONSUMER: Final = "consumer"
 
 
 class EitherProtocol(ConsumerActor):
-    """One member: ``configs`` and ``wants`` by group protocol; ``protocol``: with which it starts first."""
+    """Member with ``configs`` and ``wants`` by group protocol; ``protocol``: the first one."""
 
     def __init__(
         self,
@@ -32,10 +34,10 @@ class EitherProtocol(ConsumerActor):
         self._configs = configs
         self._wants = wants
         self._stalls = (0, 0)
-        """Until when the next revocation stalls its listener, and for how long; milliseconds."""
+        """Stall of the next revocation: (latest start, duration), in ms."""
 
     def convert(self) -> None:
-        """Take the other protocol with the next start."""
+        """Use the other protocol after the next start."""
         self.protocol = CLASSIC if self.protocol == CONSUMER else CONSUMER
         self.history.add(self.name, "will speak", self.protocol)
 
@@ -45,7 +47,7 @@ class EitherProtocol(ConsumerActor):
         super().start()
 
     def stall(self, until_ms: int, for_ms: int) -> None:
-        """Have the listener take ``for_ms`` with the next revocation, if that comes before ``until_ms``."""
+        """Stall the listener for ``for_ms`` in the next revocation before ``until_ms``."""
         self._stalls = (until_ms, for_ms)
 
     def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
@@ -63,7 +65,7 @@ class EitherProtocol(ConsumerActor):
         self.world.after(for_ms, lambda: self._listened(machine, partitions))
 
     def _listened(self, machine: ConsumerMachine, partitions: frozenset[TopicPartition]) -> None:
-        """Be the listener that is done, if its process is the same one still."""
+        """Finish the listener's callback, if its process still runs."""
         if self.machine is not machine:
             return
         if self.frozen:

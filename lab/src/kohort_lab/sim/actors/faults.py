@@ -1,4 +1,4 @@
-"""What goes wrong, and when: each fault of the plan strikes at random moments, and ends before the calm."""
+"""Faults of a run: each fault of the plan strikes at random times, and ends before the calm phase."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAVE_ENDS_MS = 6_000
 
 
 class BrokerProcess(Protocol):
-    """What can happen to the process of a broker, or of several."""
+    """Faults of a broker process."""
 
     disk: FaultyDisk
 
@@ -28,26 +28,26 @@ class BrokerProcess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """Whom faults strike."""
+    """Targets of faults."""
 
     broker: BrokerProcess
     consumers: Sequence[ConsumerActor]
     double: ConsumerActor
-    """A second process with the first consumer's configuration, which a fault starts for a while."""
+    """Second process with the first consumer's configuration, started for a while by a fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFaults:
-    """Faults that one world alone has. Those in ``always`` strike in every plan, the others where the plan has them."""
+    """Faults of one world: those in ``always`` strike in every plan, the others if the plan lists them."""
 
     of_nobody: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     of_a_consumer: Mapping[str, Callable[[ConsumerActor], None]] = field(default_factory=dict)
-    """Called with one that has a member id."""
+    """Faults of one consumer; called with a member that has a member id."""
     always: Mapping[str, Callable[[random.Random], None]] = field(default_factory=dict)
 
 
 class Faults:
-    """Strikes while it is on; ``calm`` ends everything that it began."""
+    """Fault injector; ``calm`` ends all faults."""
 
     def __init__(self, stage: Stage, plan: Plan, victims: Victims, own: OwnFaults) -> None:
         self.on = True
@@ -86,7 +86,7 @@ class Faults:
         self._next()
 
     def calm(self) -> None:
-        """End all faults: network and disk are well, users are quick, and everybody comes back."""
+        """End all faults: repair network and disk, speed up users, restart all processes."""
         self.on = False
         self._network.heal()
         self._double.kill("it should never have been there")
@@ -95,7 +95,7 @@ class Faults:
             consumer.pace.slow = 0.0
             if not consumer.alive:
                 consumer.restart_later()
-            self._world.after(LEAVE_ENDS_MS, consumer.start)  # whoever is leaving now comes back afterwards
+            self._world.after(LEAVE_ENDS_MS, consumer.start)  # a leaving member restarts after its leave
 
     def _next(self) -> None:
         if self._enabled:
@@ -146,7 +146,7 @@ class Faults:
         self._victim().freeze(self._rng.randint(100, longest))
 
     def _deploy(self) -> None:
-        """Stop and start every member, one after the other."""
+        """Restart each member in turn (a rolling restart)."""
         for number, consumer in enumerate(self._consumers):
             self._world.after(number * self._rng.randint(200, 4_000), lambda c=consumer: self._restart(c))  # type: ignore[misc]  # bound at once
 
@@ -161,7 +161,7 @@ class Faults:
             consumer.restart_later()
 
     def _start_double(self) -> None:
-        """Start a second process with the first one's configuration, instance id included, for a while."""
+        """Start a second process with the first consumer's configuration, including its instance id, for a while."""
         if not self._double.alive:
             self._for_a_while(self._double.start, lambda: self._double.kill("noticed and stopped"))
 
@@ -183,7 +183,7 @@ class Faults:
         victim, only = self._victim(), self._rng.choice(sorted(self._plan.topics))
         victim.change_mind(only)
         for_ms = self._rng.randint(*self._rng.choice([(100, 1_500), (200, 5_000)]))
-        if for_ms < 1_500:  # so that what comes of the first change is under way at the second
+        if for_ms < 1_500:  # the effect of the first change is in flight during the second
             self._world.after(self._rng.randint(1, for_ms), lambda: self._broker.freeze(for_ms))
         self._world.after(for_ms, lambda: victim.change_mind(None))
 

@@ -1,5 +1,4 @@
-"""Who keeps a secured cluster: forbids and allows again, sets quotas and takes them back, removes users and changes
-passwords; and in the calm undoes all of it."""
+"""Security administrator actor: changes ACLs, quotas, users and passwords, and undoes all changes in the calm."""
 
 from __future__ import annotations
 
@@ -36,20 +35,20 @@ QUOTAS: Final = {
 
 
 def password_of(user: str) -> Secret:
-    """Return what a user logs in with."""
+    """Return the password of a user."""
     return Secret(f"{user}-secret")
 
 
 @lru_cache(maxsize=64)
 def salted(user: str, turn: int) -> SaltedPassword:
-    """Return what is sent and kept of a user's password; each ``turn`` has another salt."""
+    """Return the salted password of a user; each ``turn`` has another salt."""
     salt = f"{user} {turn}".encode().ljust(24, b".")
     return SaltedPassword(salt, hashed(password_of(user), MECHANISM, salt, ITERATIONS))
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Who and what there is to be forbidden."""
+    """Users and resources that may be denied or limited."""
 
     producer: str
     members: Sequence[str]
@@ -57,11 +56,11 @@ class Kept:
     group_id: str
     topics: Sequence[str]
     hides: bool
-    """Whether a topic may be hidden from members: their right to describe it denied, too."""
+    """True if an ACL may also deny Describe on a topic."""
 
 
 class Keeper:
-    """Has ``admin`` change what others may. ``security`` is what the brokers keep, None while they are down."""
+    """Security administrator; ``security`` is the brokers' store, None while the brokers are down."""
 
     def __init__(
         self, stage: Stage, admin: AdminActor, kept: Kept, security: Callable[[], SecurityStore | None]
@@ -75,16 +74,14 @@ class Keeper:
         self._turn = 0
         self._is_calm = False
 
-    # ------------------------------------------------------------ what strikes
-
     def forbid(self) -> None:
-        """Have an ACL deny somebody something, for a while."""
+        """Add a DENY ACL for a while."""
         acl = self._denial()
         self._admin.do(f"forbids: {acl}", lambda _: create_acls([acl]))
         self._later(lambda: self._admin.do(f"forbids no more: {acl}", lambda _: delete_acls([acl.filter])))
 
     def limit(self) -> None:
-        """Set a quota, for a while."""
+        """Set a quota for a while."""
         quota = self._rng.choice(sorted(QUOTAS))
         kept = self._kept
         of = {Quota.PRODUCED: [kept.producer], Quota.FETCHED: list(kept.members), Quota.MUTATIONS: [kept.admin]}
@@ -102,7 +99,7 @@ class Keeper:
         self._later(lambda: self._set_quota(entity, quota, None))
 
     def change_user(self) -> None:
-        """Remove a member's user for a while, or store its password anew."""
+        """Remove a member's user for a while, or set its password again."""
         user = self._rng.choice(self._kept.members)
         if self._rng.random() < 0.5:
             gone = UserScramCredentialDeletion(user, MECHANISM)
@@ -144,10 +141,8 @@ class Keeper:
 
         self._world.after(self._rng.randint(*LASTS_MS), later)
 
-    # ------------------------------------------------------------ the calm
-
     def calm(self) -> None:
-        """Undo everything, and look again until it is."""
+        """Undo all changes, and retry until all are undone."""
         self._is_calm = True
         if self._admin.done:
             for undo in self._undone():
@@ -156,7 +151,7 @@ class Keeper:
             self._world.after(LOOK_AGAIN_MS, self.calm)
 
     def why_not_undone(self) -> str | None:
-        """Say what is forbidden, limited or missing still; None if nothing is."""
+        """Return the remaining ACLs, quotas and missing users as text, or None."""
         security = self._security()
         if security is None:
             return "the broker is down"

@@ -1,8 +1,7 @@
-"""ConsumerGroupHeartbeats that no member of the group would send now: with an epoch that nobody was told, under an id
-that nobody has, to take another out; and those that a member sent once, word for word, when they are late.
+"""Forged ConsumerGroupHeartbeats: unknown epochs and member ids, leaves for other members, replayed heartbeats.
 
-What cannot be told from the member itself, such as its own epoch with other partitions, is left out: no coordinator
-could refuse it.
+A coordinator cannot reject a forgery that equals a valid request, such as the current epoch with other owned
+partitions. Such forgeries are left out.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from kohort_lab.sim.actors.strangers import Guise, commit_as
 from kohort_lab.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
 
 KEPT: Final = 24
-"""How many heartbeats of a member are remembered."""
+"""Number of heartbeats stored per member."""
 OUT_OF_REACH: Final = 1_000
-"""How far ahead an epoch is that no member gets while a request is on its way: of its own a commit would be taken."""
+"""Distance to an epoch that no member reaches while a request is in flight."""
 
 
 class FalseHeartbeat(NamedTuple):
-    """Whose heartbeat it pretends to be."""
+    """Claimed identity of a forged heartbeat."""
 
     member_id: str
     epoch: int
@@ -41,7 +40,7 @@ class FalseHeartbeat(NamedTuple):
 
 
 def modern_heartbeat_as(metadata: Metadata, group_id: str, who: FalseHeartbeat) -> Operation[int]:
-    """Send a heartbeat as somebody, or a leave where the epoch says so; returns the epoch of the answer."""
+    """Send a heartbeat, or a leave, with a claimed identity; return the epoch of the response."""
     message = ConsumerGroupHeartbeatRequest(
         group_id=group_id, member_id=who.member_id, member_epoch=who.epoch, instance_id=who.instance_id
     )
@@ -49,7 +48,7 @@ def modern_heartbeat_as(metadata: Metadata, group_id: str, who: FalseHeartbeat) 
 
 
 def heartbeat_again(metadata: Metadata, message: ConsumerGroupHeartbeatRequest) -> Operation[int]:
-    """Send a heartbeat as it is; returns the epoch of the answer."""
+    """Send a copy of a heartbeat; return the epoch of the response."""
 
     def read(answer: ConsumerGroupHeartbeatResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
         return answer.error_code, answer.error_message, answer.member_epoch
@@ -60,12 +59,14 @@ def heartbeat_again(metadata: Metadata, message: ConsumerGroupHeartbeatRequest) 
 
 
 class Overheard(Watcher):
-    """The last heartbeats of each member id, without goodbyes, and without those that say what the one before said.
-    ``strangers``: the client who speaks for others."""
+    """Recorder of the last distinct heartbeats by member id, without leaves.
+
+    ``strangers``: name of the client that forges heartbeats.
+    """
 
     def __init__(self, strangers: str) -> None:
         self.spoken_for: set[str] = set()
-        """Member ids under which a stranger said what partitions they own: nobody can tell any more what they do."""
+        """Member ids whose owned partitions a forged heartbeat reported; their ownership is unknown."""
         self._strangers = strangers
         self._by_member: dict[str, deque[ConsumerGroupHeartbeatRequest]] = {}
 
@@ -82,12 +83,12 @@ class Overheard(Watcher):
             said.append(asked)
 
     def of(self, member_id: str) -> list[ConsumerGroupHeartbeatRequest]:
-        """Return what a member has said, the oldest first."""
+        """Return a member's heartbeats, oldest first."""
         return list(self._by_member.get(member_id, ()))
 
 
 class ModernStrangers:
-    """Speaks for members, by the administrator's client."""
+    """Forger of heartbeats, through the administrator's client."""
 
     def __init__(
         self, admin: AdminActor, group_id: str, victims: Sequence[WatchedConsumer], overheard: Overheard, topic: str
@@ -99,7 +100,7 @@ class ModernStrangers:
         self._partition = TopicPartition(topic, 0)
 
     def claim(self, rng: random.Random) -> None:
-        """Speak for a member with an epoch that it was never told, or for nobody."""
+        """Forge a request of a member with an unknown epoch, or of an unknown member."""
         group, partition = self._group_id, self._partition
         victim = rng.choice(self._victims)
         epoch = victim.generation_id + rng.choice([1, 7]) if victim.generation_id > 0 else 3
@@ -115,14 +116,14 @@ class ModernStrangers:
         self._admin.do(*rng.choice(choices))
 
     def evict(self, rng: random.Random) -> None:
-        """Take a member out."""
+        """Forge a member's leave."""
         victim = rng.choice(self._victims)
         if victim.member_id:
             claim = FalseHeartbeat(victim.member_id, LEAVING_EPOCH, victim.instance_id)
             self._admin.do(f"takes out {victim.name}", lambda m: modern_heartbeat_as(m, self._group_id, claim))
 
     def repeat(self, rng: random.Random) -> None:
-        """Send again what a member has said: anything, its join, a list of what it owned, something from long ago."""
+        """Replay a heartbeat of a member: any, a join, one with owned partitions, or one of an earlier epoch."""
         victim = rng.choice(self._victims)
         said = self._overheard.of(victim.member_id)
         joins = [message for message in said if message.member_epoch == JOINING_EPOCH]

@@ -1,7 +1,7 @@
-"""A cluster as an actor: the nodes of one process over one disk, which come and go while leaders move between them.
+"""Cluster actor: the nodes of one process on one disk, with moving leaders.
 
-The process does for its nodes what ``aio/serving/cluster_server.py`` does: a node that was told something gets a turn,
-one that should be down is ended, one that should be up is started.
+The actor replaces ``aio/serving/cluster_server.py``: it gives a turn to each node with new events, stops removed nodes
+and starts added ones.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ RESTART_MS = (50, 4000)
 
 
 class ClusterActor:
-    """One process of several brokers; ``configs``: one for each, of which the first says what holds for all.
-    ``checked``: whether the coordinator looks at its invariants after every event, which takes long in large groups."""
+    """Process with several nodes; ``configs``: one per node, the first also has the cluster's options.
+
+    ``checked``: check coordinator invariants after every event; slow for large groups.
+    """
 
     def __init__(self, stage: Stage, configs: Sequence[BrokerConfig], *, checked: bool = True) -> None:
         self._checked = checked
         self.disk = FaultyDisk(stage.world.fork_rng())
         self.cluster: Cluster | None = None
-        """None while the process is down."""
+        """Cluster; None while the process is down."""
         self.frozen_until_ms = 0
         self.clock_ahead_ms = 0
         self._world = stage.world
@@ -49,12 +51,12 @@ class ClusterActor:
 
     @property
     def brokers(self) -> list[Broker]:
-        """The machines of the nodes that are up."""
+        """Machines of the running nodes."""
         return [host.broker for host in self._hosts.values() if host.broker is not None]
 
     @property
     def topics(self) -> Topics | None:
-        """The topics; None while the process is down."""
+        """Topics; None while the process is down."""
         return self.cluster.topics if self.cluster is not None else None
 
     @property
@@ -67,14 +69,12 @@ class ClusterActor:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every node is up, none has anything to look at, and all could work."""
+        """True if every node is up, without pending events, and able to work."""
         everyone = len(self.brokers) == len(self._configs)
         return self.cluster is not None and everyone and not self.cluster.has_messages and not self.is_frozen
 
-    # ------------------------------------------------------------ the process
-
     def start(self) -> None:
-        """Start the process with all of its nodes; where the disk refuses, it is tried again a little later."""
+        """Start the process with all nodes; retry later if the disk fails."""
         if self.cluster is not None:
             return
         configs = self._configs
@@ -99,7 +99,7 @@ class ClusterActor:
         return Broker(self._configs[number], ClusterNode(cluster, number), rng, self.now_ms, checked=self._checked)
 
     def kill(self, why: str, *, restart_in_ms: int | None = None, writing: bool = False) -> None:
-        """End the process at once, and all of its nodes with it."""
+        """Kill the process and all of its nodes at once."""
         if self.cluster is None:
             return
         self._watcher.broker_dies(self, writing=writing)
@@ -116,7 +116,7 @@ class ClusterActor:
         self.kill("died in the middle of a write", writing=True)
 
     def freeze(self, for_ms: int) -> None:
-        """Stop the process without ending it."""
+        """Freeze the process for a time."""
         if self.cluster is not None:
             self._history.add("cluster", "frozen", f"{for_ms} ms")
             self.frozen_until_ms = self._world.now_ms + for_ms
@@ -128,16 +128,14 @@ class ClusterActor:
                 host.thaw()
 
     def jump(self, ahead_ms: int) -> None:
-        """Put the clock of its computer forward."""
+        """Move the process clock forward."""
         self._history.add("cluster", "clock put forward", f"{ahead_ms} ms")
         self.clock_ahead_ms += ahead_ms
         for host in self._hosts.values():
             host.handle(Tick())
 
-    # ------------------------------------------------------------ nodes and leaders
-
     def lead(self, partition: TopicPartition, number: int) -> None:
-        """Have a node lead a partition, unless it is down."""
+        """Make a node the leader of a partition, unless the node is down."""
         self._administer(f"node {number} leads {partition}", lambda cluster: self._lead(cluster, partition, number))
 
     def _lead(self, cluster: Cluster, partition: TopicPartition, number: int) -> None:
@@ -146,11 +144,11 @@ class ClusterActor:
             cluster.lead(topic, partition.partition, number)
 
     def stop_node(self, number: int) -> None:
-        """Stop a node, unless it is the last."""
+        """Stop a node, unless it is the last running one."""
         self._administer(f"node {number} stops", lambda cluster: self._want(cluster, number, up=False))
 
     def start_node(self, number: int) -> None:
-        """Have a node up, if it is not; a process that is frozen hears of it when it wakes."""
+        """Start a stopped node; a frozen process does so after its freeze."""
         if self.is_frozen:
             self._world.after(self.frozen_until_ms - self._world.now_ms, lambda: self.start_node(number))
             return
@@ -176,12 +174,12 @@ class ClusterActor:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """All there are, of the brokers' own topics too."""
+        """All partitions, including internal topics."""
         topics = self.cluster.topics if self.cluster is not None else ()
         return [TopicPartition(topic.name, number) for topic in topics for number in range(len(topic.partitions))]
 
     def leader_of(self, partition: TopicPartition) -> Broker | None:
-        """Return the machine that leads a partition and has taken it up, if one does."""
+        """Return the machine that leads a partition, or None."""
         cluster = self.cluster
         topic = cluster.topics.get(partition.topic) if cluster is not None else None
         if cluster is None or topic is None or not cluster.has_place(topic, partition.partition):
@@ -192,10 +190,8 @@ class ClusterActor:
             return None
         return host.broker
 
-    # ------------------------------------------------------------ after an event
-
     def after_event(self) -> None:
-        """See to those that were told something, soon."""
+        """Schedule a turn for nodes with new cluster events."""
         if self.cluster is not None and not self._will_look and self._has_work(self.cluster):
             self._will_look = True
             self._world.after(0, self._start_and_end_nodes)
@@ -234,7 +230,7 @@ class ClusterActor:
         self._world.after(self._rng.randint(*RESTART_MS), lambda: self._start_node(cluster, number))
 
     def _start_node(self, cluster: Cluster, number: int) -> None:
-        """Start as ``aio`` does: the machine, then its port, then its place among those that are up."""
+        """Start a node in the order of ``aio``: machine, listener, registration."""
         if self.cluster is not cluster:
             return
         if number not in cluster.wanted:
@@ -252,7 +248,7 @@ class ClusterActor:
         self._start_and_end_nodes()
 
     def committed(self, group_id: str, partition: int) -> dict[TopicPartition, int]:
-        """Return what the group has committed, as its coordinator has it; ``partition``: of ``__consumer_offsets``."""
+        """Return the group's committed offsets in its coordinator; ``partition``: of ``__consumer_offsets``."""
         leader = self.leader_of(TopicPartition(OFFSETS_TOPIC, partition))
         offsets = leader.state.coordinator.committed(group_id) if leader is not None else None
         return {TopicPartition(t, p): value.offset for t, p, value in offsets or ()}

@@ -1,7 +1,6 @@
-"""A processor as an actor: it consumes, and hands on what it read in transactions that hold its offsets (KIP-447).
+"""Processor actor: consumes, and produces copies in transactions that include its offsets (KIP-447).
 
-A process with two clients in it: they live, freeze and die together. What its user does is a generator that yields the
-promise to wait for.
+One process has both clients; both freeze and die together. The user's code is a generator that yields promises.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from kohort_lab.sim.stage import Stage
 
 LOOK_AGAIN_MS: Final = 20
 Work = Iterator[Promise[None] | None]
-"""Goes on when the promise is done, or a little later where there is none."""
+"""Steps of the user's code: resumes when the promise is done, or after a pause for None."""
 
 
 class TransactionalActor(EngineActor):
-    """The producer of a processor: its machine, and the work that waits for it."""
+    """Producer of a processor, with the user's code that waits for it."""
 
     def __init__(self, name: str, stage: Stage, config: ProducerConfig, fails: Callable[[KohortError], None]) -> None:
         super().__init__(name, stage)
@@ -51,7 +50,7 @@ class TransactionalActor(EngineActor):
         return self._work is not None
 
     def do(self, work: Work) -> None:
-        """Begin, or go on with it after what is under way."""
+        """Start the user's code, or continue with it after the step in flight."""
         self._work = work if self._work is None else chain(self._work, work)
         self.step_soon()
 
@@ -65,14 +64,14 @@ class TransactionalActor(EngineActor):
                 self._work = self._awaited = None
                 self._fails(failure)
                 return
-            if self._work is not None:  # as a face kicks its driver
+            if self._work is not None:  # the blocking API also ticks the engine here
                 self.world.after(0 if self._awaited is not None else LOOK_AGAIN_MS, lambda: self.step(Tick()))
             if self._awaited is None:
                 return
 
 
 class Processor(ConsumerActor):
-    """Copies what its group gives it to another topic, each record once."""
+    """Processor that copies each record of its group's topics to another topic."""
 
     def __init__(
         self,
@@ -87,13 +86,11 @@ class Processor(ConsumerActor):
         super().__init__(name, stage, config, topics)
         self.producer = TransactionalActor(f"{name}'s producer", stage, producing, self._fail)
         self.aborts = 0.15
-        """How often its user thinks better of it."""
+        """Probability that the user aborts a transaction."""
         self.midway: Callable[[str], None] = lambda _reached: None
-        """For scenarios: called in the middle of each transaction, when records are sent and when offsets are."""
+        """Hook of scenarios, called in each transaction after the records and after the offsets are sent."""
         self.speaks_newest = True
         self._output = output
-
-    # ------------------------------------------------------------ life and death, of both
 
     def start(self) -> None:
         if self.alive:
@@ -111,7 +108,7 @@ class Processor(ConsumerActor):
         super().freeze(for_ms)
 
     def leave(self) -> None:
-        if not self.producer.works:  # as a user who ends what he has begun
+        if not self.producer.works:  # a user completes a started transaction
             super().leave()
 
     @property
@@ -122,8 +119,6 @@ class Processor(ConsumerActor):
         self.history.add(self.name, "gives up", str(error))
         self.kill(f"its application ends: {error}")
         self.restart_later()
-
-    # ------------------------------------------------------------ the user
 
     def take(self, records: list[Record]) -> None:
         self.end_poll()
@@ -153,17 +148,17 @@ class Processor(ConsumerActor):
             promise.result()
             yield self._handle("offsets sent")
             if self.rng.random() < self.aborts:
-                raise TransactionFailed("its user thinks better of it")  # noqa: TRY301  # as any failure
+                raise TransactionFailed("the user aborts the transaction")  # noqa: TRY301  # as any failure
             yield (promise := machine.commit_transaction())
             promise.result()
         except TransactionFailed:
             yield (promise := transactions.abort())
             promise.result()
-            raise  # where it stands is not where its group stands any more
+            raise  # the consumer's position no longer equals the group's committed offset
         self.think(0)
 
     def _handle(self, reached: str) -> Promise[None]:
-        """Let the user take time, in the middle of the transaction."""
+        """Pause for the user's processing time during the transaction."""
         self.midway(reached)
         promise: Promise[None] = Promise()
 

@@ -1,8 +1,7 @@
-"""Requests that no member of the group would send: under an earlier id, under no id, to remove another member, and to
-write what the coordinator alone writes.
+"""Forged requests of the classic protocol: earlier or unknown member ids, removals of members, writes to internal
+topics.
 
-They go through the administrator's client. Each gives the error code that it was answered with; judging that is the
-checks' business.
+They use the administrator's client and return the error code of the response. Checks judge the code.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ from kohort.wire.messages.produce import (
 from kohort.wire.record_batch import NewRecord, build_batch
 
 NOBODY = -1
-"""The generation of a commit from outside of the group."""
+"""Generation of a commit from outside of the group."""
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 PARTITIONS_MOST = 3
-"""Of ``__consumer_offsets``: a stranger tries them all."""
+"""Partitions of ``__consumer_offsets``; a forged write goes to each."""
 PRODUCE_BY_NAME = 9
-"""A version of Produce that names topics."""
+"""Produce version with topic names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guise:
-    """Whose request it pretends to be; nobody's by default."""
+    """Claimed identity of a forged request; the default is no member."""
 
     member_id: str = ""
     instance_id: str | None = None
@@ -58,7 +57,7 @@ class Guise:
 
 
 def commit_as(metadata: Metadata, group_id: str, who: Guise, partition: TopicPartition, offset: int) -> Operation[int]:
-    """Commit ``offset`` as somebody."""
+    """Commit ``offset`` with a claimed identity."""
     topic = OffsetCommitRequestTopic(
         name=partition.topic,
         partitions=[OffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)],
@@ -80,7 +79,7 @@ def commit_as(metadata: Metadata, group_id: str, who: Guise, partition: TopicPar
 
 
 def heartbeat_as(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
-    """Send a heartbeat as somebody."""
+    """Send a heartbeat with a claimed identity."""
 
     def read(answer: HeartbeatResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
         return 0, None, answer.error_code
@@ -97,7 +96,7 @@ def heartbeat_as(metadata: Metadata, group_id: str, who: Guise) -> Operation[int
 
 
 def remove_member(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
-    """Take a member out of the group from outside (KIP-345, removeMembersFromConsumerGroup)."""
+    """Remove a member from the group by an administrator request (KIP-345, removeMembersFromConsumerGroup)."""
 
     def read(answer: LeaveGroupResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
         return 0, None, answer.error_code or answer.members[0].error_code
@@ -110,14 +109,13 @@ def remove_member(metadata: Metadata, group_id: str, who: Guise) -> Operation[in
 
 
 def write_as_broker(metadata: Metadata, group_id: str, partition: TopicPartition, offset: int) -> Operation[int]:
-    """Write what would be a commit of the group into ``__consumer_offsets``, by Produce."""
+    """Write a forged commit record into ``__consumer_offsets`` by Produce."""
     value = OffsetCommitValue(offset=offset, metadata="forged")
     key_bytes, value_bytes = build_record(OffsetCommitted(group_id, *partition, value))
     batch = build_batch([NewRecord(key_bytes, value_bytes, (), 0)])
     data = [PartitionProduceData(index=p, records=batch) for p in range(PARTITIONS_MOST)]
 
     def read(answer: ProduceResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
-        """Return what most of them were refused with: NONE where one was not."""
         return 0, None, min(p.error_code for p in answer.responses[0].partition_responses if p.error_code != NOT_THERE)
 
     def ask(_group: str) -> ProduceRequest:

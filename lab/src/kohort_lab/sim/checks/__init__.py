@@ -1,1 +1,1 @@
-"""What must hold after every event."""
+"""Checks of a simulated run, most of them after every event."""

@@ -1,4 +1,4 @@
-"""A settled group shares fairly: none of our assignors gives one member much and another nothing."""
+"""Balance check: kohort's assignors distribute partitions evenly in a settled group."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kohort_lab.sim.checks.broken import CheckFailed
 
 
 def check_balance(owned: Mapping[str, Sequence[TopicPartition]], assignor: str, topics: int) -> None:
-    """Members subscribe to the same topics: range is even in each topic, the others are even over all."""
+    """Check members with equal subscriptions: ``range`` is even per topic, other assignors over all topics."""
     counts = {name: len(partitions) for name, partitions in owned.items()}
     may_differ = topics if assignor == "range" else 1
     if counts and max(counts.values()) - min(counts.values()) > may_differ:
-        raise CheckFailed(f"{assignor} shares unevenly: {counts}")
+        raise CheckFailed(f"{assignor} assigns unevenly: {counts}")

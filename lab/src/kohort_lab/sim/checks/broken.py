@@ -1,4 +1,4 @@
-"""What a check raises, and which check it was that raised."""
+"""Error of a failed check, and the name of the check."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PACKAGES: Final = ("kohort.", "kohort_lab.")
 
 
 class CheckFailed(AssertionError):
-    """Something that must never happen did, or something that must happen did not."""
+    """Violated invariant or missed deadline."""
 
 
 def caught_by(error: BaseException) -> str:
-    """Return the name of the check that raised ``error``; for an error of a machine, where it came from."""
+    """Return the name of the check that raised ``error``, or the origin of a machine's error."""
     if isinstance(error, Storm):
         return "world: storm"
     where = ("", "")

@@ -1,4 +1,4 @@
-"""Once faults end: one generation owns all, every record is delivered, and a quiet failover moves nothing."""
+"""Checks of the calm phase: one generation owns all partitions, all records arrive, a failover moves nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def why_not_settled(
     ends: Mapping[TopicPartition, int],
     committed: Mapping[TopicPartition, int],
 ) -> str | None:
-    """Say what is missing before the group is settled, or None: one generation, each partition once, no lag."""
+    """Return the reason why the group is not settled, or None.
+
+    Settled: one generation, each partition owned once, no lag.
+    """
     alive = [c for c in consumers if c.alive]
     if len(alive) < len(consumers):
         return "not everybody is back"
@@ -43,7 +46,7 @@ def why_not_settled(
 
 
 def check_settled(why_not: str | None, bound_ms: int) -> None:
-    """Check that nothing is missing after the calm has lasted for as long as it may take."""
+    """Check that the group has settled within the bound."""
     if why_not is not None:
         raise CheckFailed(f"not settled {bound_ms} ms after the faults ended: {why_not}")
 
@@ -51,18 +54,18 @@ def check_settled(why_not: str | None, bound_ms: int) -> None:
 def check_delivered(
     acknowledged: Mapping[bytes, tuple[TopicPartition, int]], read: Mapping[TopicPartition, Sequence[bytes]]
 ) -> None:
-    """Check that every acknowledged record reached the group, from where it lies."""
+    """Check that the group read every acknowledged record at its offset."""
     for value, (partition, offset) in acknowledged.items():
         values = read.get(partition, ())
         if offset >= 0 and (offset >= len(values) or values[offset] != value):
             found = values[offset] if offset < len(values) else None
-            raise CheckFailed(f"{value!r}, acknowledged at {offset} of {partition}, was never delivered: {found!r}")
+            raise CheckFailed(f"{value!r}, acknowledged at {offset} of {partition}, was not delivered: found {found!r}")
 
 
 def check_nothing_moved(before: Standing, after: Standing) -> None:
-    """Check a failover in calm: the same generation, the same members, the same partitions."""
+    """Check that a failover in calm keeps generation, members and partitions."""
     if before != after:
         moved = {
             n: (before.get(n), after.get(n)) for n in before.keys() | after.keys() if before.get(n) != after.get(n)
         }
-        raise CheckFailed(f"a quiet failover moved the group: {moved}")
+        raise CheckFailed(f"a failover in calm changed the group: {moved}")

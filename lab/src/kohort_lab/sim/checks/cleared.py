@@ -1,4 +1,4 @@
-"""What an administrator was told is done stays done: a deleted group is gone, offsets are where they were put."""
+"""Checks of administrator results: a deleted group stays deleted, altered offsets stay."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kohort_lab.sim.checks.broken import CheckFailed
 
 
 def check_gone(group_id: str, listed: Collection[str], when: str) -> None:
-    """Check that the group was deleted, and nobody lists it."""
+    """Check that no broker lists the deleted group."""
     if group_id in listed:
-        raise CheckFailed(f"group {group_id} was deleted and is listed {when}")
+        raise CheckFailed(f"group {group_id} was deleted but is listed {when}")
 
 
 def check_offsets(
     wanted: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetAndMetadata | None], when: str
 ) -> None:
-    """Check that committed is what the administrator committed, less what went with its topic."""
+    """Check the offsets that the administrator committed, without deleted topics."""
     there = {partition: value.offset for partition, value in found.items() if value is not None}
     if there != wanted:
-        raise CheckFailed(f"committed is {there} {when}, and it should be {dict(wanted)}")
+        raise CheckFailed(f"committed offsets are {there} {when}, expected {dict(wanted)}")
 
 
 def check_own_topics(code: int) -> None:
-    """Check the answer to a stranger's record for a topic of the broker's own."""
+    """Check the error code of a client's write to an internal topic."""
     if code != ErrorCode.INVALID_TOPIC_EXCEPTION:
-        raise CheckFailed(f"what a stranger wrote into a topic of the broker's own was answered {ErrorCode(code).name}")
+        raise CheckFailed(f"a client's write to an internal topic returned {ErrorCode(code).name}")

@@ -1,8 +1,6 @@
-"""What is forbidden is not done: whoever asked after it was is refused with the error that is due, and nothing of it is
-written.
+"""Authorization check: a request sent after a denial gets the right error and writes nothing.
 
-What is forbidden is read from the ACLs as they are kept, by rules of this check's own: the authorizer is what is
-checked.
+The check evaluates the stored ACLs by its own rules, since it tests the authorizer.
 """
 
 from __future__ import annotations
@@ -29,13 +27,13 @@ from kohort_lab.sim.checks.watcher import Exchange, Watcher
 from kohort_lab.sim.world import World
 
 Right = tuple[str, str, str]
-"""An operation, a type of resource, a name: READ, TOPIC, t0."""
+"""Operation, resource type and name, such as READ, TOPIC, t0."""
 OF_MEMBERS: Final = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 MEANT: Final = {"GROUP": ErrorCode.GROUP_AUTHORIZATION_FAILED, "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 class DenialsHold(Watcher):
-    """One group's members and its producer. ``users`` says as whom each client logs in."""
+    """Check for one group's members and its producer; ``users`` maps each client to its user."""
 
     hears_all = True
 
@@ -46,20 +44,18 @@ class DenialsHold(Watcher):
         self._group_id = group_id
         self._users = users
         self._rights = rights
-        """What each user might be denied."""
+        """Rights of each user that may be denied."""
         self._section: list[Any] = []
         self._since_ms: dict[tuple[str, Right], int] = {}
         self._ends: dict[str, list[int]] = {}
         self.security: Callable[[], SecurityStore | None] = lambda: None
-        """What the brokers keep; None while they are down."""
+        """Security store of the brokers; None while they are down."""
         self.topics: Callable[[], Topics | None] = lambda: None
         self.refused = 0
-        """How many requests were refused as they had to be."""
-
-    # ------------------------------------------------------------ what is forbidden
+        """Number of correctly rejected requests."""
 
     def look(self) -> None:
-        """See what is forbidden now, and since when."""
+        """Update the current denials and their start times."""
         security = self.security()
         if security is None or (section := security.section("acls")) is self._section:
             return
@@ -74,11 +70,9 @@ class DenialsHold(Watcher):
         self._since_ms = {one: self._since_ms.get(one, self._world.now_ms) for one in sorted(now)}
 
     def is_denied(self, user: str, right: Right, asked_ms: int) -> bool:
-        """Tell whether ``right`` has been denied since before ``asked_ms``."""
+        """Return True if ``right`` has been denied since before ``asked_ms``."""
         since_ms = self._since_ms.get((user, right))
         return since_ms is not None and since_ms < asked_ms
-
-    # ------------------------------------------------------------ what is answered
 
     def answered(self, exchange: Exchange) -> None:
         self.look()
@@ -90,9 +84,11 @@ class DenialsHold(Watcher):
                 self.check_refused(f"{exchange.api.name} of {exchange.client}", right, code, what)
 
     def check_refused(self, whose: str, right: Right, code: int, given: bool) -> None:
-        """Check that what lacks a right is answered with its error, and given nothing."""
+        """Check that a request without the right gets its error and no data."""
         if code != MEANT[right[1]] or given:
-            raise CheckFailed(f"{whose} is answered {ErrorCode(code).name}, and {' '.join(right)} was denied before")
+            raise CheckFailed(
+                f"{whose} is answered {ErrorCode(code).name}, but {' '.join(right)} was denied before the request"
+            )
         self.refused += 1
 
     def _told(self, exchange: Exchange) -> Iterator[tuple[Right, int, bool]]:
@@ -101,7 +97,7 @@ class DenialsHold(Watcher):
         if isinstance(asked, OF_MEMBERS):
             yield of_group, exchange.error, False
         elif isinstance(asked, OffsetCommitRequest) and isinstance(answer, OffsetCommitResponse):
-            # The group goes first, even if it was denied while the request was on its way.
+            # Brokers check the group first, even if its denial came after the request was sent.
             group_denied = (self._users[exchange.client], of_group) in self._since_ms
             for topic in answer.topics:
                 name = topic.name or self._name(topic.topic_id)
@@ -123,10 +119,8 @@ class DenialsHold(Watcher):
         topic = topics.by_id(topic_id) if topics is not None else None
         return topic.name if topic is not None else ""
 
-    # ------------------------------------------------------------ what is written
-
     def check_persisted(self) -> None:
-        """Check after an event that nothing was written of what had been denied before it, and is still."""
+        """Check after an event that denied writes did not change any log."""
         watched = self._ends
         self.look()
         topics = self.topics()
@@ -141,10 +135,10 @@ class DenialsHold(Watcher):
             self._ends[name] = [log.log_end_offset for log in topic.partitions]
             for number, (before, after) in enumerate(zip(watched.get(name, []), self._ends[name], strict=False)):
                 if after > before and (name != OFFSETS_TOPIC or self._holds_commit(topics, number, before)):
-                    raise CheckFailed(f"{name}-{number} grows from {before} to {after}, and all who write are denied")
+                    raise CheckFailed(f"{name}-{number} grows from {before} to {after}, but all writers are denied")
 
     def _frozen_topics(self) -> Iterator[str]:
-        """Yield the topics that nobody may write to: all who might are denied."""
+        """Yield topics whose writers are all denied."""
         if not self._since_ms:
             return
         writers: dict[str, list[tuple[str, Right]]] = {}
@@ -158,7 +152,7 @@ class DenialsHold(Watcher):
                 yield name
 
     def _holds_commit(self, topics: Topics, number: int, start: int) -> bool:
-        """Tell whether a commit of the group was written from ``start`` on; what expires is written by nobody."""
+        """Return True if the log has a commit of the group from ``start`` on; expired offsets do not count."""
         topic = topics.get(OFFSETS_TOPIC)
         if topic is None or number != partition_of(self._group_id, len(topic.partitions)):
             return False

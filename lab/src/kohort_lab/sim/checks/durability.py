@@ -1,4 +1,4 @@
-"""What was acknowledged is on the log, and what a broker holds is what its log says, whenever it starts or dies."""
+"""Durability checks: acknowledged data is in the log, and a broker's state equals its log at each start and death."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Durability(Watcher):
-    """Remembers the acknowledged commits of users, and compares state and log around every restart."""
+    """Check of users' acknowledged commits, and of state against log around every restart."""
 
     def __init__(self) -> None:
         self._commits: list[Mapping[TopicPartition, OffsetAndMetadata]] = []
@@ -47,7 +47,7 @@ class Durability(Watcher):
             check_replay(node)
 
     def check_end(self, broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
-        """Check that everything that was ever acknowledged is there."""
+        """Check at the end that all acknowledged records and commits exist."""
         check_records(broker, acknowledged)
         check_commits(broker, self._commits)
         check_replay(broker)
@@ -57,20 +57,20 @@ class Durability(Watcher):
 def log_of(broker: Broker, partition: TopicPartition) -> PartitionLog:
     log = broker.state.topics.log(partition.topic, partition.partition)
     if log is None:
-        raise CheckFailed(f"{partition} is gone")
+        raise CheckFailed(f"partition {partition} does not exist")
     return log
 
 
 def batches_on(log: PartitionLog, start: int = 0) -> Iterator[tuple[bytes, BatchHeader]]:
-    """Yield every batch that the log holds, from the offset ``start`` on."""
+    """Yield every batch of the log from the offset ``start`` on."""
     at = max(start, log.log_start_offset)
     while at < log.log_end_offset:
         try:
             data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
         except KohortError as error:
-            raise CheckFailed(f"{log} cannot be read at {at}: {error}") from error
+            raise CheckFailed(f"{log} is unreadable at {at}: {error}") from error
         if not data:
-            raise CheckFailed(f"{log} ends at {log.log_end_offset}, and nothing is read at {at}")
+            raise CheckFailed(f"{log} ends at {log.log_end_offset}, but has no data at {at}")
         for start, header in split_batches(data):
             if header.next_offset <= at:
                 raise CheckFailed(f"{log}: a batch that ends before {header.next_offset} is read at {at}")
@@ -79,14 +79,14 @@ def batches_on(log: PartitionLog, start: int = 0) -> Iterator[tuple[bytes, Batch
 
 
 def records_on(log: PartitionLog) -> Iterator[ReadRecord]:
-    """Yield every record that the log holds; no markers."""
+    """Yield every record of the log, without control records."""
     for batch, header in batches_on(log):
         if not header.is_control:
             yield from records_of(batch)
 
 
 def items_on(log: PartitionLog) -> Iterator[LogItem]:
-    """Yield what a log of the coordinator's says, as it is replayed."""
+    """Yield the items of a coordinator log, as in a replay."""
     for batch, header in batches_on(log):
         if header.is_control:
             marker = parse_marker(batch, header)
@@ -102,12 +102,12 @@ def items_on(log: PartitionLog) -> Iterator[LogItem]:
 
 @lru_cache(maxsize=8_192)
 def records_of(batch: bytes) -> tuple[ReadRecord, ...]:
-    """Read the records of a batch once: a run looks at the same ones at every restart and at its end."""
+    """Parse the records of a batch; cached, since restarts read the same batches."""
     return tuple(read_batch(batch, 0))
 
 
 def check_records(broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
-    """Check that each acknowledged record lies at its offset, and an idempotent producer's once."""
+    """Check that each acknowledged record is at its offset, and idempotent producers' records are unique."""
     by_partition: dict[TopicPartition, dict[int, bytes]] = {}
     for value, (partition, offset) in acknowledged.items():
         if offset >= 0:
@@ -121,11 +121,11 @@ def check_records(broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartit
             found[value] = record.offset
         for offset, value in wanted.items():
             if found.get(value) != offset:
-                raise CheckFailed(f"{partition}: {value!r} was acknowledged at {offset} and is at {found.get(value)}")
+                raise CheckFailed(f"{partition}: {value!r} was acknowledged at {offset} but is at {found.get(value)}")
 
 
 def check_commits(broker: Broker, commits: list[Mapping[TopicPartition, OffsetAndMetadata]]) -> None:
-    """Each acknowledged commit is a record of ``__consumer_offsets``, or was compacted under a later one of its key."""
+    """Check that each acknowledged commit is in ``__consumer_offsets``, or a later commit of the same key."""
     topic = broker.state.topics.get(OFFSETS_TOPIC)
     on_log: set[tuple[str, int, int]] = set()
     compacted: set[tuple[str, int]] = set()
@@ -148,19 +148,19 @@ def check_commits(broker: Broker, commits: list[Mapping[TopicPartition, OffsetAn
             is_there = (partition.topic, partition.partition, committed.offset) in on_log
             if not is_there and (partition.topic, partition.partition) not in compacted:
                 raise CheckFailed(
-                    f"the commit of {committed.offset} for {partition} was acknowledged and is not on the log"
+                    f"the commit of {committed.offset} for {partition} was acknowledged but is not in the log"
                 )
 
 
 def check_may_be_forgotten(tombstone: OffsetCommitted, *, has_members: bool) -> None:
-    """Check that only a group without members loses offsets: nobody here deletes those of topics that are read."""
+    """Check that an offset tombstone was written only while the group had no members."""
     if has_members:
         where = TopicPartition(tombstone.topic, tombstone.partition)
         raise CheckFailed(f"the offset of {where} was deleted while group {tombstone.group_id} had members")
 
 
 def check_replay(broker: Broker) -> None:
-    """Replaying each partition of ``__consumer_offsets`` that this node leads gives what its coordinator holds."""
+    """Check that a replay of each led ``__consumer_offsets`` partition equals the coordinator's state."""
     cluster, here = broker.state.cluster, broker.node.node_id
     topic = broker.state.topics.get(OFFSETS_TOPIC)
     for number, log in enumerate(topic.partitions if topic is not None and not cluster.inbox(here) else []):
@@ -170,7 +170,7 @@ def check_replay(broker: Broker) -> None:
 
 
 def check_logs(broker: Broker) -> None:
-    """Check that every log is whole, segment by segment, and its indexes lead where they say."""
+    """Check every log, its segments and its indexes."""
     for topic in broker.state.topics:
         for log in topic.partitions:
             check_invariants(log)

@@ -1,8 +1,8 @@
-"""A commit to a modern group is taken from a member alone, for what it had when it had the epoch that it names.
+"""Commit check of consumer groups: only a member may commit, with an epoch at which it owned the partition.
 
-Of a commit that is answered the member is looked at as it is then. Where requests were sent one behind the other, the
-coordinator has decided on all of them before the first is answered: a commit, then a leave. Whoever is gone by then, or
-gone for a while as static members go, is looked at as it was before this event.
+A member is compared at the time of the response. With pipelined requests (a commit, then a leave) the coordinator has
+handled both before the first response. A member that left in between, also temporarily, is compared as before the
+event.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TopicName = Callable[[bytes], str | None]
 
 
 class EpochCommits(Watcher):
-    """Looks at members when their commits are answered; ``check`` is called after every event that changed any."""
+    """Check at the response of each commit; call ``check`` after every event that changed members."""
 
     def __init__(self, group_id: str, group: Callable[[], ModernGroup | None], topic_name: TopicName) -> None:
         self._group_id = group_id
@@ -28,10 +28,10 @@ class EpochCommits(Watcher):
         self._topic_name = topic_name
         self._before: dict[str, CurrentAssignment] = {}
         self.earlier = 0
-        """How many were taken that named an earlier epoch than the member's."""
+        """Number of accepted commits with an earlier epoch than the member's."""
 
     def check(self) -> None:
-        """Remember who is a member now."""
+        """Record the current members."""
         group = self._group()
         self._before = {} if group is None else {m: member.current for m, member in group.members.items()}
 
@@ -54,9 +54,11 @@ class EpochCommits(Watcher):
         if current is None or current.epoch == LEAVING_FOR_A_WHILE_EPOCH:
             current = self._before.get(asked.member_id)
         if current is None:
-            raise CheckFailed(f"a commit of {asked.member_id!r} is taken, which is no member")
+            raise CheckFailed(f"a commit of {asked.member_id!r} succeeds, which is not a member")
         if epoch > current.epoch:
-            raise CheckFailed(f"a commit of {asked.member_id!r} with epoch {epoch} is taken, it has {current.epoch}")
+            raise CheckFailed(
+                f"a commit of {asked.member_id!r} with epoch {epoch} succeeds; its epoch is {current.epoch}"
+            )
         if epoch == current.epoch:
             return
         self.earlier += 1
@@ -64,6 +66,6 @@ class EpochCommits(Watcher):
         for place in taken:
             if since.get(place, epoch + 1) > epoch:
                 raise CheckFailed(
-                    f"a commit of {asked.member_id!r} with epoch {epoch} is taken for {place[0]}-{place[1]}, which it "
-                    f"has had since {since.get(place)}"
+                    f"a commit of {asked.member_id!r} with epoch {epoch} succeeds for {place[0]}-{place[1]}, "
+                    f"owned since epoch {since.get(place)}"
                 )

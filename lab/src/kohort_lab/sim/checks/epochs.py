@@ -1,7 +1,7 @@
-"""Member epochs never go back, and whoever is told that it is not counted in any more begins anew.
+"""Epoch check: member epochs never decrease, and a fenced member joins again.
 
-Judged on the wire, for members of both protocols: the generation of a classic member in a modern group is its epoch.
-That of a classic group is told before it is written, and may be told again after a crash: it is left out.
+It uses only the wire, for members of both protocols: in a consumer group, a classic member's generation is its epoch.
+Generations of classic groups are excluded: they are sent before they are persisted, and may repeat after a crash.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ FENCING: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER
 
 
 class Epochs(Watcher):
-    """What each member was told last. ``group``: as it is coordinated now, None while it is not modern; ``strangers``:
-    clients who speak for others, and heed nothing."""
+    """Last epoch sent to each member.
+
+    ``group``: current state, None unless it is a coordinated consumer group; ``strangers``: clients that forge
+    requests.
+    """
 
     def __init__(
         self, group: Callable[[], ModernGroup | None], stretches: Callable[[], int], strangers: str = ""
@@ -35,7 +38,7 @@ class Epochs(Watcher):
         self._strangers = strangers
         self._told: dict[tuple[int, str], int] = {}
         self._before: dict[tuple[int, str], int] = {}
-        """The epoch that each member was told before that."""
+        """Previous epoch sent to each member."""
         self._fenced: set[tuple[int, str]] = set()
         self.fenced = 0
 
@@ -59,42 +62,40 @@ class Epochs(Watcher):
                 self.fenced += 1
 
     def _is_guessed(self, asked: ConsumerGroupHeartbeatRequest) -> bool:
-        """Tell whether a stranger named the epoch that the member has, though the answer that told of it was lost."""
+        """Return True if a forged request has the right epoch by chance, although its response was lost."""
         group = self._group()
         member = None if group is None else group.members.get(asked.member_id)
         return member is not None and member.current.epoch == asked.member_epoch
 
     def check_goes_up(self, member_id: str, epoch: int) -> None:
-        """Check that a member is told no epoch below an earlier one, in one stretch of the group's life."""
+        """Check that a member's epochs do not decrease within one life of the group."""
         stretch = self._stretches()
         last = self._told.get((stretch, member_id), epoch)
         if epoch < last:
-            raise CheckFailed(f"{member_id} is told epoch {epoch} after {last}")
+            raise CheckFailed(f"{member_id} receives epoch {epoch} after {last}")
         if epoch > last:
             self._before[stretch, member_id] = last
         self._told[stretch, member_id] = epoch
 
     def check_was_told(self, member_id: str, epoch: int) -> None:
-        """Check that no heartbeat is taken with an epoch that its member was not told yet, or before the last two."""
+        """Check that an accepted heartbeat has one of the last two epochs sent to the member."""
         stretch = self._stretches()
         last, before = self._told.get((stretch, member_id)), self._before.get((stretch, member_id), 0)
         if last is not None and epoch > last:
-            raise CheckFailed(f"a heartbeat of {member_id} with epoch {epoch} is taken, which was told {last}")
+            raise CheckFailed(f"a heartbeat of {member_id} with epoch {epoch} succeeds; the member received {last}")
         if last is not None and JOINING_EPOCH < epoch < before:
             raise CheckFailed(
-                f"a heartbeat of {member_id} with epoch {epoch} is taken, which was told {before}, {last}"
+                f"a heartbeat of {member_id} with epoch {epoch} succeeds; the member received {before}, {last}"
             )
 
     def check_nobody_fenced(self) -> None:
-        """Check that nobody was fenced in a run in which nothing went wrong."""
+        """Check that a run without faults fences no member."""
         if self.fenced:
-            raise CheckFailed(
-                f"{self.fenced} heartbeats were refused as those of fenced members, and nothing went wrong"
-            )
+            raise CheckFailed(f"{self.fenced} heartbeats were rejected as fenced in a run without faults")
 
     def check_begins_anew(self, exchange: Exchange, asked: ConsumerGroupHeartbeatRequest) -> None:
-        """Check that whoever was fenced joins again, or says goodbye: one heartbeat at a time goes over one link."""
+        """Check that a fenced member joins again or leaves; its heartbeats on one link are sequential."""
         if asked.member_epoch <= JOINING_EPOCH:
             self._fenced.discard((exchange.link_id, asked.member_id))
         elif (exchange.link_id, asked.member_id) in self._fenced:
-            raise CheckFailed(f"{exchange.client} was told that it is fenced, and goes on with {asked.member_epoch}")
+            raise CheckFailed(f"{exchange.client} was fenced, but continues with epoch {asked.member_epoch}")

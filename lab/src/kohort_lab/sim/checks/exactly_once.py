@@ -1,4 +1,4 @@
-"""What a group copied in transactions is what was there to copy: each record once, whatever struck whom."""
+"""Exactly-once check: a transactional copy has each input record once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kohort_lab.sim.checks.durability import batches_on, records_of
 
 
 def values_on(log: PartitionLog) -> list[bytes]:
-    """Return every value of the log that counts, as it comes to count; open transactions are left out."""
+    """Return the committed values of the log in commit order, without open transactions."""
     counts: list[bytes] = []
     open_ones: dict[int, list[bytes]] = {}
     for batch, header in batches_on(log):
@@ -30,9 +30,9 @@ def check_copied_once(inputs: Iterable[PartitionLog], outputs: Iterable[Partitio
     given = Counter(value for log in inputs for value in values_on(log))
     copied = Counter(value for log in outputs for value in values_on(log))
     if missing := given - copied:
-        raise CheckFailed(f"never copied: {_some(missing)}")
+        raise CheckFailed(f"not copied: {_some(missing)}")
     if too_many := copied - given:
-        raise CheckFailed(f"copied too often: {_some(too_many)}")
+        raise CheckFailed(f"copied more than once: {_some(too_many)}")
 
 
 def _some(values: Counter[bytes]) -> str:

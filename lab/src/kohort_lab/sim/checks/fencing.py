@@ -1,7 +1,6 @@
-"""A member that was replaced, has left or was left behind is refused, and does not count any more.
+"""Fencing check of classic groups: requests of replaced, departed or outdated members fail.
 
-Judged on the wire alone, by what members were told. What the broker told may be taken back by a crash, or by a disk
-that refuses: then the check begins anew.
+It uses only responses on the wire. A crash or a disk error may revert them; the check resets then.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from kohort_lab.sim.checks.watcher import Exchange, WatchedProcess, Watcher
 
 
 class Fencing(Watcher):
-    """One group's latest generation, who has left, and who speaks for each instance id.
+    """Latest generation of one group, its departed members, and the member of each instance id.
 
-    ``refusals`` counts the writes that the broker's disk has refused so far. Within one ``life`` of the group its
-    generations only go up, and nobody of an earlier life is a member.
+    ``refusals``: number of disk errors so far. Generations only increase within one ``life`` of the group; no member of
+    an earlier life remains.
     """
 
     def __init__(self, refusals: Callable[[], int], life: GroupLife) -> None:
@@ -86,27 +85,29 @@ class Fencing(Watcher):
             self.check_member("commit", asked.member_id, asked.group_instance_id, generation_id)
 
     def check_goes_up(self, generation_id: int) -> None:
-        """Check that a group that was not forgotten does not count from 1 again."""
+        """Check that generations do not restart unless the group was deleted."""
         if generation_id < self._told:
             raise CheckFailed(
-                f"a JoinGroup is answered with generation {generation_id} after {self._told}, and the log does not say "
-                "that the group was forgotten"
+                f"a JoinGroup is answered with generation {generation_id} after {self._told}, "
+                "but the log has no tombstone of the group"
             )
 
     def check_leader_sees(self, answer: JoinGroupResponse) -> None:
-        """Check that the leader shares among members, not among those who have left."""
+        """Check that the leader receives no departed members."""
         gone = sorted(m.member_id for m in answer.members if m.member_id in self._left)
         if gone:
-            raise CheckFailed(f"the leader of generation {answer.generation_id} is told of {gone}, who have left")
+            raise CheckFailed(f"the leader of generation {answer.generation_id} receives the departed members {gone}")
 
     def check_member(self, what: str, member_id: str, instance_id: str | None, generation_id: int) -> None:
-        """Check that nothing of a fenced member is accepted."""
+        """Check that requests of fenced members fail."""
         if generation_id < self._told:
-            raise CheckFailed(f"a {what} of generation {generation_id} is accepted; members know of {self._told}")
+            raise CheckFailed(
+                f"a {what} of generation {generation_id} succeeds; the current generation is {self._told}"
+            )
         if member_id in self._left:
-            raise CheckFailed(f"a {what} of {member_id} is accepted, which has left")
+            raise CheckFailed(f"a {what} of {member_id} succeeds after its leave")
         if UNKNOWN < self._life.of(member_id) < self._seen_life:
-            raise CheckFailed(f"a {what} of {member_id} is accepted, a member of the group before it was forgotten")
+            raise CheckFailed(f"a {what} of {member_id} succeeds; its group was deleted since it joined")
         speaker = self._speaks_for.get(instance_id or "", member_id)
         if speaker != member_id:
-            raise CheckFailed(f"a {what} of {member_id} is accepted, but {speaker} has its instance id {instance_id}")
+            raise CheckFailed(f"a {what} of {member_id} succeeds, but {speaker} has its instance id {instance_id}")

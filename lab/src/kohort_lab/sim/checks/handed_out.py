@@ -1,4 +1,4 @@
-"""What users are given: all of what they own, in order and once; no commit runs ahead of it."""
+"""Delivery check: users get all records of owned partitions, in order and once; commits never exceed them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ TopicName = Callable[[bytes], str | None]
 
 
 class HandedOut(Watcher):
-    """What the group has read: of each partition everything before an offset, as nobody may skip what nobody has read.
+    """Records that the group has read: each partition without gaps.
 
-    ``once`` (no fault strikes in this run): nothing is read twice either. Where the log says that the group's offset
-    expired since it was committed (``life``), the partition begins anew.
+    ``once`` (a run without faults): no record is read twice. After an expiry of the group's offset (see ``life``),
+    reading restarts from the beginning.
     """
 
     def __init__(self, group_id: str, topic_name: TopicName, life: GroupLife, *, once: bool) -> None:
         self.values: dict[TopicPartition, list[bytes]] = {}
-        """By offset."""
+        """Values by partition, in offset order."""
         self._group_id = group_id
         self._topic_name = topic_name
         self._once = once
@@ -30,17 +30,15 @@ class HandedOut(Watcher):
         self._farthest: dict[TopicPartition, int] = {}
         self._next: dict[tuple[str, TopicPartition], int] = {}
         self._committed: dict[TopicPartition, tuple[int, int]] = {}
-        """The offset, and how often the partition's offset had expired before."""
+        """Committed offset, and the number of earlier expiries of the partition's offset."""
         self._starts: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._last_commits: dict[tuple[str, str, int, TopicPartition], tuple[int, int]] = {}
-        """What each member had acknowledged last in each generation, and when."""
+        """Last acknowledged commit of each member and generation, with its time."""
         self._went_back: dict[TopicPartition, int] = {}
-        """How far at most: a commit from there may be written though nobody heard of it."""
-
-    # What the group has committed, as its members were told.
+        """Lowest offset of a seek; a commit from there may be persisted without response."""
 
     def asked(self, exchange: Exchange) -> None:
-        """Note what is asked for: it may be written, even if nobody hears of it."""
+        """Record a commit request: it may be persisted even without response."""
         if isinstance(exchange.asked, OffsetCommitRequest) and exchange.asked.group_id == self._group_id:
             for topic in exchange.asked.topics:
                 name = topic.name or self._topic_name(topic.topic_id)
@@ -55,7 +53,7 @@ class HandedOut(Watcher):
         if asked.group_id != self._group_id:
             return
         taken = {
-            (topic.name, topic.topic_id, p.partition_index)  # in what order they are answered is the broker's business
+            (topic.name, topic.topic_id, p.partition_index)  # the order of the response is arbitrary
             for topic in answer.topics
             for p in topic.partitions
             if not p.error_code
@@ -70,23 +68,21 @@ class HandedOut(Watcher):
                     self._committed[partition] = (p.committed_offset, self._life.expired(partition))
 
     def check_commit(self, who: str, partition: TopicPartition, offset: int) -> None:
-        """Check that everything before a commit was handed out."""
+        """Check that all records before a committed offset were delivered."""
         end = len(self.values.get(partition, ()))
         if offset > end:
-            raise CheckFailed(f"{who} commits {offset} for {partition}, of which only {end} records were handed out")
+            raise CheckFailed(f"{who} commits {offset} for {partition}, but only {end} records were delivered")
 
     def check_goes_on(
         self, exchange: Exchange, asked: OffsetCommitRequest, partition: TopicPartition, offset: int
     ) -> None:
-        """Check that a member's commits go on within a generation, unless its user went back."""
+        """Check that commits of a member do not decrease within a generation, except after a seek."""
         member = (exchange.client, asked.member_id, asked.generation_id_or_member_epoch, partition)
         before, answered_ms = self._last_commits.get(member, (-1, -1))
         is_later = exchange.sent_ms > answered_ms
         if asked.member_id and is_later and offset < before and partition not in self._went_back:
             raise CheckFailed(f"{exchange.client} commits {offset} for {partition} after {before} was acknowledged")
         self._last_commits[member] = (offset, exchange.answered_ms)
-
-    # What a consumer reads.
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         del generation_id
@@ -110,35 +106,33 @@ class HandedOut(Watcher):
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
             if partition not in assigned:
-                raise CheckFailed(f"{consumer.name} is given a record of {partition}, which it does not own")
+                raise CheckFailed(f"{consumer.name} receives a record of {partition} without owning it")
             self.check_order(consumer.name, partition, record.offset)
             self.check_seen(partition, record)
 
     def check_order(self, who: str, partition: TopicPartition, offset: int) -> None:
-        """Check that records come from the committed offset on, one after the other."""
+        """Check that records start at the committed offset and follow each other."""
         expected = self._next.get((who, partition))
         start, expired = self._starts.pop((who, partition), (None, 0))
         if expected is not None and offset != expected:
-            raise CheckFailed(f"{who} is given offset {offset} of {partition} where {expected} comes next")
+            raise CheckFailed(f"{who} receives offset {offset} of {partition}, expected {expected}")
         if expected is None and start is not None:
             if offset > self._farthest.get(partition, 0):
-                raise CheckFailed(f"{who} begins {partition} at {offset}, and nobody ever committed more than {start}")
+                raise CheckFailed(f"{who} starts {partition} at {offset}; the highest commit was {start}")
             lowest = min(start, self._went_back.get(partition, start))
             if offset < lowest and expired == self._life.expired(partition):
-                raise CheckFailed(
-                    f"{who} begins {partition} at {offset}, before {start}, which the group had committed"
-                )
+                raise CheckFailed(f"{who} starts {partition} at {offset}, before the committed offset {start}")
         self._next[who, partition] = offset + 1
 
     def check_seen(self, partition: TopicPartition, record: Record) -> None:
-        """Check that the group skips nothing, and that an offset always has the same value."""
+        """Check that the group skips no offset, and that each offset keeps its value."""
         values = self.values.setdefault(partition, [])
         value = record.value or b""
         if record.offset > len(values):
-            raise CheckFailed(f"{partition}: offset {record.offset} is read, but {len(values)} was read by nobody")
+            raise CheckFailed(f"{partition}: offset {record.offset} is read, but offset {len(values)} was never read")
         if record.offset == len(values):
             values.append(value)
         elif values[record.offset] != value:
-            raise CheckFailed(f"{partition}: {record.offset} was {values[record.offset]!r} and is {value!r} now")
+            raise CheckFailed(f"{partition}: offset {record.offset} was {values[record.offset]!r} and is {value!r} now")
         elif self._once:
-            raise CheckFailed(f"{partition}: {record.offset} is read twice, though nothing went wrong in this run")
+            raise CheckFailed(f"{partition}: offset {record.offset} is read twice in a run without faults")

@@ -1,4 +1,4 @@
-"""A member that has settled hands out all that it owns: nothing stays held back that was once to be given up."""
+"""Delivery check of settled members: no owned partition stays paused for a revocation that does not happen."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from kohort_lab.sim.checks.watcher import Exchange, Watcher
 
 
 class Reader(Protocol):
-    """A member as this check sees it."""
+    """Member as this check sees it."""
 
     name: str
 
     @property
     def is_settled(self) -> bool:
-        """Whether it owns what the group agreed on, and knows of no more to come."""
+        """True if the member owns its full assignment and no rebalance is pending."""
 
     @property
     def held_back(self) -> set[TopicPartition]:
-        """What it owns and hands out nothing of, as it is to go."""
+        """Owned partitions without delivery, because their revocation is pending."""
 
 
 class HeldBack(Watcher):
-    """Looks at the member behind each heartbeat. A rebalance of before the calm often ends what is wrong here, and
-    a partition that is somebody else's by then is read again."""
+    """Check at each heartbeat in the calm phase.
+
+    A rebalance before the calm often repairs the fault: a partition that another member owns since then is delivered.
+    """
 
     def __init__(self, members: Iterable[Reader]) -> None:
         self._members = {member.name: member for member in members}
@@ -39,7 +41,7 @@ class HeldBack(Watcher):
             self.check_reads(member)
 
     def check_reads(self, member: Reader) -> None:
-        """Check that a member which gives up nothing holds nothing back."""
+        """Check that a member without pending revocation delivers all owned partitions."""
         if member.is_settled and (held_back := member.held_back):
             names = ", ".join(map(str, sorted(held_back)))
-            raise CheckFailed(f"{member.name} gives up nothing, and hands out nothing of {names}, which it owns")
+            raise CheckFailed(f"{member.name} has no revocation in flight, but does not deliver its partitions {names}")

@@ -1,7 +1,7 @@
-"""A generation is made of those who asked to be in it: no silent member is carried along, no number is used again.
+"""Membership check of classic generations: each member has joined, and no generation number is used twice.
 
-A dynamic member that misses a round is out (protocol/groups.md#rebalances); counted on, it would own partitions that
-nobody reads. A static one may be silent.
+A dynamic member that misses a rebalance is removed (protocol/groups.md#rebalances); otherwise it would own partitions
+without reading them. A static member may stay silent.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kohort_lab.sim.checks.watcher import Exchange, WatchedProcess, Watcher
 OF_THE_DISK: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR}
 )
-"""How a SyncGroup is refused whose generation could not be written."""
+"""SyncGroup error codes of a generation that could not be persisted."""
 FIRST_GENERATION: Final = 1
 
 
 class Joiners(Watcher):
-    """Whose JoinGroup is on its way, who was told of which generation, and which generations came to nothing.
+    """JoinGroup requests in flight, generations of members, and generations that were not persisted.
 
-    Where a group ``moves`` between nodes, whoever does not coordinate it any more says no more than that.
+    If the group ``moves`` between nodes, a former coordinator answers only NOT_COORDINATOR.
     """
 
     def __init__(self, life: GroupLife, *, moves: bool = False) -> None:
@@ -45,7 +45,7 @@ class Joiners(Watcher):
         self.leaders_moved()
 
     def leaders_moved(self) -> None:
-        self._dropped.clear()  # numbers that were not written are free again
+        self._dropped.clear()  # numbers that were not persisted are free again
 
     def asked(self, exchange: Exchange) -> None:
         asked = exchange.asked
@@ -64,10 +64,9 @@ class Joiners(Watcher):
             self._dropped.add(asked.generation_id)
 
     def check_number(self, generation_id: int) -> None:
-        """Check that no number is given twice. A generation that could not be written is over, whoever heard of it.
+        """Check that no generation number is used twice, even if it was not persisted.
 
-        A new life of the group has its numbers again; of a group of which nothing was written yet the log cannot tell,
-        but its numbers going back can.
+        A new life of the group restarts its numbers. Without a persisted generation only a decrease shows a new life.
         """
         goes_back = generation_id == FIRST_GENERATION or generation_id < self._newest
         if self._seen_life != self._life.number or (goes_back and not self._life.is_written):
@@ -75,12 +74,12 @@ class Joiners(Watcher):
             self._dropped.clear()
         self._newest = generation_id
         if generation_id in self._dropped:
-            raise CheckFailed(f"generation {generation_id} could not be written, and a JoinGroup is answered with it")
+            raise CheckFailed(f"generation {generation_id} could not be persisted, but a JoinGroup is answered with it")
 
     def check_members(self, answer: JoinGroupResponse, who: str) -> None:
-        """Check what the leader is told of the members of its generation."""
+        """Check the members that the leader receives."""
         for member in answer.members:
             told = self._told.get(member.member_id) == answer.generation_id
             silent = not (told or self._waiting.get(member.member_id) or member.member_id == who)
             if member.group_instance_id is None and silent:
-                raise CheckFailed(f"{member.member_id} is in generation {answer.generation_id} and never asked to be")
+                raise CheckFailed(f"{member.member_id} is in generation {answer.generation_id} but sent no JoinGroup")

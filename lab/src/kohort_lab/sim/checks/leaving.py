@@ -1,4 +1,4 @@
-"""A member that has left is gone at once: nobody waits for it, or for the end of its session."""
+"""Leave check: a departed member has no timer in its group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TimersOf = Callable[[str], list[TimerKey]]
 
 
 class Leaving(Watcher):
-    """Looks for timers of the member at the moment when its LeaveGroup is answered."""
+    """Check at the response of each LeaveGroup."""
 
     def __init__(self, timers_of: TimersOf) -> None:
         self._timers_of = timers_of
@@ -27,4 +27,4 @@ class Leaving(Watcher):
     def check_gone(self, group_id: str, left: set[str]) -> None:
         waits = sorted(key for key in self._timers_of(group_id) if key.member_id and key.member_id in left)
         if waits:
-            raise CheckFailed(f"{waits[0].member_id} has left, and the group still has a timer for it: {waits[0].kind}")
+            raise CheckFailed(f"{waits[0].member_id} has left, but the group still has its timer {waits[0].kind}")

@@ -1,8 +1,7 @@
-"""One group's lives, as ``__consumer_offsets`` tells them: a tombstone ends one, and the next begins at generation 1.
+"""Lives of a group, from ``__consumer_offsets``: a tombstone ends a life; the next one restarts at generation 1.
 
-A group that is empty and has no offsets any more is forgotten, and its numbers come again. Checks that remember what
-members were told ask here which life it was of: nothing else tells a forgotten group from a coordinator that counts
-wrongly.
+An empty group without offsets is deleted, and its generations restart. Checks use this to distinguish a deleted group
+from a coordinator that counts wrongly.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ UNKNOWN: Final = -1
 
 
 class GroupLife(Watcher):
-    """The lives of ``group_id``. ``topics`` gives the logs of the process that is up, None while there is none.
+    """Lives of ``group_id``; ``topics``: the running process's logs, None while it is down.
 
-    The log is read as far as it goes whenever somebody asks, so an answer is judged by what was written before it left.
+    Each query reads the log up to its end, so a response is judged by the records before it.
     """
 
     def __init__(self, group_id: str, topics: Callable[[], Topics | None]) -> None:
@@ -40,36 +39,36 @@ class GroupLife(Watcher):
 
     @property
     def number(self) -> int:
-        """How often the group was forgotten so far."""
+        """Number of deletions of the group so far."""
         self._follow()
         return self._number
 
     @property
     def stretches(self) -> int:
-        """How often the group was forgotten, or went from one group protocol to the other, so far."""
+        """Number of deletions and protocol conversions of the group so far."""
         self._follow()
         return self._number + self._conversions
 
     @property
     def is_written(self) -> bool:
-        """Whether the log holds a generation of this life. A group without one leaves no tombstone when it goes."""
+        """True if the log has a generation of this life. Otherwise a deletion leaves no tombstone."""
         self._follow()
         return self._is_written
 
     def of(self, member_id: str) -> int:
-        """Return the life that a member was let into; UNKNOWN for one that was never told of a generation."""
+        """Return the life in which a member joined; UNKNOWN without a generation."""
         return self._born.get(member_id, UNKNOWN)
 
     def has_written(self, generation_id: int, member_id: str) -> bool:
-        """Tell whether a member is in the generation of this number that is written, in the life of now.
+        """Return True if the current life has a persisted generation with this number and member.
 
-        A number that was given out, but not written before a crash, is given out again, maybe to others.
+        After a crash the number of a volatile generation is used again, maybe with other members.
         """
         self._follow()
         return member_id in self._written_members.get(generation_id, ())
 
     def expired(self, partition: TopicPartition) -> int:
-        """Count how often the group's offset of a partition was taken away."""
+        """Return the number of expiries of the group's offset of a partition."""
         self._follow()
         return self._expired.get(partition, 0)
 

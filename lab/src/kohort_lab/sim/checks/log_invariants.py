@@ -1,4 +1,4 @@
-"""What holds of a log at any time, whatever happened to it; tests and the simulator check it after the fact."""
+"""Invariants of a partition log, for tests and the simulator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kohort.wire.record_batch import check_crc, parse_marker
 
 
 def check_invariants(log: PartitionLog) -> None:
-    """Raise AssertionError naming the broken invariant. Reads the whole log."""
+    """Raise AssertionError with the violated invariant; reads the whole log."""
     segments = log.segments
     assert segments, f"{log}: no segment to append to"
     bases = [segment.base_offset for segment in segments]
@@ -43,7 +43,7 @@ def _check_segment(log: PartitionLog, segment: Segment, unended: set[int]) -> in
         batch = segment.batch(position, header)
         check_crc(batch, 0, header)
         if header.is_control:
-            with suppress(CorruptRecord):  # a start passes over it, too
+            with suppress(CorruptRecord):  # recovery skips it, too
                 if parse_marker(batch, header) is not None:
                     unended.discard(header.producer_id)
         elif header.is_transactional:

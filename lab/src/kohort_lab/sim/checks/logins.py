@@ -1,4 +1,4 @@
-"""Nobody logs in whom the cluster does not know: a login that began after its user was removed fails."""
+"""Login check: a login that starts after the removal of its user fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kohort_lab.sim.world import World
 
 
 class KnownUsers(Watcher):
-    """Which users are not there, since when, and when the login of each link began."""
+    """Removed users with the time of the removal, and the start of each link's login."""
 
     hears_all = True
 
@@ -25,13 +25,15 @@ class KnownUsers(Watcher):
         self._began_ms: dict[int, int] = {}
         self.security: Callable[[], SecurityStore | None] = lambda: None
         self.refused = 0
-        """How many logins failed as they had to."""
+        """Number of correctly rejected logins."""
         self.answered_ms: dict[str, int] = {}
-        """When a login of each client was answered last, well or not: it waits a while before it tries again, or has
-        just come back, and must find its coordinator."""
+        """Time of each client's last login response.
+
+        A client pauses before a retry, and then looks up its coordinator.
+        """
 
     def look(self) -> None:
-        """See who is gone now."""
+        """Update the removed users."""
         security = self.security()
         if security is not None and (section := security.section("users")) is not self._section:
             self._section = section
@@ -52,10 +54,10 @@ class KnownUsers(Watcher):
             self.check_known(exchange.client, self._began_ms[exchange.link_id], exchange.error)
 
     def check_known(self, client: str, began_ms: int, error: int) -> None:
-        """Check that a token of a client is refused where its user was gone before its login began."""
+        """Check that a login fails if its user was removed before its start."""
         gone_ms = self._gone_ms.get(self._users.get(client, ""))
         if gone_ms is None or began_ms <= gone_ms:
             return
         if not error:
-            raise CheckFailed(f"{client} is let in, and its user had been removed")
+            raise CheckFailed(f"{client} logs in, but its user was removed before")
         self.refused += 1

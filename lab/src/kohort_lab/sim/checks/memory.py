@@ -1,4 +1,4 @@
-"""When everybody has left, a broker holds what is written and nothing else."""
+"""Memory check: after all clients have left, a broker has only persisted state."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from kohort_lab.sim.checks.broken import CheckFailed
 
 
 def check_nothing_left(broker: Broker, group_id: str, sessions: int) -> None:
-    """Check, once nobody is connected, that nothing is parked, the group has no timer, and fetch
-    sessions are of the dead."""
+    """Check that no request is parked, no group timer runs, and fetch sessions belong to dead clients."""
     state = broker.state
     held = {
         "connections": len(broker.state.connections),
@@ -17,4 +16,4 @@ def check_nothing_left(broker: Broker, group_id: str, sessions: int) -> None:
         "fetch sessions": max(len(state.sessions) - sessions, 0),
     }
     if any(held.values()):
-        raise CheckFailed(f"everybody has left, but the broker still holds {held}")
+        raise CheckFailed(f"all clients have left, but the broker still has {held}")

@@ -1,7 +1,7 @@
-"""Whether anything moved of what checks of a modern group look at: most events change nothing of it.
+"""Change detection for checks of consumer groups: most events do not change a group.
 
-What is compared is what the checks read, not a mark that somebody has to set: a change that should not be there is seen
-as well. Members' records are never changed, but replaced, so that comparing them costs next to nothing.
+It compares the checked values themselves, since an unexpected change sets no flag. Member records are immutable, so
+comparisons are cheap.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from kohort.coordinator.consumer.group import ModernGroup
 
 
 class GroupChanges:
-    """A modern group as it was when it was looked at last."""
+    """Consumer group at the last check."""
 
     def __init__(self) -> None:
         self._group: ModernGroup | None = None
         self._seen: list[object] = []
 
     def moved(self, group: ModernGroup | None, stretch: int) -> bool:
-        """Tell whether ``group`` is not the one of last time (None: there was none), or anything of its epochs and its
-        members is other than it was; ``stretch`` is the one of its lives and conversions."""
+        """Return True if the group's epochs or members changed since the last call.
+
+        ``group``: None without a group; ``stretch``: number of its lives and conversions.
+        """
         seen: list[object] = []
         if group is not None:
             members = group.members

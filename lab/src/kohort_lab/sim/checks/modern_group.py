@@ -1,5 +1,4 @@
-"""A modern group after every event, and once it is settled: targets not too often, conversions when they are due,
-everybody has what the target says, and the target is what the assignor is for."""
+"""Checks of a consumer group: interval of target assignments, conversions, reconciliation and balance."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from kohort_lab.sim.checks.watcher import Exchange, Watcher
 
 
 class ModernGroupHolds(Watcher):
-    """Remembers the targets of the group; ``check`` is called after every event that changed anything of it."""
+    """Target assignments of the group; call ``check`` after every event that changed it."""
 
     def __init__(
         self,
@@ -39,17 +38,16 @@ class ModernGroupHolds(Watcher):
         self._epoch = 0
         self._last_asked: dict[str, Exchange] = {}
         self.states: set[str] = set()
-        """What was reached."""
+        """Observed states."""
 
     def asked(self, exchange: Exchange) -> None:
         if isinstance(exchange.asked, ConsumerGroupHeartbeatRequest):
             self._last_asked[exchange.asked.member_id] = exchange
 
     def answered(self, exchange: Exchange) -> None:
-        """Check that a member that has left is gone at once, and one that will be back is not.
+        """Check that a leaving member is removed at once, unless it leaves temporarily.
 
-        Under an id that a stranger speaks for somebody may have joined again by now; so may the member itself, with a
-        request that it sent behind this one.
+        A forged or pipelined join may have restored the member id in between.
         """
         asked, group = exchange.asked, self._group()
         if group is None or not isinstance(asked, ConsumerGroupHeartbeatRequest) or asked.member_id in self._spoken_for:
@@ -64,13 +62,13 @@ class ModernGroupHolds(Watcher):
 
     def check_left(self, group: ModernGroup, member_id: str, error: ErrorCode) -> None:
         if not error and member_id in group.members:
-            raise CheckFailed(f"{member_id} has left, and is still a member")
+            raise CheckFailed(f"{member_id} has left, but is still a member")
 
     def check_away(self, group: ModernGroup, member_id: str, error: ErrorCode) -> None:
-        """Check that a static member that will be back keeps its place."""
+        """Check that a static member keeps its place during a temporary leave."""
         member = group.members.get(member_id)
         if not error and (member is None or member.epoch != LEAVING_FOR_A_WHILE_EPOCH):
-            raise CheckFailed(f"{member_id} will be back, and has no place in the group any more")
+            raise CheckFailed(f"{member_id} left temporarily, but has lost its place in the group")
 
     def check(self) -> None:
         group = self._group()
@@ -80,26 +78,28 @@ class ModernGroupHolds(Watcher):
             self._stretch, self._target, self._epoch = stretch, (0, 0), 0
         self.check_target(group.target_epoch, group.target_at_ms)
         if group.epoch < self._epoch:
-            raise CheckFailed(f"the group's epoch is {group.epoch} after {self._epoch}")
+            raise CheckFailed(f"the group epoch is {group.epoch} after {self._epoch}")
         self._epoch = group.epoch
         self.check_kind(group)
         self._note(group)
 
     def check_target(self, epoch: int, at_ms: int) -> None:
-        """Check that a target follows another only after the assignment interval, and never one of a later epoch."""
+        """Check that target assignments keep the assignment interval and increasing epochs."""
         before, before_ms = self._target
         if epoch == before:
             return
         if epoch < before:
-            raise CheckFailed(f"the target is of epoch {epoch} after {before}")
+            raise CheckFailed(f"the target assignment has epoch {epoch} after {before}")
         if before_ms and at_ms and at_ms - before_ms < self._interval_ms:
-            raise CheckFailed(f"a target {at_ms - before_ms} ms after another; the interval is {self._interval_ms} ms")
+            raise CheckFailed(
+                f"a target assignment follows after {at_ms - before_ms} ms; the interval is {self._interval_ms} ms"
+            )
         self._target = (epoch, at_ms)
 
     def check_kind(self, group: ModernGroup) -> None:
-        """Check that a group whose members all speak the classic protocol is not left a modern one."""
+        """Check that a group of classic members only is converted to a classic group."""
         if group.members and all(member.is_classic for member in group.members.values()):
-            raise CheckFailed("all members speak the classic protocol, and the group is still a modern one")
+            raise CheckFailed("all members use the classic protocol, but the group is still a consumer group")
 
     def _note(self, group: ModernGroup) -> None:
         for member in group.members.values():
@@ -112,7 +112,7 @@ class ModernGroupHolds(Watcher):
 
 
 def why_not_reconciled(group: ModernGroup) -> str | None:
-    """Say who has not what it is to have, or None."""
+    """Return the members that have not reached their target assignment as text, or None."""
     if group.epoch != group.target_epoch:
         return f"the target is of epoch {group.target_epoch}, the group's is {group.epoch}"
     for member_id, member in group.members.items():
@@ -127,10 +127,10 @@ def why_not_reconciled(group: ModernGroup) -> str | None:
 def check_modern_balance(
     owned: Mapping[str, Sequence[TopicPartition]], group: ModernGroup, topics: int, converted_at: int | None
 ) -> None:
-    """Check a settled group by the assignor that its members prefer, all of which read the same topics.
+    """Check the balance of a settled group by its members' preferred assignor; equal subscriptions.
 
-    A group that was converted goes on with the shares that it had, of ``range`` maybe, until something raises its epoch
-    (``converted_at``), as in Kafka.
+    A converted group keeps its assignment, maybe of ``range``, until its epoch increases (``converted_at``), as in
+    Kafka.
     """
     votes = group.assignor_votes
     assignor = max(votes, key=lambda name: votes[name]) if votes else "uniform"

@@ -1,8 +1,7 @@
-"""In a modern group no partition has two owners, at no instant: what members believe is what the coordinator has.
+"""Ownership check of consumer groups: a member owns only partitions that the coordinator has for it.
 
-A member that the coordinator counts in owns nothing but what the coordinator has for it: what it is assigned, or is yet
-to give up. As there no partition is two members', none is anywhere. Whoever is not counted in any more, and does not
-know it yet, may still believe in what it had: that is what epochs are for.
+Those are its current assignment and its partitions pending revocation. They are disjoint between members, so no
+partition has two owners. A fenced member may still own partitions until it learns of its fencing.
 """
 
 from __future__ import annotations
@@ -26,18 +25,16 @@ class _Holder(NamedTuple):
 
 
 class ModernOwners(Watcher):
-    """Who believes to own what. ``group`` is the group as it is coordinated now, None while it is not modern, or not
-    coordinated; ``stretches`` counts its lives and conversions; ``look`` is called after every event.
+    """Owned partitions by member. Call ``look`` after every event.
 
-    A classic group can be converted in the middle of a cooperative rebalance. What its generation took from a member
-    is nobody's then to the coordinator, which may give it away, while the member has not been told, or its user has not
-    given it up yet. So, as in Kafka, it may have two owners, until the member joins again (it is told to by its next
-    heartbeat) and takes what SyncGroup says. Just that is left out here: what a member of the classic protocol had
-    beside its share when the group was converted, for as long as it goes on to have it, up to that moment. So it is,
-    too, with a member of the classic protocol that was taken out, does not know it, and joins again under its old id.
+    ``group``: current state, None unless it is a coordinated consumer group. ``stretches``: number of its lives and
+    conversions. ``spoken_for``: member ids whose owned partitions a forged heartbeat reported; they are skipped, since
+    the coordinator has to believe the heartbeat, as in Kafka.
 
-    ``spoken_for`` has the ids of members of whom a stranger says, in their own words of before, that they own little or
-    nothing, or that they begin anew: as in Kafka the coordinator has to believe it, and these are not looked at.
+    Exception: a conversion during a cooperative rebalance. A partition that the classic generation revokes has no owner
+    in the coordinator, so another member may get it while the classic member still owns it. As in Kafka, this lasts
+    until the member joins again and applies its SyncGroup response. The check skips these partitions of a classic
+    member until then, and also those of a removed classic member that joins again under its old id.
     """
 
     def __init__(
@@ -53,19 +50,18 @@ class ModernOwners(Watcher):
         self._spoken_for = spoken_for
         self._stretch = -1
         self.converted_at: int | None = None
-        """The epoch at which the group was converted last: as long as it has it, its shares are those of the members of
-        the classic protocol."""
+        """Epoch of the last conversion; at this epoch the assignment is that of the classic members."""
         self._holders: dict[str, _Holder] = {}
         self._leftover: dict[str, frozenset[TopicPartition]] = {}
-        """What a member had beside its share when the group was converted, by the name of its client."""
+        """Partitions beyond each client's assignment at the conversion."""
         self._counted: set[str] = set()
-        """Member ids that were counted in when this was checked last."""
+        """Member ids at the last check."""
         self._synced: set[str] = set()
-        """Member ids that the modern group has told their assignments since."""
+        """Member ids with a SyncGroup response since the conversion."""
         self._names: dict[bytes, str] = {}
         self._has: dict[str, tuple[CurrentAssignment, frozenset[TopicPartition]]] = {}
         self._ids: list[str] = []
-        """The member ids of those who took something, when this was checked last."""
+        """Member ids of owners at the last check."""
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         del generation_id
@@ -88,9 +84,9 @@ class ModernOwners(Watcher):
             self._synced.add(asked.member_id)
 
     def look(self, *, moved: bool) -> None:
-        """Check unless all is as it was when this was checked last. ``moved``: whether anything of the group is not.
+        """Check unless nothing changed. ``moved``: True if the group changed.
 
-        What members give up makes less of what they believe, and what they take is checked when they take it.
+        Revocations need no check, and assignments are checked as they are applied.
         """
         ids = [holder.consumer.member_id for holder in self._holders.values()]
         if moved or ids != self._ids:
@@ -98,7 +94,7 @@ class ModernOwners(Watcher):
             self.check()
 
     def check(self) -> None:
-        """Compare what members believe with what the coordinator has."""
+        """Compare the members' owned partitions with the coordinator's."""
         group = self._group()
         if group is None or self._topics() is None:
             return
@@ -121,12 +117,12 @@ class ModernOwners(Watcher):
                 self._synced.discard(holder.member_id)
             if more := more - self._leftover.get(holder.consumer.name, frozenset()):
                 raise CheckFailed(
-                    f"{holder.consumer.name} believes to own {min(more)}, and the coordinator, which counts it in with "
-                    f"epoch {member.epoch}, has it for {self._owner(group, min(more))}"
+                    f"{holder.consumer.name}, a member with epoch {member.epoch}, owns {min(more)}, "
+                    f"but the coordinator assigns it to {self._owner(group, min(more))}"
                 )
 
     def _held(self, member_id: str, current: CurrentAssignment) -> frozenset[TopicPartition]:
-        """Return what the coordinator has for a member; worked out anew when it has come further."""
+        """Return a member's partitions in the coordinator, cached by epoch."""
         known, held = self._has.get(member_id, (None, frozenset[TopicPartition]()))
         if known is not current:
             held = frozenset(TopicPartition(self._name(topic_id), p) for topic_id, p, _ in current.partitions())

@@ -1,6 +1,6 @@
-"""A client acts on what the broker told it: that it is no member any more, or what its fetch session holds.
+"""Client check: a client reacts to error codes about its membership and its fetch session.
 
-Most of what a client ignores heals itself a timeout later, so only the wire shows it.
+Most ignored errors heal after a timeout, so only the wire shows them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from kohort_lab.sim.checks.broken import CheckFailed
 from kohort_lab.sim.checks.watcher import Exchange, Watcher
 
 CODE_OF_A_GUESS: Final = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-"""What a broker says to a client that goes on with a fetch session though it cannot know how far the broker is."""
+"""Error of a fetch session that a client continues although a response was lost."""
 
 
 class Obedience(Watcher):
-    """Who was told on which link that it is not a member (any more). ``impostor``: whoever speaks for others heeds
-    nothing."""
+    """UNKNOWN_MEMBER_ID responses by link. ``impostor``: the client that forges requests; not checked."""
 
     def __init__(self, impostor: str = "") -> None:
         self._impostor = impostor
@@ -39,11 +38,11 @@ class Obedience(Watcher):
             self.check_session(exchange.client, exchange.error)
 
     def check_heartbeat(self, client: str, link_id: int, member_id: str) -> None:
-        """One heartbeat at a time: the answer to the one before has been read, as both are on one link."""
+        """Check a heartbeat; the client has read the previous response on the same link."""
         if (link_id, member_id) in self._unknown:
-            raise CheckFailed(f"{client} was told that {member_id} is not known, and sends heartbeats for it")
+            raise CheckFailed(f"{client} received UNKNOWN_MEMBER_ID for {member_id}, but sends heartbeats for it")
 
     def check_session(self, client: str, error: ErrorCode) -> None:
-        """Check that a client begins a new session after an answer that was lost (KIP-227)."""
+        """Check that a client starts a new fetch session after a lost response (KIP-227)."""
         if error is CODE_OF_A_GUESS:
-            raise CheckFailed(f"{client} goes on with a fetch session that it has lost track of: {error.name}")
+            raise CheckFailed(f"{client} continues a fetch session after a lost response: {error.name}")

@@ -1,4 +1,4 @@
-"""A partition never has two owners in one generation, nor at one time; a member's generation never goes back."""
+"""Ownership check of classic groups: one owner per partition and generation; generations never decrease."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ from kohort_lab.sim.checks.watcher import WatchedConsumer, Watcher
 
 
 class OneOwner(Watcher):
-    """Who holds what, by generation, as the consumers themselves see it.
+    """Owners by generation, as the consumers see them.
 
-    An assignment reaches members only once it is written, so a generation that was given out twice, before and after
-    a crash, cannot have been assigned twice; whoever was told of its number the first time alone is no member of it.
-    Members of one generation never hold a partition together, not even for a moment: whoever takes it has it only
-    after the other one has told its user that it is gone. A member of an older generation that has not heard of the
-    new one yet may still hold it: that is what fencing is for. One that was removed in the middle of giving partitions
-    up holds the others until it tells its user that they are lost: it has no generation then, and takes nothing.
-    Whoever keeps what it had takes nothing: the other one may be a static member that missed the generation in which
-    it lost the partition, and has joined the next one without having heard of either.
-    A generation is one of the group's ``life``: the next life has one of the same number, and whoever still holds
-    something of the life before is a member of an older generation.
+    An assignment is persisted before members receive it, so a generation number that repeats after a crash was not
+    assigned before. Members of one generation never share a partition: the next owner gets it after the previous
+    owner's revocation callback. A member of an older generation may own it longer; fencing covers that. A member that
+    is removed during a revocation keeps its other partitions until its lost callback. A member that keeps a partition
+    is not checked: a static member may have missed the generation that revoked it. Generations of different lives of
+    the group are different (``life``).
     """
 
     def __init__(self, life: GroupLife) -> None:
@@ -45,7 +41,7 @@ class OneOwner(Watcher):
         self.check_no_other_holds(consumer, generation_id, owned - had)
 
     def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
-        del kind  # whatever the reason
+        del kind  # for any reason
         if consumer.name in self._holders:
             self._holders[consumer.name][1].difference_update(partitions)
 
@@ -57,7 +53,7 @@ class OneOwner(Watcher):
 
     def check_member(self, name: str, generation_id: int) -> None:
         if generation_id == NO_GENERATION:
-            raise CheckFailed(f"{name} takes an assignment while it is not a member of the group")
+            raise CheckFailed(f"{name} receives an assignment without being a member of the group")
 
     def check_no_other_holds(
         self, consumer: WatchedConsumer, generation_id: int, taken: frozenset[TopicPartition]
@@ -68,6 +64,6 @@ class OneOwner(Watcher):
             stranger = stranger and self._life.has_written(generation_id, other.member_id)
             if stranger and self._life.of(other.member_id) == life and (both := taken & held):
                 raise CheckFailed(
-                    f"{consumer.name} takes {min(both)} in generation {generation_id} while {other.name}, a member of "
-                    "the same generation, has not given it up"
+                    f"{consumer.name} is assigned {min(both)} in generation {generation_id} "
+                    f"before {other.name}, of the same generation, has revoked it"
                 )

@@ -1,4 +1,4 @@
-"""A request that waits is remembered, its connection is open, and what it waits for is not there yet."""
+"""Purgatory check: a waiting request is registered, connected and not yet satisfiable."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from kohort_lab.sim.checks.broken import CheckFailed
 
 
 def check_parked(broker: Broker) -> None:
-    """Between events nobody waits who could be answered, or whose connection is gone; nobody is forgotten."""
+    """Check between events that each waiting request has an open connection, unmet conditions and a timer."""
     waiting = set(broker.in_flight())
     remembered = {asked.reply_to for asked in broker.state.coordinator.parked()} | set(broker.long_work)
     for parked in broker.state.purgatory:
         connection = parked.reply_to.connection
         remembered.add(parked.reply_to)
         if parked.reply_to not in waiting:
-            raise CheckFailed(f"a fetch waits for connection {connection}, which is gone")
+            raise CheckFailed(f"a fetch waits for connection {connection}, which is closed")
         reading = parked.context
         assert isinstance(reading, OpenFetch)
         there, wanted = bytes_there(broker.state, reading), reading.request.message.min_bytes
         if there >= wanted:
-            raise CheckFailed(f"a fetch of connection {connection} waits for {wanted} bytes, and {there} are there")
+            raise CheckFailed(f"a fetch of connection {connection} waits for {wanted} bytes, but {there} are available")
     if forgotten := sorted(waiting - remembered):
         api = APIS[forgotten[0].api_key].name
-        raise CheckFailed(f"{api} on connection {forgotten[0].connection} waits, and nothing is left that answers it")
+        raise CheckFailed(f"{api} on connection {forgotten[0].connection} waits without any pending response")
 
 
 def bytes_there(state: BrokerState, reading: OpenFetch) -> int:
-    """Count the bytes that the fetch could be given now; what its client may not read is none of them."""
+    """Return the bytes that a waiting fetch could return now, without unauthorized topics."""
     there = 0
     for wanted in reading.plan.wanted:
         if wanted.topic in reading.denied:

@@ -1,4 +1,4 @@
-"""A member that does not poll for longer than max.poll.interval.ms sends no heartbeat, so that others can notice."""
+"""Poll check: a member sends no heartbeat if its user has not polled for max.poll.interval.ms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SLACK_MS = 1_000
 
 
 class Polls(Watcher):
-    """Looks at the user of each heartbeat."""
+    """Check of the user at each heartbeat."""
 
     def __init__(self, consumers: dict[str, WatchedConsumer]) -> None:
         self._consumers = consumers
@@ -20,7 +20,7 @@ class Polls(Watcher):
     def asked(self, exchange: Exchange) -> None:
         consumer = self._consumers.get(exchange.client)
         if consumer is not None and isinstance(exchange.asked, SyncGroupRequest):
-            self._joined_ms[exchange.client] = exchange.sent_ms  # its time counts from the join that this follows
+            self._joined_ms[exchange.client] = exchange.sent_ms  # the interval starts at the join
         asked = exchange.asked
         if (
             consumer is None
@@ -29,12 +29,14 @@ class Polls(Watcher):
         ):
             return
         if isinstance(asked, ConsumerGroupHeartbeatRequest) and asked.member_epoch < JOINING_EPOCH:
-            return  # a goodbye
+            return  # a leave
         if exchange.sent_ms - consumer.frozen_until_ms <= SLACK_MS:
-            return  # it was to leave when its process stood still
+            return  # the process was frozen before its leave
         if asked.member_id != consumer.member_id:
-            return  # it has left: what had waited for a connection goes out before its LeaveGroup
+            return  # a request that waited for a connection precedes the LeaveGroup
         since_ms = max(consumer.left_poll_ms, self._joined_ms.get(exchange.client, 0))
         silent_ms = exchange.sent_ms - since_ms
         if silent_ms > consumer.max_poll_interval_ms + SLACK_MS:
-            raise CheckFailed(f"{exchange.client} sends a heartbeat, though its user has not polled for {silent_ms} ms")
+            raise CheckFailed(
+                f"{exchange.client} sends a heartbeat, although its user has not polled for {silent_ms} ms"
+            )

@@ -1,4 +1,4 @@
-"""A member of a modern group that does not revoke what it is told to is waited for as long as it asked, no longer."""
+"""Revocation check of consumer groups: a member that does not revoke is removed after its rebalance timeout."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from kohort.coordinator.consumer.sessions import awaits_revocation
 from kohort_lab.sim.checks.broken import CheckFailed
 
 OVERDUE_MS: Final = 1_500
-"""How long a coordinator that can work may take to remove a member whose time is over."""
+"""Grace period for the removal of an overdue member, in ms."""
 
 
 class Revocations:
-    """Since when members have been waited for; ``check`` is called after every event that changed anything of the
-    group, and after each one while somebody is waited for. A coordinator that takes over, as one that tells a member to
-    give up more, waits from then on."""
+    """Start of each pending revocation.
+
+    Call ``check`` after every event that changed the group, and after each event while a revocation is pending. A new
+    coordinator, or a further revocation, restarts the timeout.
+    """
 
     def __init__(self, group: Callable[[], ModernGroup | None]) -> None:
         self._group = group
@@ -27,12 +29,14 @@ class Revocations:
 
     @property
     def waits(self) -> bool:
-        """Whether any member was waited for when this was checked last."""
+        """True if a revocation was pending at the last check."""
         return bool(self._waits)
 
     def check(self, now_ms: int, world_ms: int, *, works: bool) -> None:
-        """Look at the group. ``now_ms``: the coordinator's clock, which may jump; ``world_ms``: the world's.
-        ``works``: neither does the coordinator stand still, nor does its disk refuse."""
+        """Check the group. ``now_ms``: the coordinator's clock, which may jump; ``world_ms``: simulated time.
+
+        ``works``: the coordinator is neither frozen nor without disk.
+        """
         group = self._group()
         if group is not self._last:
             self._last = group
@@ -50,6 +54,5 @@ class Revocations:
         self._waits, self._overdue = waits, overdue
 
     def check_overdue(self, member_id: str, for_ms: int) -> None:
-        """Check that nobody is waited for beyond its time."""
         if for_ms > OVERDUE_MS:
-            raise CheckFailed(f"{member_id} is yet to revoke {for_ms} ms after its rebalance timeout")
+            raise CheckFailed(f"{member_id} has not revoked {for_ms} ms after its rebalance timeout")

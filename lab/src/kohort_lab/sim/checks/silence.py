@@ -1,4 +1,4 @@
-"""A member of a settled group is heard of: its heartbeats come at their interval."""
+"""Heartbeat check: members of a settled group send heartbeats at their interval."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ SLACK_MS: Final = 2_000
 
 
 class Silence(Watcher):
-    """When each client was last heard of as a member: by a heartbeat, or by the join from which its interval counts. A
-    process that stood still has its answer to the join when it goes on, and sends its SyncGroup then."""
+    """Time of each client's last heartbeat or join.
+
+    A frozen process gets its JoinGroup response later, and sends its SyncGroup then.
+    """
 
     def __init__(self) -> None:
         self.heard_ms: dict[str, int] = {}
@@ -28,7 +30,9 @@ class Silence(Watcher):
             self.heard_ms[exchange.client] = exchange.answered_ms
 
     def check_heard(self, clients: Iterable[str], interval_ms: int, now_ms: int) -> None:
-        """Check in the calm that nobody has been silent for longer than ``interval_ms``, which allows for the way."""
+        """Check in the calm phase that no member is silent for longer than ``interval_ms``, which includes network
+        delay.
+        """
         for client in clients:
             silent_ms = now_ms - self.heard_ms.get(client, now_ms)
             if silent_ms > interval_ms + SLACK_MS:

@@ -1,4 +1,4 @@
-"""A commit from outside of the group is taken only while the group has no members."""
+"""Commit check: a commit from outside of the group succeeds only while the group has no members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TimersOf = Callable[[str], list[TimerKey]]
 
 
 class Strangers(Watcher):
-    """Looks for sessions of members at the moment when such a commit is answered."""
+    """Check for member sessions at the response of such a commit."""
 
     def __init__(self, timers_of: TimersOf) -> None:
         self._timers_of = timers_of
@@ -30,4 +30,4 @@ class Strangers(Watcher):
     def check_empty(self, group_id: str, who: str) -> None:
         members = sorted(key.member_id for key in self._timers_of(group_id) if key.kind == "session")
         if members:
-            raise CheckFailed(f"a commit of {who}, which is no member, is accepted; {group_id} has members: {members}")
+            raise CheckFailed(f"a commit of {who}, not a member, succeeds; {group_id} has members: {members}")

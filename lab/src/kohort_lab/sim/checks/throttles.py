@@ -1,4 +1,4 @@
-"""Who goes over a quota is told for how long it is held up, and is not served before that is over (KIP-219)."""
+"""Throttle check: a client over quota gets the throttle time, and no response before its end (KIP-219)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kohort_lab.sim.checks.watcher import Exchange, WatchedProcess, Watcher
 
 
 class Throttles(Watcher):
-    """Until when each link is held up, by what was told on it; ``now_ms`` is the broker's clock."""
+    """End of each link's throttle time, by its responses; ``now_ms`` is the broker's clock."""
 
     hears_all = True
 
@@ -18,13 +18,13 @@ class Throttles(Watcher):
         self.now_ms: Callable[[], int] = lambda: 0
         self._until_ms: dict[int, int] = {}
         self.told = 0
-        """How often somebody was held up."""
+        """Number of throttled responses."""
         self._journaled_ms = 0
-        """For how long in all, since the broker started."""
+        """Sum of throttle times since the broker's start, in ms."""
 
     @property
     def longest_left_ms(self) -> int:
-        """How long it takes until nobody is held up any more."""
+        """Longest remaining throttle time, in ms."""
         return max([0, *(until_ms - self.now_ms() for until_ms in self._until_ms.values())])
 
     def answered(self, exchange: Exchange) -> None:
@@ -39,16 +39,16 @@ class Throttles(Watcher):
         self._journaled_ms += _told_in(exchange)
 
     def check_not_held_up(self, what: str, link_id: int, now_ms: int) -> None:
-        """Check that a link on which something is answered was told to wait no longer than until now."""
+        """Check that a link gets no response during its throttle time."""
         until_ms = self._until_ms.get(link_id, now_ms)
         if now_ms < until_ms:
-            raise CheckFailed(f"{what} is answered {until_ms - now_ms} ms before the time that its client was told")
+            raise CheckFailed(f"{what} is answered {until_ms - now_ms} ms before the end of its throttle time")
 
     def check_told(self, held_up_ms: int) -> None:
-        """Check that clients were told of all the time for which the broker has held them up since it started."""
+        """Check that responses report the broker's total throttle time since its start."""
         if held_up_ms != self._journaled_ms:
             raise CheckFailed(
-                f"clients are held up for {held_up_ms} ms in all, and were told of {self._journaled_ms} ms"
+                f"the broker throttled clients for {held_up_ms} ms in total, but reported {self._journaled_ms} ms"
             )
 
     def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
@@ -58,6 +58,6 @@ class Throttles(Watcher):
 
 
 def _told_in(exchange: Exchange) -> int:
-    """Return for how long the answer says that its client is held up; ms."""
+    """Return the throttle time of a response, in ms."""
     answer: Any = exchange.answer
     return max(0, getattr(answer, "throttle_time_ms", 0))

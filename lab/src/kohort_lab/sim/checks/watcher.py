@@ -1,4 +1,4 @@
-"""What a check can be told of: a check is a watcher that overrides what it wants to hear."""
+"""Events that checks receive: a check is a subclass of Watcher."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kohort.wire.schema import Message
 
 
 class WatchedConsumer(Protocol):
-    """A consumer as checks see it."""
+    """Consumer as checks see it."""
 
     name: str
     left_poll_ms: int
-    """When its user last left poll()."""
+    """Time of the user's last return from poll(), in ms."""
     frozen_until_ms: int
-    """When its process last went on after it had stood still."""
+    """End time of the last freeze of the process, in ms."""
 
     @property
     def identity(self) -> str: ...
@@ -45,16 +45,16 @@ class WatchedConsumer(Protocol):
 
 
 class WatchedProcess(Protocol):
-    """A process of brokers as checks see it."""
+    """Broker process as checks see it."""
 
     @property
     def brokers(self) -> Sequence[Broker]:
-        """The machines of the nodes that are up."""
+        """Machines of the running nodes."""
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """A request on the wire. ``asked`` and ``answer`` are decoded for the APIs that checks look at, None for others."""
+    """Request on the wire. ``asked`` and ``answer`` are decoded for the APIs that checks need, else None."""
 
     client: str
     link_id: int
@@ -68,51 +68,51 @@ class Exchange:
 
     @property
     def error(self) -> ErrorCode:
-        """The error of the answer as a whole."""
+        """Top-level error code of the response."""
         return ErrorCode(getattr(self.answer, "error_code", 0))
 
 
 class Watcher:
-    """Every method may raise CheckFailed; none changes the run."""
+    """Receiver of events; each method may raise CheckFailed, and none changes the run."""
 
     hears_all: ClassVar[bool] = False
-    """Whether it is told of exchanges as well of which nothing is decoded."""
+    """True to receive exchanges without decoded messages, too."""
 
     def sends(self, who: str, partition: TopicPartition, value: bytes) -> None:
-        """Hear that a user has handed a record to its producer."""
+        """Handle a record that a user passes to its producer."""
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
-        """Hear that a consumer has taken its assignment and owns ``owned`` from now on."""
+        """Handle an assignment that a consumer applies; it owns exactly ``owned``."""
 
     def is_told(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
-        """Hear that a consumer tells its user to give partitions up, which takes a while."""
+        """Handle the start of a revocation callback, which takes time."""
 
     def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
-        """Hear that a consumer has told its user what is gone: revoked, lost, or the process ended."""
+        """Handle the end of a callback (revoked or lost), or of the process."""
 
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
-        """Hear that records were handed out to the user."""
+        """Handle records that a user receives."""
 
     def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
-        """Hear that the user reads on from ``offset``, which is before its position."""
+        """Handle a seek back to ``offset``."""
 
     def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Hear that a commit of the user's own was acknowledged."""
+        """Handle an acknowledged commit of the user."""
 
     def asked(self, exchange: Exchange) -> None:
-        """Hear that a client has sent a request: one that is decoded, unless it hears of all."""
+        """Handle a sent request; only decoded ones, unless ``hears_all``."""
 
     def answered(self, exchange: Exchange) -> None:
-        """Hear that a broker has answered one: the request or the answer is decoded, unless it hears of all."""
+        """Handle a sent response; only decoded ones, unless ``hears_all``."""
 
     def answered_nobody(self, exchange: Exchange) -> None:
-        """Hear that a broker has answered one whose client is gone, which it does not know yet."""
+        """Handle a response to a client that is dead or disconnected."""
 
     def broker_started(self, broker: WatchedProcess) -> None:
-        """Hear that a broker has recovered its disk and serves."""
+        """Handle the start of a broker process, after the recovery of its disk."""
 
     def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
-        """Hear that a broker is about to die; ``writing``: in the middle of a write."""
+        """Handle the coming death of a broker process; ``writing``: during a write."""
 
     def leaders_moved(self) -> None:
-        """Other nodes may coordinate groups from now on, from what is written: a round under way is gone."""
+        """Handle moved coordinators; volatile state such as a rebalance in flight is lost."""

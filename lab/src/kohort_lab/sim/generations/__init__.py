@@ -1,1 +1,1 @@
-"""The generations of Kafka's consumer groups side by side: the same changes and faults, measured from outside."""
+"""Comparison of Kafka's generations of consumer groups under the same changes and faults."""

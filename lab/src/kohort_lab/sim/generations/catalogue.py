@@ -1,4 +1,4 @@
-"""Generations of consumer groups: groups of a coordinator, groups of the ZooKeeper era, and their catalogue."""
+"""Catalogue of group generations: broker-coordinated groups, and groups of the ZooKeeper era."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kohort_lab.sim.tree.messages import Create, Write
 from kohort_lab.sim.tree.session import TreeSession
 
 SESSIONS: Final = frozenset({"session", "member_session"})
-"""The timers that a member has as long as the coordinator knows it."""
+"""Timers of each member that the coordinator knows."""
 
 
 class LeavingConsumer(ConsumerActor):
-    """One that commits before it leaves, as a consumer does that commits by itself."""
+    """Consumer that commits before it leaves, like one with auto commit."""
 
     _last: Promise[Offsets] | None = None
 
     def leave(self) -> None:
         if self.machine is None or self.frozen or self._last is not None:
             return
-        self._life += 1  # its user polls no more
+        self._life += 1  # ends the user's polls
         self._polling = False
         self._last = self.machine.commit(None, None)
         self.step_soon()
@@ -49,7 +49,7 @@ class LeavingConsumer(ConsumerActor):
 
 
 class BrokerGroup(GroupWorld):
-    """``options``: those of the members that make the generation."""
+    """World of a broker-coordinated group; ``options``: consumer options of the generation."""
 
     def __init__(self, setup: Setup, **options: Any) -> None:
         self._options = options
@@ -60,7 +60,7 @@ class BrokerGroup(GroupWorld):
         return LeavingConsumer(name, self.stage, config, [TOPIC])
 
     def is_fenced(self, member: WatchedConsumer) -> bool:
-        """Tell whether the coordinator has forgotten the member: it refuses the commits of whom it does not know."""
+        """Return True if the coordinator has removed the member, and so rejects its commits."""
         broker = self.coordinator
         if broker is None:
             return False
@@ -78,7 +78,7 @@ TREE: Final = ("10.2.0.1", 2181)
 
 
 class TreeGroup(GroupWorld):
-    """Beside the brokers there is the tree server, on a network of the same kind."""
+    """World of a ZooKeeper-era group, with a tree server on its own simulated network."""
 
     def __init__(self, setup: Setup) -> None:
         self._tree_network: Network | None = None
@@ -101,7 +101,7 @@ class TreeGroup(GroupWorld):
         return TreeConsumer(name, self.stage, config, self._session(name), GROUP, TOPIC)
 
     def is_fenced(self, member: WatchedConsumer) -> bool:
-        """Return False: whoever writes an offset last has written it."""
+        """Return False: every offset write succeeds."""
         del member
         return False
 
@@ -110,8 +110,6 @@ class TreeGroup(GroupWorld):
         session = member.session
         self._network.part(session, TREE)
         self.world.after(for_ms, lambda: self._network.join_again(session, TREE))
-
-    # ------------------------------------------------------------ what brokers write into the tree
 
     def began(self) -> None:
         for number in range(NODES):
@@ -133,11 +131,11 @@ class TreeGroup(GroupWorld):
 
 @dataclass(frozen=True, slots=True)
 class GroupGeneration:
-    """One way for a group to agree on who reads what."""
+    """Protocol by which a group assigns partitions."""
 
     name: str
     since: str
-    """The version of Kafka that brought it."""
+    """First Kafka version."""
     what: str
     world: Callable[[Setup], GroupWorld]
 

@@ -1,4 +1,4 @@
-"""What can happen to a group, the same to each generation: changes that are meant to be, and faults."""
+"""Changes and faults of a group, the same for each generation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 from kohort_lab.sim.generations.group_world import AWAY_MS, GroupMember, GroupWorld
 
 OUTLASTS_MS: Final = 4_000
-"""How much longer than the session timeout a member is away."""
+"""Absence of a member beyond its session timeout, in ms."""
 NOTICED_MS: Final = 6_000
-"""How long it takes at most until a change shows in who owns what: some heartbeats."""
+"""Longest time until ownership reflects a change (several heartbeats), in ms."""
 
 Strike = Callable[[GroupWorld, GroupMember], None]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """One kind. ``strike`` is given the group and the member that is drawn from the seed."""
+    """Kind of change; ``strike`` gets the group and a random member."""
 
     name: str
     what: str
@@ -27,14 +27,14 @@ class GroupChange:
     is_fault: bool = False
 
     def takes_ms(self, group: GroupWorld) -> int:
-        """Return how long it lasts at least, in milliseconds."""
+        """Return the shortest duration of the change, in ms."""
         if self.name == "broker moves":
             return AWAY_MS + NOTICED_MS
         return away_ms(group) if self.is_fault else NOTICED_MS
 
 
 def away_ms(group: GroupWorld) -> int:
-    """Return for how long a fault keeps a member away: longer than its session lives."""
+    """Return the absence of a member, longer than its session timeout, in ms."""
     return group.setup.session_timeout_ms + OUTLASTS_MS
 
 
@@ -67,5 +67,5 @@ CHANGES: Final = {
 
 
 def victim(group: GroupWorld, rng: random.Random) -> GroupMember:
-    """Draw the member that a change strikes."""
+    """Draw a running member."""
     return rng.choice(group.alive)

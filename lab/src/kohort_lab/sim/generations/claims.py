@@ -1,18 +1,17 @@
-"""How a consumer of the ZooKeeper era takes its partitions: by itself, from what it reads in the tree.
+"""Partition assignment of a ZooKeeper-era consumer: each member claims its partitions in the tree.
 
-Kafka 0.7 and 0.8, the high-level consumer, after its published design ("Distribution" in the documentation of 0.8) and
-in the order of its code. A member is an ephemeral node under ``/consumers/GROUP/ids``. Whenever a watch fires, on the
-members, on the brokers or on a topic, every member does the same:
+Kafka 0.7 and 0.8, the high-level consumer, by its published design ("Distribution" in the documentation of 0.8) and
+in the order of its code. A member is an ephemeral node under ``/consumers/GROUP/ids``. After any watch event (on
+members, brokers or a topic) every member runs the same steps:
 
     read members, brokers, partitions   stop reading, commit   remove own owner nodes   compute the range
-    read offsets   claim: an ephemeral owner node each   any of them taken? give all back, wait, begin anew
+    read offsets   claim: one ephemeral owner node per partition   on a conflict: release all, wait, retry
 
-A claim that fails is tried ``rebalance.max.retries`` times, ``rebalance.backoff.ms`` apart; then the member stays
-without partitions until another watch fires. Nothing but the owner nodes keeps two members apart, and they go with the
-session of who made them, not with its process. Nobody numbers what is agreed on, so nobody's commit is ever refused.
+A claim is retried ``rebalance.max.retries`` times, ``rebalance.backoff.ms`` apart; then the member has no partitions
+until the next watch event. Owner nodes end with the session, not with the process. Assignments have no number, so no
+commit is ever rejected.
 
-The rebalance is a generator: it yields what is to be done and is sent what came of it. It reads no clock and sends
-nothing.
+The rebalance is a generator: it yields effects and receives their results. It reads no clock and sends nothing.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ TOPICS: Final = "/brokers/topics"
 
 @dataclass(frozen=True, slots=True)
 class StopReading:
-    """Stop the fetchers. Sent back: where each partition of ours stands."""
+    """Stop the fetchers; the result is the position of each owned partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartReading:
-    """Own these partitions from now on, each from this offset on; None: from where a new group begins."""
+    """Own these partitions from these offsets; None: the start offset of a new group."""
 
     offsets: Mapping[TopicPartition, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait for so long, and for so many round trips."""
+    """Wait for a time and a number of round trips."""
 
     for_ms: int = 0
     round_trips: int = 0
@@ -54,7 +53,7 @@ Rebalancing = Generator[Effect, Any, bool]
 
 @dataclass(slots=True)
 class OwnerClaims:
-    """One member: who it is, what it wants, and what it believes to own."""
+    """One member: identity, subscription, claimed partitions."""
 
     group_id: str
     member_id: str
@@ -65,30 +64,26 @@ class OwnerClaims:
 
     @property
     def members_path(self) -> str:
-        """Where the members of the group are."""
+        """Path of the group's members."""
         return f"/consumers/{self.group_id}/ids"
 
     @property
     def registration(self) -> Create:
-        """The request that makes it a member."""
+        """Request that registers the member."""
         return Create(f"{self.members_path}/{self.member_id}", self.topic, ephemeral=True)
 
     def owner_path(self, partition: TopicPartition) -> str:
-        """Return where the owner of a partition is written."""
         return f"/consumers/{self.group_id}/owners/{partition.topic}/{partition.partition}"
 
     def offset_path(self, partition: TopicPartition) -> str:
-        """Return where the offset of a partition is written."""
         return f"/consumers/{self.group_id}/offsets/{partition.topic}/{partition.partition}"
 
     def forget(self) -> None:
-        """Own nothing: the session has expired, and the owner nodes went with it."""
+        """Drop all claims after a session expiry; the owner nodes are gone."""
         self.owned = []
 
-    # ------------------------------------------------------------ the rebalance
-
     def rebalance(self) -> Rebalancing:
-        """Take a share of the partitions; returns whether that was possible in as many attempts as there may be."""
+        """Claim a share of the partitions; return False after the last failed attempt."""
         for _ in range(self.max_retries):
             if (yield from self._attempt()):
                 return True
@@ -97,7 +92,7 @@ class OwnerClaims:
         return False
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> Generator[Effect, Any, None]:
-        """Write offsets, one after the other. Nobody asks whether the member owns them still."""
+        """Write offsets one by one, without an ownership check."""
         for partition, offset in positions.items():
             yield Write(self.offset_path(partition), str(offset))
 
@@ -110,7 +105,7 @@ class OwnerClaims:
             yield Delete(self.owner_path(partition))
         self.owned = []
         if self.member_id not in members:
-            return False  # its registration is on its way, or went with its session
+            return False  # its registration is in flight, or expired
         mine = range_of(self.member_id, sorted(members), self.topic, int(topic.data or 0))
         offsets: dict[TopicPartition, int | None] = {}
         for partition in mine:
@@ -132,7 +127,7 @@ class OwnerClaims:
         yield from self.commit(positions)
 
     def _claim(self, partitions: Sequence[TopicPartition]) -> Rebalancing:
-        """Claim all of them, or none. A node that holds our name already is ours: an answer was lost on its way."""
+        """Claim all partitions, or none. An own owner node is a claim whose response was lost."""
         claimed = []
         for partition in partitions:
             answer: TreeAnswer = yield Create(self.owner_path(partition), self.member_id, ephemeral=True)
@@ -146,7 +141,7 @@ class OwnerClaims:
 
 
 def range_of(member_id: str, members: Sequence[str], topic: str, partitions: int) -> list[TopicPartition]:
-    """Return the share of one member of a topic: as many in a row as all others get, the first ones one more."""
+    """Return one member's range of a topic's partitions; the first members get one more."""
     at, (share, more) = members.index(member_id), divmod(partitions, len(members))
     first = share * at + min(at, more)
     return [TopicPartition(topic, number) for number in range(first, first + share + (at < more))]

@@ -1,4 +1,4 @@
-"""Many runs, and what a change costs on average: a row for each generation, change and size of group."""
+"""Comparison of many runs: mean costs by generation, change and group size."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from kohort_lab.sim.generations.group_world import Setup
 from kohort_lab.sim.generations.measure import ChangeCost, measure
 
 PARTITIONS_EACH: Final = 2
-"""Partitions for each member, where nobody says how many."""
+"""Default number of partitions per member."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is to be run: every generation in every size with every seed."""
+    """Runs to compare: every generation, size and seed."""
 
     generations: Sequence[str]
     members: Sequence[int]
     seeds: Sequence[int]
     changes: Sequence[str] = ()
-    """All where none is named."""
+    """Changes; empty for all."""
     partitions: int | None = None
-    """As many for every size; None: ``PARTITIONS_EACH`` for each member."""
+    """Number of partitions for every size; None: ``PARTITIONS_EACH`` per member."""
 
     def runs(self) -> list[tuple[str, Setup, Sequence[str]]]:
-        """Return what ``measure`` is to be called with, the small ones first."""
+        """Return the arguments of each ``measure`` call, small groups first."""
         return [
             (generation, Setup(seed, size, self.partitions or PARTITIONS_EACH * size), self.changes)
             for size in self.members
@@ -39,7 +39,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """What a change costs a generation in one size: means over the seeds, in the units of ChangeCost."""
+    """Mean cost over the seeds of a change, in the units of ChangeCost."""
 
     generation: str
     change: str
@@ -47,7 +47,7 @@ class CostRow:
     partitions: int
     seeds: int
     unsettled: int
-    """Seeds in which not every partition had one owner after two minutes."""
+    """Number of seeds without complete ownership after two minutes."""
     lasted_s: float
     requests: float
     notifications: float
@@ -65,7 +65,7 @@ MEANS: Final = (
 
 
 def costs(comparison: Comparison, *, jobs: int = 1) -> Iterator[list[ChangeCost]]:
-    """Yield the costs of run after run, in the order of ``Comparison.runs``."""
+    """Yield the costs of each run, in the order of ``Comparison.runs``."""
     runs = comparison.runs()
     if jobs == 1:
         yield from map(_costs_of, runs)
@@ -80,7 +80,7 @@ def _costs_of(run: tuple[str, Setup, Sequence[str]]) -> list[ChangeCost]:
 
 
 def rows_of(found: Iterable[ChangeCost]) -> list[CostRow]:
-    """Return the means, in the order of sizes, changes, generations as they were found."""
+    """Return the mean costs, in input order of sizes, changes and generations."""
     by_kind: dict[tuple[int, str, str], list[ChangeCost]] = {}
     for cost in found:
         by_kind.setdefault((cost.members, cost.change, cost.generation), []).append(cost)

@@ -1,7 +1,7 @@
-"""A group of one generation on three brokers, with whatever keeps its members together; all else is the same for all.
+"""World of one group on three brokers; a subclass adds the generation's membership protocol.
 
-The same topic, producer, network, clients that fetch, sizes and times, drawn from the same seed. A generation is a
-subclass: it makes members and says how one is cut off from what coordinates it.
+Topics, producer, network, fetching clients, sizes and times are the same for all generations of a seed. The subclass
+creates members and cuts a member off from its coordinator.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ RECORDS_MAX: Final = 1_000_000_000
 START_WITHIN_MS: Final = 2_000
 LOOK_EVERY_MS: Final = 500
 QUIET_MS: Final = 8_000
-"""How long nothing may have changed hands before a group counts as settled: longer than any back-off and heartbeat."""
+"""Time without ownership changes before a group counts as settled; longer than back-offs and heartbeats."""
 AWAY_MS: Final = 15_000
-"""How long a stopped broker stays away."""
+"""Absence of a stopped broker, in ms."""
 LARGE: Final = 100
 FETCH_WAIT_MS: Final = (500, 2_000)
-"""How long a fetch waits for records: in a group, and in one of ``LARGE`` or more, where there would be too many."""
+"""Fetch wait in ms: in a group, and in a group of ``LARGE`` or more members to limit requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One run. Times in milliseconds, the same for every generation."""
+    """Setup of a run, the same for every generation; times in ms."""
 
     seed: int
     members: int
@@ -57,12 +57,12 @@ class Setup:
     heartbeat_interval_ms: int = 2_000
     auto_commit_interval_ms: int = 5_000
     delay_ms: tuple[int, int] = (1, 10)
-    """How long bytes are on their way."""
+    """Range of the network delay, in ms."""
     record_every_ms: int = 100
 
 
 class GroupMember(WatchedConsumer, Protocol):
-    """A member as a change finds it."""
+    """Member as a change sees it."""
 
     def start(self) -> None: ...
     def kill(self, why: str) -> None: ...
@@ -71,7 +71,7 @@ class GroupMember(WatchedConsumer, Protocol):
 
 
 class GroupWorld(ABC):
-    """The world of one generation; ``begin`` first."""
+    """World of one generation; call ``begin`` first."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -89,33 +89,29 @@ class GroupWorld(ABC):
         self.partitions = setup.partitions
         self.members: list[GroupMember] = [self._next_member(number) for number in range(setup.members)]
 
-    # ------------------------------------------------------------ the generation's own
-
     @abstractmethod
     def make_member(self, name: str) -> GroupMember:
-        """Return a member that is not started yet."""
+        """Create a member that is not started."""
 
     @abstractmethod
     def is_fenced(self, member: WatchedConsumer) -> bool:
-        """Tell whether the group would refuse a commit of this member now."""
+        """Return True if the group would reject a commit of this member."""
 
     @abstractmethod
     def cut_off(self, member: GroupMember, for_ms: int) -> None:
-        """Let nothing pass between a member and what coordinates it, for a while; the other brokers it reaches."""
+        """Cut a member off from its coordinator for a while; other brokers stay reachable."""
 
     def began(self) -> None:  # noqa: B027  # a generation that keeps nothing beside the brokers adds nothing
-        """Begin what is there beside the brokers: they are up."""
+        """Start additional servers after the brokers."""
 
     def broker_went(self, number: int) -> None:  # noqa: B027  # the same
-        """Hear that a broker goes."""
+        """Handle the stop of a broker."""
 
     def broker_came(self, number: int) -> None:  # noqa: B027  # the same
-        """Hear that a broker is to come back."""
+        """Handle the return of a broker."""
 
     def topic_grew(self) -> None:  # noqa: B027  # the same
-        """Hear that the topic has ``partitions`` partitions now."""
-
-    # ------------------------------------------------------------ what can be done to it
+        """Handle new partitions of the topic."""
 
     def begin(self) -> None:
         """Start the brokers, the producer and the members."""
@@ -130,19 +126,19 @@ class GroupWorld(ABC):
             self.world.after(self.world.rng.randrange(START_WITHIN_MS), member.start)
 
     def join(self) -> None:
-        """Start one more member."""
+        """Start another member."""
         member = self._next_member(len(self.members))
         self.members.append(member)
         member.start()
 
     def freeze(self, member: GroupMember, for_ms: int) -> None:
-        """Stop a member's process without ending it."""
+        """Freeze a member's process."""
         self.holdings.sleeps(member.name)
         self.world.after(for_ms, lambda: self.holdings.wakes(member.name))
         member.freeze(for_ms)
 
     def move_broker(self) -> None:
-        """Stop the broker that coordinates the group; it comes back after ``AWAY_MS``."""
+        """Stop the group's coordinator for ``AWAY_MS``."""
         number = self.coordinator_node
         self.cluster.stop_node(number)
         self.broker_went(number)
@@ -153,7 +149,7 @@ class GroupWorld(ABC):
         self.broker_came(number)
 
     def grow(self) -> None:
-        """Add a partition for every fourth that there is."""
+        """Add one partition per four existing ones."""
         before, self.partitions = self.partitions, self.partitions + max(1, self.partitions // 4)
         total = self.partitions
         self.admin.do(
@@ -163,36 +159,32 @@ class GroupWorld(ABC):
         self.holdings.add(TopicPartition(TOPIC, number) for number in range(before, total))
         self.topic_grew()
 
-    # ------------------------------------------------------------ what there is
-
     @property
     def alive(self) -> list[GroupMember]:
-        """The members that run."""
         return [member for member in self.members if member.alive]
 
     @property
     def coordinator(self) -> Broker | None:
-        """The broker that coordinates the group, if one does now."""
+        """Broker that coordinates the group, or None."""
         return self.cluster.leader_of(_home_of_group())
 
     @property
     def coordinator_node(self) -> int:
-        """The number of the broker that coordinates the group; 0 where none does."""
+        """Node id of the group's coordinator; 0 for none."""
         broker = self.coordinator
         return broker.node.node_id if broker is not None else 0
 
     def address(self, number: int) -> Address:
-        """Return where a broker listens."""
         return f"10.1.0.{number}", PORT
 
     @property
     def is_settled(self) -> bool:
-        """Whether each partition has one owner, for a while, and nobody is about to change that."""
+        """True if each partition has had one owner for a while and no change is pending."""
         quiet = self.world.now_ms - self.holdings.changed_ms >= QUIET_MS
         return quiet and self.holdings.is_whole and not any(member.is_rebalancing for member in self.alive)
 
     def run_until_settled(self, at_least_ms: int, at_most_ms: int) -> bool:
-        """Run for ``at_least_ms``, then until all is settled; False if that is not so after ``at_most_ms``."""
+        """Run for ``at_least_ms``, then until settled; return False after ``at_most_ms``."""
         began_ms = self.world.now_ms
         self._run(at_least_ms)
         while not self.is_settled:
@@ -204,15 +196,13 @@ class GroupWorld(ABC):
     def _run(self, for_ms: int) -> None:
         self.world.run(self.world.now_ms + for_ms, after_each=lambda: None)
 
-    # ------------------------------------------------------------ members
-
     def _next_member(self, number: int) -> GroupMember:
         member = self.make_member(f"c{number}")
         self.traffic.members.add(member.name)
         return member
 
     def consumer_config(self, name: str, **own: Any) -> ConsumerConfig:
-        """Return the options of a member, with those that are its generation's own."""
+        """Return a member's options, including those of its generation."""
         setup = self.setup
         return ConsumerConfig(
             bootstrap_servers=SERVERS,

@@ -1,10 +1,8 @@
-"""Who works on which partition, for how long nobody did, and for how long two did: the same for every generation.
+"""Ownership over time: partitions without owner, and with two owners, measured alike for every generation.
 
-An owner is a process that runs, believes that a partition is its own, and would hand out its records. One that stands
-still owns nothing while it does; one that was killed owns nothing any more. Where two own a partition at one time, they
-are told apart by what their group would do with their commits: if it would refuse those of all but one, the others are
-zombies, who cost work that is done twice; if it would take the commits of both, it is a split brain, and one undoes
-what the other did.
+An owner is a running process that would deliver the partition's records. A frozen process owns nothing during its
+freeze, a killed one nothing at all. Two owners are a zombie case if the group would reject the commits of all but one
+(duplicate work), and a split brain if it would accept commits of both (lost work).
 """
 
 from __future__ import annotations
@@ -19,28 +17,26 @@ from kohort_lab.sim.world import World
 
 @dataclass(slots=True)
 class MemberHoldings:
-    """What one member holds."""
-
     consumer: WatchedConsumer
     partitions: set[TopicPartition] = field(default_factory=set)
     fenced: set[TopicPartition] = field(default_factory=set)
-    """Those that another one took when this one could not have committed any more."""
+    """Partitions that another member got after this member was fenced."""
     asleep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What has come together since the beginning of a run. Partition-milliseconds: partitions times milliseconds."""
+    """Sums since the start of a run, in partition-milliseconds (partitions times milliseconds) and records."""
 
     unowned_ms: int = 0
     split_ms: int = 0
     zombie_ms: int = 0
     reread: int = 0
-    """Records that were handed out again."""
+    """Records delivered again."""
     read: int = 0
 
     def since(self, before: Account) -> Account:
-        """Return what came together after ``before``."""
+        """Return the difference to an earlier account."""
         return Account(
             self.unowned_ms - before.unowned_ms,
             self.split_ms - before.split_ms,
@@ -51,7 +47,7 @@ class Account:
 
 
 class Holdings(Watcher):
-    """Told of what members take and give up; ``is_fenced``: whether a member's commit would be refused now."""
+    """Watcher of assignments and revocations; ``is_fenced``: True if a member's commit would be rejected."""
 
     def __init__(self, world: World, is_fenced: Callable[[WatchedConsumer], bool]) -> None:
         self._world = world
@@ -63,14 +59,12 @@ class Holdings(Watcher):
         self._account = Account()
         self._next: dict[TopicPartition, int] = {}
         self.changed_ms = world.now_ms
-        """When somebody last took or gave up something."""
+        """Time of the last ownership change, in ms."""
         self.interrupted: set[TopicPartition] = set()
-        """Partitions that nobody owned at some time since this was last emptied."""
-
-    # ------------------------------------------------------------ what there is
+        """Partitions without owner at any time since the last reset."""
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hear of partitions that there are from now on; nobody owns them yet."""
+        """Add new partitions, without owner."""
         self._count()
         for partition in partitions:
             self._owners[partition] = {}
@@ -78,24 +72,22 @@ class Holdings(Watcher):
 
     @property
     def account(self) -> Account:
-        """What has come together until now."""
+        """Sums up to the current time."""
         self._count()
         return self._account
 
     @property
     def is_whole(self) -> bool:
-        """Whether each partition has exactly one owner."""
+        """True if each partition has exactly one owner."""
         return not (self._unowned or self._split or self._zombies)
 
     def owners(self) -> dict[TopicPartition, str]:
-        """Return one owner of each partition that has any."""
+        """Return one owner of each owned partition."""
         return {partition: next(iter(held)) for partition, held in self._owners.items() if held}
 
     def forget_interruptions(self) -> None:
-        """Begin to note anew which partitions nobody owns."""
+        """Reset ``interrupted`` to the partitions that have no owner."""
         self.interrupted = {partition for partition, held in self._owners.items() if not held}
-
-    # ------------------------------------------------------------ what happens
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         del generation_id
@@ -114,7 +106,7 @@ class Holdings(Watcher):
             held.asleep = held.asleep and kind != "killed"
 
     def sleeps(self, name: str) -> None:
-        """Hear that a process stands still."""
+        """Handle the start of a process freeze."""
         held = self._members.get(name)
         if held is not None:
             for partition in held.partitions:
@@ -122,7 +114,7 @@ class Holdings(Watcher):
             held.asleep = True
 
     def wakes(self, name: str) -> None:
-        """Hear that a process goes on, with what it held."""
+        """Handle the end of a process freeze; the process owns its partitions again."""
         held = self._members.get(name)
         if held is not None and held.asleep:
             held.asleep = False
@@ -130,7 +122,7 @@ class Holdings(Watcher):
                 self._own(held, partition, came_back=True)
 
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
-        del consumer  # whoever it is
+        del consumer  # any consumer
         again = 0
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
@@ -142,8 +134,6 @@ class Holdings(Watcher):
         self._account = Account(
             account.unowned_ms, account.split_ms, account.zombie_ms, account.reread + again, account.read + len(records)
         )
-
-    # ------------------------------------------------------------ counting
 
     def _release(self, held: MemberHoldings, partitions: Iterable[TopicPartition]) -> None:
         for partition in list(partitions):
@@ -169,7 +159,7 @@ class Holdings(Watcher):
             self._change(partition, lambda: owners.pop(held.consumer.name))
 
     def _change(self, partition: TopicPartition, act: Callable[[], object]) -> None:
-        """Do something to the owners of a partition, and count them before and after."""
+        """Change the owners of a partition and update the counters."""
         self._count()
         self._tally(partition, -1)
         act()

@@ -1,4 +1,4 @@
-"""What each change costs a group of one generation: one run, one seed, one change after the other."""
+"""Cost of each change for a group of one generation: one run, one seed, one change after another."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kohort_lab.sim.generations.changes import CHANGES, GroupChange, victim
 from kohort_lab.sim.generations.group_world import QUIET_MS, GroupWorld, Setup
 
 PATIENCE_MS: Final = 120_000
-"""How long a group has to settle after a change."""
+"""Longest time to settle after a change, in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeCost:
-    """What one change cost. Partition-seconds: partitions times seconds."""
+    """Cost of one change; partition-seconds are partitions times seconds."""
 
     generation: str
     change: str
@@ -26,27 +26,27 @@ class ChangeCost:
     partitions: int
     seed: int
     settled: bool
-    """Whether each partition had one owner again, within two minutes."""
+    """True if each partition had one owner within two minutes."""
     lasted_s: float
-    """Until then."""
+    """Seconds until settled."""
     requests: int
     notifications: int
     interrupted: int
-    """Partitions that had no owner at some time."""
+    """Partitions without owner at some time."""
     unowned_s: float
-    """Partition-seconds without an owner."""
+    """Partition-seconds without owner."""
     moved: int
-    """Partitions that had another owner afterwards."""
+    """Partitions with another owner afterwards."""
     split_s: float
-    """Partition-seconds with two owners, both of whom could commit."""
+    """Partition-seconds with two owners that could both commit."""
     zombie_s: float
-    """Partition-seconds with two owners, of whom one could commit."""
+    """Partition-seconds with two owners of which one could commit."""
     reread: int
-    """Records that were handed out again."""
+    """Records delivered again."""
 
 
 def measure(generation: str, setup: Setup, changes: Sequence[str] = ()) -> Iterator[ChangeCost]:
-    """Yield what each change costs, all of them where none is named."""
+    """Yield the cost of each change; all changes by default."""
     group = GENERATIONS[generation].world(setup)
     group.begin()
     group.run_until_settled(QUIET_MS, PATIENCE_MS)
@@ -91,7 +91,7 @@ def _moved(before: dict[TopicPartition, str], after: dict[TopicPartition, str]) 
 
 
 def _restore(group: GroupWorld) -> None:
-    """Have as many members as at the beginning, all of them well; what that costs is not counted."""
+    """Restore the initial number of members, all healthy; the cost is not counted."""
     more = len(group.alive) - group.setup.members
     for member in group.alive[-more:] if more > 0 else ():
         member.leave()

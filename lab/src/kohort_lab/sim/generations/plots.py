@@ -1,6 +1,6 @@
-"""The costs of each generation as a figure: a panel for each change and measure, lines over the size of the group.
+"""Plot of the costs of each generation: one panel per change and measure, over the group size.
 
-Drawn by matplotlib. The same rows give the same bytes.
+Drawn by matplotlib; equal rows give equal bytes.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ MEASURES: Final = {
     "zombie_s": "two, one can commit\n(partition-seconds)",
     "reread": "records read twice",
 }
-"""What can be drawn, and what its axis says."""
+"""Axis label of each measure."""
 COLOURS: Final = {"zookeeper": "#b3261e", "eager": "#e69f00", "cooperative": "#0072b2", "consumer": "#009e73"}
 MARKS: Final = {"zookeeper": "o", "eager": "s", "cooperative": "^", "consumer": "D"}
 PANEL_INCHES: Final = (2.5, 1.9)
 ROOM_ABOVE: Final = 1.6
-"""How far the axis goes above the highest point; it is logarithmic."""
+"""Factor from the highest point to the top of the logarithmic axis."""
 
 
 def draw(rows: Sequence[CostRow], changes: Sequence[str], measures: Sequence[str], source: str = "") -> str:
-    """Return a figure as SVG: a column for each change, a line of panels for each measure. ``source``: the
-    origin that the metadata of the file names."""
+    """Draw the figure as SVG: one column per change, one row per measure.
+
+    ``source``: origin in the file's metadata.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -1,7 +1,7 @@
-"""What members ask of whoever coordinates them, and what they are told without having asked.
+"""Traffic of members: requests to their coordinator, and notifications from it.
 
-Counted alike for every generation: what a change brings about. What goes on anyhow is left out: heartbeats and pings
-that say nothing but "alive", fetches, metadata, and commits, which all generations write alike.
+It counts the effects of a change, alike for every generation. Regular traffic is left out: keep-alive heartbeats and
+pings, fetches, metadata, and commits, which are the same in all generations.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ SIZE_BYTES: Final = 4
 
 
 class Traffic(Watcher):
-    """Counts requests and notifications of the members of a group of the coordinator's."""
+    """Counter of requests and notifications in a broker-coordinated group."""
 
     hears_all = True
 
     def __init__(self) -> None:
         self.members: set[str] = set()
-        """Whose requests count."""
+        """Client names of the counted members."""
         self.requests = 0
         self.notifications = 0
 
@@ -65,14 +65,14 @@ class Traffic(Watcher):
 
 
 def _says_something(asked: Message | None) -> bool:
-    """Tell a heartbeat that joins, leaves or says what the member owns now from one that says that it is alive."""
+    """Return True if a heartbeat joins, leaves or reports owned partitions."""
     if not isinstance(asked, ConsumerGroupHeartbeatRequest):
         return False
     return asked.member_epoch <= JOINING_EPOCH or asked.topic_partitions is not None
 
 
 class TreeTraffic:
-    """Overhears the connections to the tree server, and counts into ``traffic``."""
+    """Observer of tree server connections; counts into ``traffic``."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
@@ -80,7 +80,7 @@ class TreeTraffic:
         self._each: dict[int, set[int]] = {}
 
     def client_sent(self, link_id: int, client: str, data: bytes) -> None:
-        """Hear that a client wrote whole requests."""
+        """Count the requests in a client's data."""
         if client not in self._traffic.members:
             return
         self._links[link_id] = client
@@ -94,7 +94,7 @@ class TreeTraffic:
                 self._traffic.requests += 1
 
     def server_sent(self, link_id: int, data: bytes) -> None:
-        """Hear that the server wrote whole messages. Of a list of children each has cost a request of its own."""
+        """Count the messages in the server's data; a list of children counts one request per child."""
         if link_id not in self._links:
             return
         for frame in _frames(data):

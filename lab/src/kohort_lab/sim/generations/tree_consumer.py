@@ -1,7 +1,7 @@
-"""A consumer of the ZooKeeper era as an actor: a session with the tree server, and a reader of partitions.
+"""Consumer of the ZooKeeper era as an actor: a tree server session, and a reader of partitions.
 
-It reads with the real client, which is assigned partitions by hand, so what it fetches and how is the same for every
-generation; what is its own is how it comes by its partitions (``claims.py``) and where its offsets go.
+It reads with the real client and manual assignment, so fetching is the same in every generation. Its own parts are the
+claims (``claims.py``) and the offsets in the tree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RECORDS_MOST: Final = 500
 
 
 class TreeConsumer(EngineActor):
-    """One member, from its start to its death, and again."""
+    """Member that starts, dies and restarts."""
 
     def __init__(
         self, name: str, stage: Stage, config: ConsumerConfig, session: TreeSession, group_id: str, topic: str
@@ -45,8 +45,6 @@ class TreeConsumer(EngineActor):
         self._rebalancing = self._again = self._committing = self._is_registered = False
         self._thinks_until_ms = 0
 
-    # ------------------------------------------------------------ life and death
-
     def start(self) -> None:
         if self.alive:
             return
@@ -62,7 +60,7 @@ class TreeConsumer(EngineActor):
         self._commit_later(self._life)
 
     def kill(self, why: str) -> None:
-        """End the process; its session lives on until it times out."""
+        """Kill the process; its session expires later."""
         if not self.alive:
             return
         self._watcher.gave_up(self, "killed", frozenset(self.assigned))
@@ -72,11 +70,11 @@ class TreeConsumer(EngineActor):
         self._machine = None
 
     def leave(self) -> None:
-        """Close as an application does: commit, end the session, end."""
+        """Close as an application does: commit, end the session, exit."""
         if not self.alive or self.frozen:
             return
         self.history.add(self.name, "leaves")
-        self._life += 1  # a rebalance under way comes to nothing
+        self._life += 1  # aborts a rebalance in flight
         self._run(self._claims.commit(self._stop_reading()), lambda _: self._end())
 
     def _end(self) -> None:
@@ -87,8 +85,6 @@ class TreeConsumer(EngineActor):
         if self.alive:
             self.session.freeze(for_ms)
         super().freeze(for_ms)
-
-    # ------------------------------------------------------------ as checks see it
 
     @property
     def identity(self) -> str:
@@ -104,7 +100,7 @@ class TreeConsumer(EngineActor):
 
     @property
     def generation_id(self) -> int:
-        """There are no generations: -1."""
+        """Generation, always -1: this protocol has none."""
         return -1
 
     @property
@@ -127,14 +123,12 @@ class TreeConsumer(EngineActor):
     def max_poll_interval_ms(self) -> int:
         return self._config.max_poll_interval_ms
 
-    # ------------------------------------------------------------ rebalances
-
     def watch_fired(self, path: str) -> None:
-        del path  # whatever it was
+        del path  # any path
         self._trigger()
 
     def session_renewed(self) -> None:
-        """Register anew and rebalance; until that stops the reading it goes on."""
+        """Register again and rebalance; reading continues until the rebalance stops it."""
         self.history.add(self.name, "session expired")
         self._claims.forget()
         self._register()
@@ -176,8 +170,6 @@ class TreeConsumer(EngineActor):
     def _committed(self, _: None) -> None:
         self._committing = False
 
-    # ------------------------------------------------------------ what a generator wants
-
     def _run(self, work: Generator[Any, Any, Any], then: Callable[[Any], None]) -> None:
         self._go_on(work, None, then, self._life)
 
@@ -209,8 +201,6 @@ class TreeConsumer(EngineActor):
         else:
             act()
 
-    # ------------------------------------------------------------ reading
-
     def _positions(self) -> dict[TopicPartition, int]:
         machine = self._machine
         assert machine is not None
@@ -238,7 +228,7 @@ class TreeConsumer(EngineActor):
         self.step_soon()
 
     def after_step(self) -> None:
-        """Be the user: take what is there, think, come back."""
+        """Process available records as the user, then pause."""
         machine = self._machine
         if machine is None or not machine.subscription.assigned or self.world.now_ms < self._thinks_until_ms:
             return

@@ -1,1 +1,1 @@
-"""Planted bugs: the negative controls of the simulator. Off in every normal run."""
+"""Planted bugs: negative controls of the simulator, off in normal runs."""

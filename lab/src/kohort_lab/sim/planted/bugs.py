@@ -1,4 +1,4 @@
-"""The registry of planted bugs: what each breaks, and how to plant it."""
+"""Registry of planted bugs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP: Final = "group"
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """One bug: ``what`` is wrong while it is planted, in which ``area``; the ``world`` is the one that must find it."""
+    """Planted bug: its description ``what``, its ``area``, and the ``world`` whose checks must catch it."""
 
     name: str
     area: str
@@ -25,7 +25,7 @@ class Bug:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Have the bug there until the block ends."""
+        """Plant the bug for the duration of the block."""
         with Patch() as patch:
             self.plant(patch)
             yield
@@ -35,7 +35,7 @@ _BUGS: Final[dict[str, Bug]] = {}
 
 
 def bug(area: str, what: str, world: str = GROUP) -> Callable[[Plant], Plant]:
-    """Register a function that plants; its name, with dashes, is the bug's."""
+    """Register a planting function; its name, with dashes, is the bug's name."""
 
     def register(plant: Plant) -> Plant:
         name = plant.__name__.replace("_", "-")
@@ -47,5 +47,5 @@ def bug(area: str, what: str, world: str = GROUP) -> Callable[[Plant], Plant]:
 
 
 def registered() -> dict[str, Bug]:
-    """Return the bugs of the modules that are imported; ``catalogue.all_bugs`` imports them all."""
+    """Return the bugs of all imported modules; ``catalogue.all_bugs`` imports every module."""
     return dict(_BUGS)

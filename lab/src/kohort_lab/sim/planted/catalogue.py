@@ -1,4 +1,4 @@
-"""Every planted bug there is."""
+"""Catalogue of planted bugs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from kohort_lab.sim.planted import coordinator, fetcher, log, membership, modern
 from kohort_lab.sim.planted.bugs import Bug, registered
 
 AREAS = (coordinator, offsets, log, membership, fetcher, security, modern)
-"""Importing them registers what they plant."""
+"""Modules that register bugs on import."""
 
 
 def all_bugs() -> dict[str, Bug]:
-    """Return every planted bug by its name, area by area."""
+    """Return every planted bug by name, in the order of areas."""
     areas = [area.__name__.rpartition(".")[2] for area in AREAS]
     return dict(sorted(registered().items(), key=lambda item: areas.index(item[1].area)))

@@ -1,4 +1,4 @@
-"""Bugs of the group coordinator: rounds, timers, members, fencing, loading."""
+"""Bugs of the group coordinator: rebalances, timers, members, fencing, replay."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kohort_lab.sim.planted.bugs import bug
 from kohort_lab.sim.planted.patch import Patch
 
 
-@bug("coordinator", "replies are released although their records could not be appended")
+@bug("coordinator", "responses are sent although the append of their records failed")
 def reply_before_append(patch: Patch) -> None:
     patch.method(Coordinator, "_refused", lambda _real, _self, _shard, _group, outcome, *_: outcome)
 
 
-@bug("coordinator", "a failed append refuses the replies and keeps the round")
+@bug("coordinator", "a failed append answers with errors, but the rebalance continues")
 def round_survives_failed_append(patch: Patch) -> None:
     patch.function(rebalance.drop_round, lambda *_: Outcome())
 
 
 def _without_timers(kind: str, real: Any, group: ClassicGroup, *args: Any) -> Any:
-    """Call ``real``, whose last argument is the outcome, and forget the timers of this kind that it set."""
+    """Call ``real`` and drop the timers of this kind from its outcome."""
     result = real(group, *args)
     out: Outcome = next(a for a in args if isinstance(a, Outcome))
     out.timers[:] = [t for t in out.timers if not (isinstance(t, SetTimer) and t.key.kind == kind)]
@@ -42,7 +42,7 @@ def no_session_timer(patch: Patch) -> None:
     patch.function(rebalance.keep_session, lambda real, *args: _without_timers("session", real, *args))
 
 
-@bug("coordinator", "a round has no timer: who does not come is waited for for ever")
+@bug("coordinator", "a rebalance has no timer and waits forever for silent members")
 def no_round_timer(patch: Patch) -> None:
     patch.function(rebalance.open_round, _open_without_timer)
 
@@ -52,12 +52,12 @@ def _open_without_timer(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, 
     out.timers[:] = [t for t in out.timers if not (isinstance(t, SetTimer) and t.key.kind == "round")]
 
 
-@bug("coordinator", "nobody notices a member that never sends its SyncGroup")
+@bug("coordinator", "a member that never sends SyncGroup has no timer")
 def no_sync_timer(patch: Patch) -> None:
     patch.function(rebalance.close_round, lambda real, *args: _without_timers("sync", real, *args))
 
 
-@bug("coordinator", "the session timer removes a member that was heard of meanwhile")
+@bug("coordinator", "the session timer removes a member despite newer heartbeats")
 def session_timer_ignores_heartbeats(patch: Patch) -> None:
     def fire(real: Any, group: ClassicGroup, member_id: str, ctx: Any) -> Any:
         member = group.round.members.get(member_id)
@@ -68,7 +68,7 @@ def session_timer_ignores_heartbeats(patch: Patch) -> None:
     patch.function(heartbeat.on_session_timer, fire)
 
 
-@bug("coordinator", "a heartbeat does not say that the group rebalances")
+@bug("coordinator", "a heartbeat response does not report the rebalance")
 def heartbeat_hides_rebalance(patch: Patch) -> None:
     def decide(real: Any, *args: Any) -> Outcome:
         out: Outcome = real(*args)
@@ -91,17 +91,17 @@ def heartbeat_renews_nothing(patch: Patch) -> None:
     patch.function(heartbeat.decide_heartbeat, decide)
 
 
-@bug("coordinator", "a new generation gets the number of the old one")
+@bug("coordinator", "a new generation gets the previous generation's number")
 def generation_stays(patch: Patch) -> None:
     patch.method(ClassicGroup, "next_generation_id", lambda _real, group: max(group.round.generation_id, 1))
 
 
-@bug("coordinator", "the generation of a request is not looked at")
+@bug("coordinator", "the generation of a request is not checked")
 def generation_unchecked(patch: Patch) -> None:
     patch.method(ClassicGroup, "check_generation", lambda *_: None)
 
 
-@bug("coordinator", "a dropped round's generation number is given again")
+@bug("coordinator", "the generation number of an aborted rebalance is used again")
 def generation_given_twice(patch: Patch) -> None:
     def next_id(_real: Any, group: ClassicGroup) -> int:
         group.last_generation_id = group.round.generation_id + 1
@@ -110,7 +110,7 @@ def generation_given_twice(patch: Patch) -> None:
     patch.method(ClassicGroup, "next_generation_id", next_id)
 
 
-@bug("coordinator", "anyone's SyncGroup is taken for the leader's")
+@bug("coordinator", "any member's SyncGroup is treated as the leader's")
 def any_sync_leads(patch: Patch) -> None:
     def decide(real: Any, groups: ClassicGroups, request: Any, ctx: Any) -> Outcome:
         group = groups.check_group(request.message.group_id)
@@ -122,7 +122,7 @@ def any_sync_leads(patch: Patch) -> None:
     patch.function(sync.decide_sync, decide)
 
 
-@bug("coordinator", "the assignment reaches members, but not the log")
+@bug("coordinator", "the assignment is sent to members but not persisted")
 def assignment_not_written(patch: Patch) -> None:
     def write(real: Any, group: ClassicGroup, message: Any, ctx: Any, out: Outcome) -> None:
         real(group, message, ctx, out)
@@ -131,7 +131,7 @@ def assignment_not_written(patch: Patch) -> None:
     patch.function(sync._write_assignments, write)
 
 
-@bug("coordinator", "a SyncGroup that waits when another round opens is never answered")
+@bug("coordinator", "a SyncGroup in flight at the next rebalance is never answered")
 def sync_forgotten(patch: Patch) -> None:
     def give_up(_real: Any, group: ClassicGroup, ctx: Any, out: Outcome) -> None:
         for member in group.round.members.values():
@@ -143,7 +143,7 @@ def sync_forgotten(patch: Patch) -> None:
     patch.function(rebalance._drop_assignments, give_up)
 
 
-@bug("coordinator", "a member that did not join in time stays in the generation")
+@bug("coordinator", "a member that missed the rebalance stays in the generation")
 def late_member_stays(patch: Patch) -> None:
     def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, *asked: Any) -> Any:
         if why == "join_timeout" and group.round.awaiting_join:
@@ -153,7 +153,7 @@ def late_member_stays(patch: Patch) -> None:
     patch.function(rebalance.remove_member, remove)
 
 
-@bug("coordinator", "a member that leaves is not taken out")
+@bug("coordinator", "a leaving member is not removed")
 def leave_ignored(patch: Patch) -> None:
     def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, *asked: Any) -> Any:
         if why == "left":
@@ -163,12 +163,12 @@ def leave_ignored(patch: Patch) -> None:
     patch.function(rebalance.remove_member, remove)
 
 
-@bug("coordinator", "the leader is not told of the member that joined last")
+@bug("coordinator", "the leader's member list lacks the last member")
 def leader_sees_too_few(patch: Patch) -> None:
     patch.function(rebalance.members_for_leader, lambda real, this: real(this)[: max(1, len(this.members) - 1)])
 
 
-@bug("coordinator", "whoever is removed is still counted as a speaker of its protocols")
+@bug("coordinator", "the protocols of a removed member still count")
 def protocols_stay_counted(patch: Patch) -> None:
     def remove(real: Any, this: Round, member_id: str) -> Any:
         member = real(this, member_id)
@@ -178,7 +178,7 @@ def protocols_stay_counted(patch: Patch) -> None:
     patch.method(Round, "remove", remove)
 
 
-@bug("coordinator", "a pending member id is never forgotten")
+@bug("coordinator", "a pending member id never expires")
 def pending_for_ever(patch: Patch) -> None:
     def new_member(real: Any, group: ClassicGroup, request: Any, message: Any, ctx: Any, out: Outcome) -> None:
         real(group, request, message, ctx, out)
@@ -187,7 +187,7 @@ def pending_for_ever(patch: Patch) -> None:
     patch.function(join._new_member, new_member)
 
 
-@bug("coordinator", "the members of a group are forgotten when it is loaded")
+@bug("coordinator", "a loaded group has no members")
 def members_not_loaded(patch: Patch) -> None:
     def image(real: Any, cls: type[Round], written: Any, now_ms: int) -> Round:
         this: Round = real(cls, written, now_ms)
@@ -200,12 +200,12 @@ def members_not_loaded(patch: Patch) -> None:
     patch.method(Round, "of", image)
 
 
-@bug("coordinator", "members of a loaded group have no session and live for ever")
+@bug("coordinator", "members of a loaded group have no session timer")
 def loaded_members_live_for_ever(patch: Patch) -> None:
     patch.function(rebalance.begin_sessions, lambda *_: None)
 
 
-@bug("coordinator", "assignments are lost when a group is loaded")
+@bug("coordinator", "a loaded group has no assignments")
 def assignments_not_loaded(patch: Patch) -> None:
     def image(real: Any, cls: type[Round], written: Any, now_ms: int) -> Round:
         this: Round = real(cls, written, now_ms)
@@ -225,7 +225,7 @@ def group_tombstone_ignored(patch: Patch) -> None:
     patch.function(replay_group, replay)
 
 
-@bug("coordinator", "a group that expires is forgotten, and its tombstone is not written")
+@bug("coordinator", "an expired group is deleted without a tombstone")
 def forgotten_without_tombstone(patch: Patch) -> None:
     def decide(real: Any, group: ClassicGroup, *args: Any) -> Outcome:
         out: Outcome = real(group, *args)
@@ -237,7 +237,7 @@ def forgotten_without_tombstone(patch: Patch) -> None:
     patch.function(decide_expiry, decide)
 
 
-@bug("coordinator", "a JoinGroup of a removed member is left waiting")
+@bug("coordinator", "the waiting JoinGroup of a removed member is never answered")
 def removed_join_unanswered(patch: Patch) -> None:
     def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, *args: Any, **kwargs: Any) -> Any:
         before = len(out.replies)
@@ -248,7 +248,7 @@ def removed_join_unanswered(patch: Patch) -> None:
     patch.function(rebalance.remove_member, remove)
 
 
-@bug("coordinator", "whoever was fenced is told that all is well")
+@bug("coordinator", "a fenced member's heartbeat gets no error")
 def unknown_member_is_well(patch: Patch) -> None:
     def refuse(real: Any, request: Any, code: ErrorCode) -> Any:
         is_fenced = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)

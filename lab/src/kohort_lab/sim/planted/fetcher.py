@@ -1,4 +1,4 @@
-"""Bugs of fetching, of positions, and of producing."""
+"""Bugs of fetching, positions and producing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kohort_lab.sim.planted.bugs import bug
 from kohort_lab.sim.planted.patch import Patch
 
 
-@bug("fetcher", "commits say what was fetched, not what was handed out")
+@bug("fetcher", "commits contain the fetch position, not the delivered position")
 def commits_what_was_fetched(patch: Patch) -> None:
     def positions(real: Any, commits: Commits, partitions: Any) -> Any:
         assigned = commits._subscription.assigned
@@ -37,7 +37,7 @@ def position_too_far(patch: Patch) -> None:
     patch.method(PartitionState, "advance", advance)
 
 
-@bug("fetcher", "the last record of what was fetched is dropped")
+@bug("fetcher", "the last record of a fetch is dropped")
 def last_record_dropped(patch: Patch) -> None:
     def decode(real: Any, fetched: Fetched, **kwargs: Any) -> Any:
         first = fetched.records is None
@@ -49,7 +49,7 @@ def last_record_dropped(patch: Patch) -> None:
     patch.method(Fetched, "decode_records", decode)
 
 
-@bug("fetcher", "records before the position of a batch are handed out")
+@bug("fetcher", "records of a batch before the position are delivered")
 def whole_batches_handed_out(patch: Patch) -> None:
     def records(real: Any, fetched: Fetched, *args: Any, **kwargs: Any) -> Any:
         kept, fetched.start_offset = fetched.start_offset, 0
@@ -61,13 +61,13 @@ def whole_batches_handed_out(patch: Patch) -> None:
     patch.method(Fetched, "_records", records)
 
 
-@bug("fetcher", "what was fetched before a seek or a rebalance is handed out after it")
+@bug("fetcher", "records fetched before a seek or a rebalance are delivered after it")
 def stale_data_handed_out(patch: Patch) -> None:
     patch.method(Fetcher, "_is_dropped", lambda *_: False)
     patch.method(ConsumerMachine, "_is_dropped", lambda *_: False)
 
 
-@bug("fetcher", "who goes back is handed out what was fetched before")
+@bug("fetcher", "records fetched before a seek back are delivered after it")
 def seek_keeps_what_was_fetched(patch: Patch) -> None:
     def seek(real: Any, subscription: SubscriptionState, partition: Any, position: Any) -> None:
         state = subscription.state(partition)
@@ -78,12 +78,12 @@ def seek_keeps_what_was_fetched(patch: Patch) -> None:
     patch.method(SubscriptionState, "seek", seek)
 
 
-@bug("fetcher", "a fetch session is gone on with after an answer was lost")
+@bug("fetcher", "a fetch session continues after a lost response")
 def session_survives_loss(patch: Patch) -> None:
     patch.method(FetchSession, "lost", lambda *_: None)
 
 
-@bug("fetcher", "a changed position is not told to the fetch session")
+@bug("fetcher", "a fetch session does not send a changed position")
 def session_not_told(patch: Patch) -> None:
     def build(real: Any, session: FetchSession, wanted: Any) -> Any:
         known = {p: w for p, w in session._known.items() if p in wanted}
@@ -92,7 +92,7 @@ def session_not_told(patch: Patch) -> None:
     patch.method(FetchSession, "build", build)
 
 
-@bug("fetcher", "nothing committed means the end, not the beginning")
+@bug("fetcher", "without committed offset, reading starts at the end instead of the beginning")
 def reset_to_the_end(patch: Patch) -> None:
     def no_offset(_real: Any, resets: Resets, partition: Any, state: PartitionState) -> None:
         del resets, partition
@@ -101,7 +101,7 @@ def reset_to_the_end(patch: Patch) -> None:
     patch.method(Resets, "no_offset", no_offset)
 
 
-@bug("fetcher", "a node that failed once is never fetched from again")
+@bug("fetcher", "after an error, a node gets no more fetch requests")
 def never_fetched_again(patch: Patch) -> None:
     def later(real: Any, fetcher: Fetcher, node_id: int, now_ms: int) -> None:
         real(fetcher, node_id, now_ms)
@@ -110,7 +110,7 @@ def never_fetched_again(patch: Patch) -> None:
     patch.method(Fetcher, "_back_off_node", later)
 
 
-@bug("fetcher", "a request that failed waits for ever to be sent again")
+@bug("fetcher", "a failed request is never retried")
 def back_off_without_end(patch: Patch) -> None:
     def failed(real: Any, request: RequestState, now_ms: int) -> int:
         real(request, now_ms)
@@ -120,7 +120,7 @@ def back_off_without_end(patch: Patch) -> None:
     patch.method(RequestState, "failed", failed)
 
 
-@bug("fetcher", "a batch that is sent again gets new sequence numbers")
+@bug("fetcher", "a retried batch gets new sequence numbers")
 def retry_renumbered(patch: Patch) -> None:
     def number(real: Any, sender: Sender, lineage: Any, batch: Any, now: Any) -> None:
         batch.base_sequence = -1
@@ -129,7 +129,7 @@ def retry_renumbered(patch: Patch) -> None:
     patch.method(Sender, "_continue_sequence", number)
 
 
-@bug("fetcher", "a failed batch counts as delivered")
+@bug("fetcher", "a failed batch is reported as delivered")
 def failure_is_success(patch: Patch) -> None:
     def retry(_real: Any, sender: Sender, batch: Any, _error: Any, now_ms: int, **_kwargs: Any) -> None:
         sender._succeed(batch, 0, -1, now_ms)

@@ -1,4 +1,4 @@
-"""Bugs of the log and of the broker's memory of it."""
+"""Bugs of the log and of the broker's volatile state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort_lab.sim.planted.bugs import bug
 from kohort_lab.sim.planted.patch import Patch
 
 
-@bug("log", "a batch of several records takes one offset")
+@bug("log", "a batch of several records takes only one offset")
 def batch_takes_one_offset(patch: Patch) -> None:
     def append(real: Any, log: PartitionLog, *args: Any, **kwargs: Any) -> Any:
         appended = real(log, *args, **kwargs)
@@ -37,7 +37,7 @@ def retry_appended_again(patch: Patch) -> None:
     patch.method(Producers, "check", lambda *_, **__: None)
 
 
-@bug("log", "recovery forgets the producers")
+@bug("log", "recovery loses the producer state")
 def producers_not_recovered(patch: Patch) -> None:
     def recover(real: Any, *args: Any) -> Any:
         found = real(*args)
@@ -52,7 +52,7 @@ def torn_batch_kept(patch: Patch) -> None:
     patch.method(Segment, "truncate", lambda *_: None)
 
 
-@bug("log", "recovery forgets the last batch")
+@bug("log", "recovery loses the last batch")
 def last_batch_lost(patch: Patch) -> None:
     def recover(real: Any, *args: Any) -> Any:
         found = real(*args)
@@ -68,7 +68,7 @@ def last_segment_only(patch: Patch) -> None:
     patch.method(PartitionLog, "_index_of", lambda _real, log, _offset: len(log._segments) - 1)
 
 
-@bug("log", "a refused write counts as written")
+@bug("log", "a failed write counts as written")
 def refused_write_counts(patch: Patch) -> None:
     from kohort.errors import StorageError
 
@@ -81,7 +81,7 @@ def refused_write_counts(patch: Patch) -> None:
     patch.method(Segment, "append", append)
 
 
-@bug("log", "an offset is remembered as lying one batch further on")
+@bug("log", "the index has an offset one batch too far")
 def position_remembered_wrongly(patch: Patch) -> None:
     def remember(real: Any, segment: Segment, offset: int, position: int) -> None:
         real(segment, offset - 1, position)
@@ -89,7 +89,7 @@ def position_remembered_wrongly(patch: Patch) -> None:
     patch.method(Segment, "_remember", remember)
 
 
-@bug("log", "compaction drops the marker of a transaction of which something is left", world="transactions")
+@bug("log", "compaction drops the marker of a transaction with remaining records", world="transactions")
 def marker_dropped_early(patch: Patch) -> None:
     def end(real: Any, ended: EndedTransactions, *args: Any) -> bool:
         return real(ended, *args) or True
@@ -97,17 +97,17 @@ def marker_dropped_early(patch: Patch) -> None:
     patch.method(EndedTransactions, "end", end)
 
 
-@bug("log", "a fetch whose connection is gone stays parked")
+@bug("log", "the fetch of a closed connection stays parked")
 def parked_for_ever(patch: Patch) -> None:
     patch.method(Purgatory, "forget", lambda *_: None)
 
 
-@bug("log", "an append wakes nobody")
+@bug("log", "an append completes no waiting fetch")
 def append_wakes_nobody(patch: Patch) -> None:
     patch.method(Purgatory, "appended", lambda *_, **__: None)
 
 
-@bug("log", "any client may write into the broker's own topics")
+@bug("log", "any client may write to internal topics")
 def own_topics_open(patch: Patch) -> None:
     def create(real: Any, topics: Topics, *args: Any, internal: bool = False, **kwargs: Any) -> Any:
         del internal

@@ -1,4 +1,4 @@
-"""Bugs of a consumer's membership: join, give up, heartbeat, leave, share."""
+"""Bugs of classic membership in the client: join, revocation, heartbeat, leave, assignment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kohort_lab.sim.planted.bugs import bug
 from kohort_lab.sim.planted.patch import Patch
 
 
-@bug("membership", "a member that is not known any more does not notice")
+@bug("membership", "a member ignores UNKNOWN_MEMBER_ID")
 def zombie_does_not_notice(patch: Patch) -> None:
     def on_heartbeat(real: Any, membership: ClassicMembership, asked: Any, response: Any, now_ms: int) -> None:
         if response.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
@@ -24,7 +24,7 @@ def zombie_does_not_notice(patch: Patch) -> None:
     patch.method(ClassicMembership, "_on_heartbeat", on_heartbeat)
 
 
-@bug("membership", "a cooperative member does not say what it owns when it joins")
+@bug("membership", "a cooperative member joins without its owned partitions")
 def owned_not_said(patch: Patch) -> None:
     def said(real: Any, *args: Any) -> Any:
         subscription = real(*args)
@@ -44,7 +44,7 @@ def eager_keeps_partitions(patch: Patch) -> None:
     patch.method(ClassicRebalance, "_join", join)
 
 
-@bug("membership", "a cooperative member does not rejoin after it gave something up")
+@bug("membership", "a cooperative member does not rejoin after a revocation")
 def no_second_round(patch: Patch) -> None:
     def revoke(real: Any, rebalance: ClassicRebalance, revoked: Any, added: Any, assigned: Any) -> None:
         real(rebalance, revoked, added, assigned)
@@ -54,7 +54,7 @@ def no_second_round(patch: Patch) -> None:
     patch.method(ClassicRebalance, "_revoke", revoke)
 
 
-@bug("membership", "what a cooperative member gives up it goes on reading")
+@bug("membership", "a cooperative member still reads revoked partitions")
 def revoked_partitions_kept(patch: Patch) -> None:
     def assign(real: Any, subscription: SubscriptionState, partitions: Any) -> None:
         real(subscription, [*partitions, *subscription.assigned])
@@ -62,12 +62,12 @@ def revoked_partitions_kept(patch: Patch) -> None:
     patch.method(SubscriptionState, "assign_from_group", assign)
 
 
-@bug("membership", "a user that does not poll stays a member")
+@bug("membership", "a member whose user does not poll stays in the group")
 def poll_interval_ignored(patch: Patch) -> None:
     patch.method(HeartbeatClocks, "poll_expired", lambda *_: False)
 
 
-@bug("membership", "heartbeats stop after a failed one")
+@bug("membership", "heartbeats stop after a failed heartbeat")
 def heartbeats_stop(patch: Patch) -> None:
     def failed(_real: Any, clocks: HeartbeatClocks, now_ms: int) -> None:
         clocks.heartbeat_at_ms = now_ms + 3_600_000
@@ -75,7 +75,7 @@ def heartbeats_stop(patch: Patch) -> None:
     patch.method(HeartbeatClocks, "failed", failed)
 
 
-@bug("membership", "the leader gives everything to itself")
+@bug("membership", "the leader assigns all partitions to itself")
 def greedy_leader(patch: Patch) -> None:
     def assignments(real: Any, leader: GroupLeader, now_ms: int) -> Any:
         leader._members = leader._members[:1]
@@ -84,7 +84,7 @@ def greedy_leader(patch: Patch) -> None:
     patch.method(GroupLeader, "assignments", assignments)
 
 
-@bug("membership", "the leader gives a partition to two members")
+@bug("membership", "the leader assigns a partition to two members")
 def partition_given_twice(patch: Patch) -> None:
     from kohort.wire.consumer_protocol import build_assignment, parse_assignment
 
@@ -100,7 +100,7 @@ def partition_given_twice(patch: Patch) -> None:
     patch.method(GroupLeader, "assignments", assignments)
 
 
-@bug("membership", "the last partition is nobody's")
+@bug("membership", "the last partition is assigned to no member")
 def partition_forgotten(patch: Patch) -> None:
     from kohort.assignors.previous_ownership import PartitionNumbers
     from kohort.assignors.spec import SubscribedTopics
@@ -109,7 +109,7 @@ def partition_forgotten(patch: Patch) -> None:
     patch.method(PartitionNumbers, "of_topic", lambda real, numbers, rank: real(numbers, rank)[:-1])
 
 
-@bug("membership", "a commit that the coordinator refused counts as done")
+@bug("membership", "a rejected commit is reported as successful")
 def refused_commit_is_done(patch: Patch) -> None:
     def on_response(real: Any, commits: Commits, sent: Any, response: Any, now_ms: int) -> None:
         for topic in response.topics:
@@ -120,7 +120,7 @@ def refused_commit_is_done(patch: Patch) -> None:
     patch.method(Commits, "on_response", on_response)
 
 
-@bug("membership", "nothing is committed before partitions are given up")
+@bug("membership", "partitions are revoked without a commit")
 def revoked_without_commit(patch: Patch) -> None:
     def start(real: Any, rebalance: ClassicRebalance, leaving: Any, commit: Any, now_ms: int) -> None:
         del commit
@@ -129,13 +129,13 @@ def revoked_without_commit(patch: Patch) -> None:
     patch.method(ClassicRebalance, "_start_commit", start)
 
 
-@bug("membership", "a commit that is sent again overwrites what was committed since")
+@bug("membership", "a retried commit overwrites a later commit")
 def older_commit_comes_last(patch: Patch) -> None:
     patch.method(CommitOrder, "still_pending", lambda _real, _order, _number, left: left)
     patch.method(Commits, "_overlaps_later_commit", lambda *_: False)
 
 
-@bug("membership", "what was to go and is wanted again before it went is read no more")
+@bug("membership", "a partition that is resubscribed during its revocation is not read again")
 def wanted_again_stays_silent(patch: Patch) -> None:
     def give_up(real: Any, rebalance: ClassicRebalance) -> None:
         marked = {p: state.pending_revocation for p, state in rebalance._subscription.assigned.items()}
@@ -146,7 +146,7 @@ def wanted_again_stays_silent(patch: Patch) -> None:
     patch.method(ClassicRebalance, "_revoke_before_join", give_up)
 
 
-@bug("membership", "what the user subscribed to since the join counts as said")
+@bug("membership", "a subscription change after the join counts as sent")
 def wanted_since_join_counts_as_said(patch: Patch) -> None:
     def adopt(real: Any, rebalance: ClassicRebalance, added: Any, assigned: Any) -> None:
         real(rebalance, added, assigned)

@@ -1,4 +1,4 @@
-"""Bugs of groups that their coordinator assigns: epochs, targets, revocation, offsets, conversions, members."""
+"""Bugs of consumer groups: epochs, target assignments, revocation, offsets, conversions, members."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ AREA: Final = "modern"
 WORLD: Final = "modern"
 
 
-@bug(AREA, "what a member is to revoke counts as revoked at once", WORLD)
+@bug(AREA, "a pending revocation counts as revoked at once", WORLD)
 def revocation_not_awaited(patch: Patch) -> None:
     patch.function(reconcile._owns, lambda *_: False)
 
 
-@bug(AREA, "a partition is given to a member while another has it", WORLD)
+@bug(AREA, "a partition is assigned while another member owns it", WORLD)
 def given_while_held(patch: Patch) -> None:
     def reconciled(real: Any, current: Any, goal: Any, owned: Any, is_free: Any) -> Any:
         del is_free
@@ -44,7 +44,7 @@ def given_while_held(patch: Patch) -> None:
     patch.function(reconcile.reconciled, reconciled)
 
 
-@bug(AREA, "what a member is yet to revoke is not written", WORLD)
+@bug(AREA, "pending revocations are not persisted", WORLD)
 def pending_not_written(patch: Patch) -> None:
     def written(real: Any, current: Any) -> Any:
         return real(current._replace(pending={}))
@@ -52,7 +52,7 @@ def pending_not_written(patch: Patch) -> None:
     patch.function(value_of, written)
 
 
-@bug(AREA, "a heartbeat of any epoch is taken", WORLD)
+@bug(AREA, "a heartbeat with any epoch succeeds", WORLD)
 def any_epoch_taken(patch: Patch) -> None:
     patch.function(heartbeat.check_epoch, lambda *_: None)
 
@@ -62,22 +62,22 @@ def modern_session_not_renewed(patch: Patch) -> None:
     patch.function(sessions.renew_session, lambda *_: [])
 
 
-@bug(AREA, "a silent member is kept for ever", WORLD)
+@bug(AREA, "a silent member never expires", WORLD)
 def silent_member_kept(patch: Patch) -> None:
     patch.function(sessions.session_timeout_ms, lambda real, *args: 1_000 * real(*args))
 
 
-@bug(AREA, "the target is computed whenever the epoch has risen, whatever the interval", WORLD)
+@bug(AREA, "the target assignment ignores the assignment interval", WORLD)
 def interval_ignored(patch: Patch) -> None:
     patch.function(target.is_target_due, lambda _real, group, epoch, _ctx: epoch > group.target_epoch)
 
 
-@bug(AREA, "nobody notices that a topic has grown", WORLD)
+@bug(AREA, "new partitions of a topic are not noticed", WORLD)
 def growth_unnoticed(patch: Patch) -> None:
     patch.function(subscribed_topics.hash_of_found, lambda *_: 0)
 
 
-@bug(AREA, "a leave is answered, and the member stays", WORLD)
+@bug(AREA, "a leave succeeds, but the member stays", WORLD)
 def leaver_stays(patch: Patch) -> None:
     def remove(real: Any, group: Any, member: Any, event: str, ctx: Any, out: Outcome) -> None:
         if event != "member_left":
@@ -86,7 +86,7 @@ def leaver_stays(patch: Patch) -> None:
     patch.function(fencing.remove_member, remove)
 
 
-@bug(AREA, "the epoch does not rise when a member goes", WORLD)
+@bug(AREA, "the group epoch does not increase after a leave", WORLD)
 def epoch_stays_when_one_goes(patch: Patch) -> None:
     def remove(real: Any, group: Any, gone: Any, cause: Any, ctx: Any, out: Outcome) -> None:
         real(group, gone, cause, ctx, out)
@@ -95,12 +95,12 @@ def epoch_stays_when_one_goes(patch: Patch) -> None:
     patch.function(fencing.remove_members, remove)
 
 
-@bug(AREA, "members are not told what they are assigned meanwhile", WORLD)
+@bug(AREA, "heartbeat responses lack changed assignments", WORLD)
 def assignment_untold(patch: Patch) -> None:
     patch.function(heartbeat._same_places, lambda *_: True)
 
 
-@bug(AREA, "an answer without an assignment has the epoch before", WORLD)
+@bug(AREA, "a response without assignment has the previous epoch", WORLD)
 def epoch_goes_back(patch: Patch) -> None:
     def answer(real: Any, member_id: str, epoch: int, interval_ms: int, told: Any) -> Any:
         return real(member_id, epoch if told is not None else max(1, epoch - 1), interval_ms, told)
@@ -108,7 +108,7 @@ def epoch_goes_back(patch: Patch) -> None:
     patch.function(heartbeat._answer, answer)
 
 
-@bug(AREA, "a heartbeat of any earlier epoch is taken", WORLD)
+@bug(AREA, "a heartbeat with any earlier epoch succeeds", WORLD)
 def any_earlier_epoch_taken(patch: Patch) -> None:
     def check(real: Any, member: Any, epoch: int, owned: Any) -> None:
         if epoch >= member.epoch:
@@ -117,7 +117,7 @@ def any_earlier_epoch_taken(patch: Patch) -> None:
     patch.function(heartbeat.check_epoch, check)
 
 
-@bug(AREA, "a static member that says that it will be back is taken out", WORLD)
+@bug(AREA, "a static member is removed at its temporary leave", WORLD)
 def place_not_kept(patch: Patch) -> None:
     def remove(_real: Any, group: Any, member: Any, ctx: Any, out: Outcome) -> None:
         fencing.remove_member(group, member, "member_left", ctx, out)
@@ -125,7 +125,7 @@ def place_not_kept(patch: Patch) -> None:
     patch.function(fencing._keep_place, remove)
 
 
-@bug(AREA, "a member that does not revoke is waited for without end", WORLD)
+@bug(AREA, "a pending revocation has no timeout", WORLD)
 def revocation_without_end(patch: Patch) -> None:
     def begin(real: Any, group_id: str, member_id: str, rebalance_timeout_ms: int, ctx: Any) -> Any:
         return real(group_id, member_id, 1_000 * rebalance_timeout_ms, ctx)
@@ -133,13 +133,13 @@ def revocation_without_end(patch: Patch) -> None:
     patch.function(sessions.begin_revocation, begin)
 
 
-@bug(AREA, "a commit of any member is taken, whatever its epoch", WORLD)
+@bug(AREA, "a member's commit succeeds with any epoch", WORLD)
 def commit_of_any_epoch(patch: Patch) -> None:
     patch.function(committing._stale, lambda *_: ApiError(ErrorCode.NONE))
     patch.function(committing._since, lambda *_: 0)
 
 
-@bug(AREA, "a commit of nobody is taken while the group has members", WORLD)
+@bug(AREA, "a commit without member id succeeds while the group has members", WORLD)
 def modern_commit_of_nobody(patch: Patch) -> None:
     def check(real: Any, group: Any, commit: Any) -> Any:
         return real(group, commit) if commit.member_id in group.members else None
@@ -147,12 +147,12 @@ def modern_commit_of_nobody(patch: Patch) -> None:
     patch.function(committing.check_commit_to_consumer, check)
 
 
-@bug(AREA, "a group of classic members alone stays a modern one", WORLD)
+@bug(AREA, "a group of classic members only is not converted", WORLD)
 def downgrade_missed(patch: Patch) -> None:
     patch.function(downgrade.downgraded, lambda _real, _groups, _group_id, out, _ctx: out)
 
 
-@bug(AREA, "a group that is converted in the middle of a rebalance gets no target", WORLD)
+@bug(AREA, "a group converted during a rebalance gets no target assignment", WORLD)
 def no_target_after_conversion(patch: Patch) -> None:
     def upgraded(real: Any, *args: Any) -> Any:
         modern = real(*args)
@@ -162,7 +162,7 @@ def no_target_after_conversion(patch: Patch) -> None:
     patch.function(upgrade.upgrade, upgraded)
 
 
-@bug(AREA, "a classic group that could not be written stands beside the modern one", WORLD)
+@bug(AREA, "after a failed conversion both a classic group and a consumer group exist", WORLD)
 def two_groups_of_one_name(patch: Patch) -> None:
     def refused(real: Any, coordinator: Any, shard: Any, group_id: str, *rest: Any) -> Any:
         classic = shard.groups.by_id.get(group_id)
@@ -172,22 +172,22 @@ def two_groups_of_one_name(patch: Patch) -> None:
         return instead
 
     def checked(real: Any, coordinator: Any, shard: Any, outcome: Outcome, *rest: Any) -> None:
-        """Refuse every conversion to the classic protocol: few seeds refuse one."""
+        """Reject every conversion to the classic protocol, which few seeds do by themselves."""
         real(coordinator, shard, outcome, *rest)
         groups = [record.group_id for record in outcome.records if isinstance(record, GroupWritten) and record.value]
         if any(group_id in shard.groups.consumer for group_id in groups):
-            raise StorageError("planted: a conversion that cannot be written")
+            raise StorageError("planted: the conversion cannot be written")
 
     patch.method(Coordinator, "_refused", refused)
     patch.method(Coordinator, "_check_records", checked)
 
 
-@bug(AREA, "classic members are not told to join again in a modern group", WORLD)
+@bug(AREA, "classic members of a consumer group get no REBALANCE_IN_PROGRESS", WORLD)
 def rejoin_untold(patch: Patch) -> None:
     patch.function(classic_members._must_rejoin, lambda *_: False)
 
 
-@bug(AREA, "a member that was fenced goes on", WORLD)
+@bug(AREA, "a fenced member continues", WORLD)
 def fenced_member_goes_on(patch: Patch) -> None:
     def on_error(real: Any, membership: ConsumerMembership, code: ErrorCode, said: Any, now_ms: int) -> None:
         fenced = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
@@ -196,7 +196,7 @@ def fenced_member_goes_on(patch: Patch) -> None:
     patch.method(ConsumerMembership, "_on_error", on_error)
 
 
-@bug(AREA, "a member says that it has revoked before its user has", WORLD)
+@bug(AREA, "a member reports a revocation before its callback is done", WORLD)
 def revoked_before_told(patch: Patch) -> None:
     def beat(real: Any, membership: ConsumerMembership, node_id: int, now_ms: int) -> Any:
         owned, membership.owned = membership.owned, membership.target
@@ -207,7 +207,7 @@ def revoked_before_told(patch: Patch) -> None:
     patch.method(ConsumerMembership, "_send_heartbeat", beat)
 
 
-@bug(AREA, "the user is not told what is revoked, and keeps it", WORLD)
+@bug(AREA, "the user gets no revocation callback and keeps the partitions", WORLD)
 def revocation_untold(patch: Patch) -> None:
     def tell(real: Any, this: Reconciliation, kind: str, partitions: Any, *, then: Any) -> None:
         real(this, kind, () if kind == "revoked" else partitions, then=then)
@@ -215,7 +215,7 @@ def revocation_untold(patch: Patch) -> None:
     patch.method(Reconciliation, "_request_callback", tell)
 
 
-@bug(AREA, "the user is not told what is lost before the member joins again", WORLD)
+@bug(AREA, "the user gets no callback for lost partitions before the rejoin", WORLD)
 def loss_untold(patch: Patch) -> None:
     def tell(real: Any, this: Reconciliation, kind: str, partitions: Any, *, then: Any) -> None:
         real(this, kind, () if kind == "lost" else partitions, then=then)
@@ -223,7 +223,7 @@ def loss_untold(patch: Patch) -> None:
     patch.method(Reconciliation, "_request_callback", tell)
 
 
-@bug(AREA, "a member never says what it owns", WORLD)
+@bug(AREA, "a member never sends its owned partitions", WORLD)
 def modern_owned_not_said(patch: Patch) -> None:
     def build(real: Any, fields: HeartbeatFields, *args: Any) -> Any:
         request = real(fields, *args)
@@ -234,7 +234,7 @@ def modern_owned_not_said(patch: Patch) -> None:
     patch.method(HeartbeatFields, "build", build)
 
 
-@bug(AREA, "a member does not take its new epoch", WORLD)
+@bug(AREA, "a member ignores its new epoch", WORLD)
 def new_epoch_not_taken(patch: Patch) -> None:
     def on_heartbeat(real: Any, membership: ConsumerMembership, response: Any) -> None:
         before = membership.generation
@@ -245,11 +245,11 @@ def new_epoch_not_taken(patch: Patch) -> None:
     patch.method(ConsumerMembership, "_on_heartbeat", on_heartbeat)
 
 
-@bug(AREA, "a member stays in the group though its user does not poll", WORLD)
+@bug(AREA, "a consumer group member whose user does not poll stays in the group", WORLD)
 def modern_zombie(patch: Patch) -> None:
     patch.method(ConsumerMembership, "_leave_for_not_polling", lambda *_: None)
 
 
-@bug(AREA, "a group that has just become classic is loaded as one that has shared", WORLD)
+@bug(AREA, "a group just converted to classic is loaded as stable", WORLD)
 def loaded_as_shared(patch: Patch) -> None:
     patch.method(ClassicGroup, "has_no_leader", lambda *_: False)

@@ -14,7 +14,7 @@ from kohort_lab.sim.planted.bugs import bug
 from kohort_lab.sim.planted.patch import Patch
 
 
-@bug("offsets", "a commit is acknowledged and not written")
+@bug("offsets", "a commit is acknowledged but not persisted")
 def commit_not_written(patch: Patch) -> None:
     def decide(real: Any, *args: Any) -> Outcome:
         out: Outcome = real(*args)
@@ -24,7 +24,7 @@ def commit_not_written(patch: Patch) -> None:
     patch.function(commit.decide_commit, decide)
 
 
-@bug("offsets", "of a commit of several partitions only the first is written")
+@bug("offsets", "only the first partition of a commit is persisted")
 def commit_first_only(patch: Patch) -> None:
     def decide(real: Any, *args: Any) -> Outcome:
         out: Outcome = real(*args)
@@ -34,7 +34,7 @@ def commit_first_only(patch: Patch) -> None:
     patch.function(commit.decide_commit, decide)
 
 
-@bug("offsets", "a member commits whatever its generation")
+@bug("offsets", "a member's commit succeeds with any generation")
 def fenced_member_commits(patch: Patch) -> None:
     def member(real: Any, groups: Any, group_id: str, commit: Any, missing: Any) -> Any:
         group = groups.by_id.get(group_id)
@@ -45,17 +45,17 @@ def fenced_member_commits(patch: Patch) -> None:
     patch.function(committing.check_commit, member)
 
 
-@bug("offsets", "a stranger's commit is taken while the group has members")
+@bug("offsets", "a commit from outside succeeds while the group has members")
 def strangers_commit(patch: Patch) -> None:
     patch.function(committing.check_commit, lambda *_: None)
 
 
-@bug("offsets", "an OffsetFetch finds nothing")
+@bug("offsets", "OffsetFetch returns no offsets")
 def fetch_finds_nothing(patch: Patch) -> None:
     patch.function(fetch._valid, lambda *_: (fetch.NOTHING, ErrorCode.NONE))
 
 
-@bug("offsets", "an OffsetFetch is off by one")
+@bug("offsets", "OffsetFetch returns offsets that are off by one")
 def fetch_off_by_one(patch: Patch) -> None:
     def valid(real: Any, *args: Any) -> Any:
         value, code = real(*args)
@@ -66,7 +66,7 @@ def fetch_off_by_one(patch: Patch) -> None:
     patch.function(fetch._valid, valid)
 
 
-@bug("offsets", "offsets of a group without a generation are not read from the log")
+@bug("offsets", "offsets of a group without a generation are not loaded")
 def offsets_not_loaded(patch: Patch) -> None:
     def replay(real: Any, groups: Any, record: Any, now_ms: int) -> None:
         group = groups.by_id.get(record.group_id)
@@ -76,7 +76,7 @@ def offsets_not_loaded(patch: Patch) -> None:
     patch.function(replay_offset, replay)
 
 
-@bug("offsets", "an older commit is kept instead of the newer one")
+@bug("offsets", "an older commit is kept instead of the latest one")
 def older_commit_stays(patch: Patch) -> None:
     def put(real: Any, offsets: GroupOffsets, topic: str, partition: int, *what: Any) -> None:
         if offsets.get(topic, partition) is None:
@@ -94,7 +94,7 @@ def offset_tombstone_ignored(patch: Patch) -> None:
     patch.function(replay_offset, replay)
 
 
-@bug("offsets", "offsets expire while their group works on them")
+@bug("offsets", "offsets expire while their group has members")
 def working_offsets_expire(patch: Patch) -> None:
     def expired(_real: Any, _group: Any, _topic: str, value: Any, now_ms: int, retention_ms: int) -> bool:
         return bool(now_ms - value.commit_timestamp >= retention_ms)

@@ -1,4 +1,4 @@
-"""Replace functions and methods for as long as a bug is planted, and put them back."""
+"""Reversible replacement of functions and methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Wrapper = Callable[..., Any]
 
 
 class Patch:
-    """What was replaced, and by what it is to be replaced again."""
+    """Context manager of replacements; undoes all of them at its end."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
@@ -29,7 +29,7 @@ class Patch:
             self._undo.pop()()
 
     def method(self, owner: type, name: str, wrapper: Wrapper) -> None:
-        """Have ``owner.name`` go through ``wrapper``; a property by its getter."""
+        """Wrap the method or property ``owner.name`` in ``wrapper``."""
         original = owner.__dict__[name]
         if isinstance(original, property):
             getter = original.fget
@@ -41,7 +41,7 @@ class Patch:
             self._set(owner, name, _around(original, wrapper))
 
     def function(self, original: Callable[..., Any], wrapper: Wrapper) -> None:
-        """Have ``original`` go through ``wrapper``, under whatever name a module of ours has it, or a table of one."""
+        """Wrap ``original`` in every module and table of kohort that refers to it."""
         replacement = _around(original, wrapper)
         for module in [m for name, m in sys.modules.items() if name.startswith(("kohort.", "kohort_lab."))]:
             for name, value in list(vars(module).items()):
@@ -51,11 +51,10 @@ class Patch:
                     self._replace_in(value, original, replacement)
 
     def value(self, owner: Any, name: str, value: Any) -> None:
-        """Give ``owner.name`` another value."""
         self._set(owner, name, value)
 
     def _replace_in(self, table: dict[Any, Any], original: Any, replacement: Any) -> None:
-        """Replace a value of a table, or a field of a value that is a dataclass."""
+        """Replace a table's value, or a dataclass field of a value."""
         for key, entry in list(table.items()):
             changed = entry
             if entry is original:

@@ -1,4 +1,4 @@
-"""Bugs of secured clusters: rights, quotas and users."""
+"""Bugs of secured clusters: ACLs, quotas and users."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kohort_lab.sim.planted.patch import Patch
 WORLD = "secured"
 
 
-@bug("security", "nobody asks whether a commit is allowed", WORLD)
+@bug("security", "commits are not authorized", WORLD)
 def commit_unguarded(patch: Patch) -> None:
     patch.function(offset_commit.guard_commit, lambda *_: PASSED)
 
 
-@bug("security", "a commit is refused, and made", WORLD)
+@bug("security", "a commit is denied but persisted", WORLD)
 def refused_commit_is_made(patch: Patch) -> None:
     def guard(real: Any, rights: Any) -> Steps[GuardResult]:
         found = yield from real(rights)
@@ -36,17 +36,17 @@ def refused_commit_is_made(patch: Patch) -> None:
     patch.function(offset_commit.guard_commit, guard)
 
 
-@bug("security", "nobody asks whether a heartbeat is allowed", WORLD)
+@bug("security", "heartbeats are not authorized", WORLD)
 def heartbeat_unguarded(patch: Patch) -> None:
     patch.function(group_requests.guard_member, lambda *_: PASSED)
 
 
-@bug("security", "nobody asks whether records may be written", WORLD)
+@bug("security", "produce requests are not authorized", WORLD)
 def produce_unguarded(patch: Patch) -> None:
     patch.function(produce.guard_produce, lambda *_: PASSED)
 
 
-@bug("security", "a fetch reads what may not be read", WORLD)
+@bug("security", "a fetch returns unauthorized topics", WORLD)
 def fetch_unguarded(patch: Patch) -> None:
     def denied(_real: Any, *_args: Any) -> Steps[frozenset[Any]]:
         yield from ()
@@ -55,7 +55,7 @@ def fetch_unguarded(patch: Patch) -> None:
     patch.function(fetch.denied_topics, denied)
 
 
-@bug("security", "what was decided before ACLs changed is still so", WORLD)
+@bug("security", "cached authorization decisions survive an ACL change", WORLD)
 def decisions_kept(patch: Patch) -> None:
     def change(real: Any, access: AccessControl, *args: Any, **kwargs: Any) -> None:
         decided = access._decided
@@ -65,7 +65,7 @@ def decisions_kept(patch: Patch) -> None:
     patch.method(AccessControl, "change", change)
 
 
-@bug("security", "an ACL that denies a prefix denies nothing", WORLD)
+@bug("security", "a DENY ACL with a prefix has no effect", WORLD)
 def prefixed_denials_ignored(patch: Patch) -> None:
     def made(real: Any, authorizer: Authorizer, acls: Any, *args: Any, **kwargs: Any) -> None:
         kept = [a for a in acls if (a.pattern, a.permission) != (PatternType.PREFIXED, Permission.DENY)]
@@ -74,7 +74,7 @@ def prefixed_denials_ignored(patch: Patch) -> None:
     patch.method(Authorizer, "__init__", made)
 
 
-@bug("security", "an ACL that denies everybody denies nobody", WORLD)
+@bug("security", "a DENY ACL for all users has no effect", WORLD)
 def denials_of_all_ignored(patch: Patch) -> None:
     def made(real: Any, authorizer: Authorizer, acls: Any, *args: Any, **kwargs: Any) -> None:
         kept = [a for a in acls if (a.principal, a.permission) != ("User:*", Permission.DENY)]
@@ -83,7 +83,7 @@ def denials_of_all_ignored(patch: Patch) -> None:
     patch.method(Authorizer, "__init__", made)
 
 
-@bug("security", "ACLs that are removed hold on", WORLD)
+@bug("security", "removed ACLs stay in effect", WORLD)
 def removed_acls_hold(patch: Patch) -> None:
     def change(real: Any, access: AccessControl, *args: Any, **kwargs: Any) -> None:
         before = access._authorizer
@@ -94,17 +94,17 @@ def removed_acls_hold(patch: Patch) -> None:
     patch.method(AccessControl, "change", change)
 
 
-@bug("security", "who is allowed again what it was denied sends no heartbeats any more", WORLD)
+@bug("security", "heartbeats do not resume after a denial is removed", WORLD)
 def heartbeats_not_resumed(patch: Patch) -> None:
     patch.method(ClassicMembership, "resume_heartbeats", lambda *_: None)
 
 
-@bug("security", "a client that goes over a quota is told to wait, and served at once", WORLD)
+@bug("security", "a client over quota gets a throttle time, but is served at once", WORLD)
 def held_up_and_served(patch: Patch) -> None:
     patch.method(OpenConnections, "mute", lambda *_: None)
 
 
-@bug("security", "a client that goes over a quota is held up, and not told", WORLD)
+@bug("security", "a client over quota is muted without a throttle time in its response", WORLD)
 def held_up_untold(patch: Patch) -> None:
     patch.method(Throttling, "settle", lambda real, t, to, answer, now: (real(t, to, answer, now), answer)[1])
 

@@ -1,1 +1,1 @@
-"""A small tree server as ZooKeeper is one, simulated: sessions, ephemeral nodes, one-shot watches."""
+"""Simulated tree server in the manner of ZooKeeper: sessions, ephemeral nodes, one-shot watches."""

@@ -1,4 +1,4 @@
-"""The tree server at an address of the simulated network."""
+"""Tree server at an address of the simulated network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kohort_lab.sim.world import World
 
 
 class TreeHost:
-    """One machine: bytes go in and out, ticks come when it wants them."""
+    """Host of the tree server: delivers bytes and ticks."""
 
     def __init__(self, world: World, network: Network, address: Address) -> None:
         self.server = TreeServer()

@@ -1,9 +1,8 @@
-"""What clients of the tree server and the server say to each other, and how it goes over the wire.
+"""Messages between the tree server and its clients, and their frames.
 
-A frame is an int32 length and that many bytes, as Kafka's are. Of ZooKeeper's operations there are those that the first
-consumer groups used. ``ReadEach`` stands for a list of children and one read for each of them, which the consumer of
-that time sent one after the other: whoever counts requests counts so many, and whoever sends it waits so many round
-trips.
+A frame is an int32 length and a body, as in Kafka. The operations are those of ZooKeeper that early consumer groups
+used. ``ReadEach`` stands for a list of children and one read per child, sent one after another: it counts as that many
+requests and round trips.
 """
 
 from __future__ import annotations
@@ -21,51 +20,51 @@ _SIZE: Final = struct.Struct(">i")
 
 
 class OpenSession(Struct, tag=True, array_like=True):
-    """Begin a session, or go on with one; session 0 is a new one."""
+    """Open or resume a session; 0 for a new one."""
 
     session_id: int
     timeout_ms: int
 
 
 class Ping(Struct, tag=True, array_like=True):
-    """Say that one is alive; the server says it back."""
+    """Keep-alive message; the server echoes it."""
 
 
 class End(Struct, tag=True, array_like=True):
-    """End the session, and with it its ephemeral nodes."""
+    """End of a session and its ephemeral nodes."""
 
 
 class Create(Struct, tag=True, array_like=True):
-    """Make a node, unless there is one."""
+    """Create a node, if it does not exist."""
 
     path: str
     data: str
     ephemeral: bool = False
-    """Whether it goes with the session."""
+    """True if the node ends with the session."""
 
 
 class Delete(Struct, tag=True, array_like=True):
-    """Remove a node, whoever made it."""
+    """Delete any client's node."""
 
     path: str
 
 
 class Write(Struct, tag=True, array_like=True):
-    """Set what a node holds; make it if there is none."""
+    """Set a node's data; create the node if missing."""
 
     path: str
     data: str
 
 
 class Read(Struct, tag=True, array_like=True):
-    """Ask for what a node holds; ``watch``: tell once when that changes."""
+    """Read a node's data; ``watch``: notify once of a change."""
 
     path: str
     watch: bool = False
 
 
 class ReadEach(Struct, tag=True, array_like=True):
-    """Ask for the children of a node with what each holds; ``watch``: tell once when there is one more or fewer."""
+    """Read a node's children with their data; ``watch``: notify once of added or removed children."""
 
     path: str
     watch: bool = False
@@ -75,24 +74,24 @@ TreeRequest = Create | Delete | Write | Read | ReadEach
 
 
 class Numbered(Struct, tag=True, array_like=True):
-    """A request that will be answered under its number."""
+    """Request with a number for its response."""
 
     number: int
     request: TreeRequest
 
 
 class SessionOpened(Struct, tag=True, array_like=True):
-    """The session that this connection serves from now on."""
+    """Session of this connection."""
 
     session_id: int
 
 
 class Expired(Struct, tag=True, array_like=True):
-    """There is no such session, or not any more."""
+    """Response for an unknown or expired session."""
 
 
 class TreeAnswer(Struct, tag=True, array_like=True):
-    """What became of a request. ``data``: what the node holds; for ``NODE_EXISTS`` too."""
+    """Result of a request; ``data``: the node's data, also for ``NODE_EXISTS``."""
 
     number: int
     error: str = ""
@@ -101,7 +100,7 @@ class TreeAnswer(Struct, tag=True, array_like=True):
 
 
 class Changed(Struct, tag=True, array_like=True):
-    """A watch fires: something changed at ``path``; who wants to hear of the next change has to ask again."""
+    """Fired watch of ``path``; a client must set the watch again."""
 
     path: str
 
@@ -115,18 +114,17 @@ _to_client: Final = msgpack.Decoder(ToClient)
 
 
 def framed(message: ToServer | ToClient) -> bytes:
-    """Return a message as a frame."""
     body = _encoder.encode(message)
     return _SIZE.pack(len(body)) + body
 
 
 def parse_to_server(frame: bytes | bytearray) -> ToServer:
-    """Return the message in a frame of a client's. Raises msgspec.DecodeError for anything else."""
+    """Decode a client's frame. Raises msgspec.DecodeError."""
     message: ToServer = _to_server.decode(frame)
     return message
 
 
 def parse_to_client(frame: bytes | bytearray) -> ToClient:
-    """Return the message in a frame of the server's. Raises msgspec.DecodeError for anything else."""
+    """Decode a server's frame. Raises msgspec.DecodeError."""
     message: ToClient = _to_client.decode(frame)
     return message

@@ -1,9 +1,8 @@
-"""The tree server as a machine: messages and time go in, messages come out.
+"""Tree server as an I/O-free machine.
 
-Nodes have names like paths, and hold text. A session lives as long as something is heard of it within its timeout,
-whatever becomes of its connections; with it go its ephemeral nodes. A watch is set by a read and fires once: what
-changes between that and the next read is not told. A session that has no connection is told of its watches when it has
-one again.
+Nodes have paths and text data. A session lives while messages arrive within its timeout, on any connection; its
+ephemeral nodes end with it. A read sets a watch, which fires once: changes before the next read are not reported. A
+session without connection gets its fired watches after it reconnects.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from kohort_lab.sim.tree.messages import (
 )
 
 Told = list[tuple[int, ToClient]]
-"""Messages, each with the link that it goes to."""
+"""Messages with the link of their receiver."""
 
 
 @dataclass(slots=True)
 class TreeNode:
-    """A node: what it holds, its children in the order in which they were made, and the session that it goes with."""
+    """Node: data, children in creation order, and session of an ephemeral node."""
 
     data: str = ""
     session_id: int = 0
@@ -47,7 +46,7 @@ class TreeNode:
 
 @dataclass(slots=True)
 class TreeLife:
-    """One session, from its first connection to its end."""
+    """Session from its first connection to its end."""
 
     session_id: int
     timeout_ms: int
@@ -55,11 +54,11 @@ class TreeLife:
     link: int | None
     ephemeral: dict[str, None] = field(default_factory=dict)
     unheard: list[Changed] = field(default_factory=list)
-    """Watches that fired while it had no connection."""
+    """Watches that fired without a connection."""
 
 
 class TreeServer:
-    """All nodes, sessions and watches."""
+    """Nodes, sessions and watches."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, TreeNode] = {"/": TreeNode()}
@@ -71,10 +70,8 @@ class TreeServer:
         self._last_session = 0
         self._told: Told = []
 
-    # ------------------------------------------------------------ what goes in
-
     def received(self, link: int, message: ToServer, now_ms: int) -> Told:
-        """Take a message, and return what is to be told to whom."""
+        """Handle a message; return the messages to send."""
         if isinstance(message, OpenSession):
             self._open(link, message, now_ms)
         elif (life := self._by_link.get(link)) is not None:
@@ -88,13 +85,13 @@ class TreeServer:
         return self._take_told()
 
     def link_gone(self, link: int) -> None:
-        """Hear that a connection is gone; its session is not."""
+        """Handle a closed connection; its session continues."""
         life = self._by_link.pop(link, None)
         if life is not None:
             life.link = None
 
     def tick(self, now_ms: int) -> Told:
-        """End the sessions that were not heard of in time."""
+        """End the expired sessions."""
         while self._ends and self._ends[0][0] <= now_ms:
             _, session_id = heapq.heappop(self._ends)
             life = self._sessions.get(session_id)
@@ -110,24 +107,22 @@ class TreeServer:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When a session may end; None without sessions."""
+        """Next session expiry; None without sessions."""
         return self._ends[0][0] if self._ends else None
 
     @property
     def sessions(self) -> int:
-        """How many sessions there are."""
+        """Number of sessions."""
         return len(self._sessions)
 
     def holds(self, path: str) -> str | None:
-        """Return what a node holds; None if there is none."""
+        """Return a node's data; None without the node."""
         node = self._nodes.get(path)
         return None if node is None else node.data
 
     def _take_told(self) -> Told:
         told, self._told = self._told, []
         return told
-
-    # ------------------------------------------------------------ sessions
 
     def _open(self, link: int, wanted: OpenSession, now_ms: int) -> None:
         life = self._sessions.get(wanted.session_id)
@@ -152,8 +147,6 @@ class TreeServer:
             self._by_link.pop(life.link, None)
         for path in list(life.ephemeral):
             self._remove(path)
-
-    # ------------------------------------------------------------ nodes
 
     def _answer(self, life: TreeLife, asked: Numbered) -> TreeAnswer:
         request = asked.request
@@ -214,7 +207,7 @@ class TreeServer:
         self._fire(self._watches_of_children, parent)
 
     def _fire(self, watches: dict[str, dict[int, None]], path: str) -> None:
-        """Tell everybody who watches ``path``, once."""
+        """Notify the sessions that watch ``path``, once."""
         for session_id in watches.pop(path, ()):
             life = self._sessions.get(session_id)
             if life is not None and life.link is not None:

@@ -1,8 +1,7 @@
-"""A client of the tree server as an actor: one session, kept alive, over one connection after the other.
+"""Tree server client as an actor: one session over successive connections.
 
-A request that is under way when the connection or the session goes is sent again on the next one, as the client library
-of the first consumers did: what was meant for a session that is gone is done in the name of the new one. While there is
-no connection nobody is told: who waits for an answer waits on, and who waits for nothing notices nothing.
+A request in flight is sent again on the next connection or session, as the early client library did, so a request of an
+expired session takes effect in the new one. Without a connection, requests wait and watches are silent.
 """
 
 from __future__ import annotations
@@ -32,28 +31,28 @@ from kohort_lab.sim.tree.messages import (
 from kohort_lab.sim.world import World
 
 RECONNECT_MS: Final = (0, 1000)
-"""How long a client waits before it connects again."""
+"""Range of the reconnect delay, in ms."""
 
 Then = Callable[[TreeAnswer], None]
 
 
 class SessionUser(Protocol):
-    """Who has a session."""
+    """Owner of a session."""
 
     def watch_fired(self, path: str) -> None: ...
     def session_renewed(self) -> None:
-        """Hear that the session had expired, and that there is a new one: what was ephemeral is gone."""
+        """Handle a new session after an expiry; the ephemeral nodes are gone."""
 
 
 class TreeSession:
-    """One client process's session, from ``start`` to ``end`` or ``kill``."""
+    """Session of one client process, from ``start`` to ``end`` or ``kill``."""
 
     def __init__(self, name: str, world: World, network: Network, address: Address, timeout_ms: int) -> None:
         self.name = name
         self.host = "10.0.1.1"
         self.user: SessionUser | None = None
         self.rtt_ms = 0
-        """How long the last answer took."""
+        """Round-trip time of the last response, in ms."""
         self._world = world
         self._network = network
         self._address = address
@@ -72,10 +71,8 @@ class TreeSession:
         self._frozen_until_ms = 0
         self._held: list[Callable[[], None]] = []
 
-    # ------------------------------------------------------------ life
-
     def start(self) -> None:
-        """Begin a session; ``user`` is told what happens to it."""
+        """Open a session; ``user`` receives its events."""
         self._alive, self._session_id, self._had_session, self._is_open = True, 0, False, False
         self._waiting.clear()
         self._held.clear()
@@ -84,12 +81,12 @@ class TreeSession:
         self._beat_later(self._life)
 
     def kill(self) -> None:
-        """End the process; the server learns of it by the session's timeout."""
+        """Kill the process; the session expires later."""
         self._alive = self._is_open = False
         self._network.client_dies(self)
 
     def end(self) -> None:
-        """End the session in order: its ephemeral nodes go at once, if the server can be told."""
+        """End the session; the server removes ephemeral nodes at once, if connected."""
         if not self._is_open:
             self.kill()
             return
@@ -98,7 +95,7 @@ class TreeSession:
         self._network.client_closes(self, self._connection)
 
     def freeze(self, for_ms: int) -> None:
-        """Stop the process without ending it; what arrives waits."""
+        """Freeze the process; messages wait."""
         self._frozen_until_ms = self._world.now_ms + for_ms
         self._world.after(for_ms, self._thaw)
 
@@ -117,10 +114,8 @@ class TreeSession:
         else:
             act()
 
-    # ------------------------------------------------------------ requests
-
     def ask(self, request: TreeRequest, then: Then) -> None:
-        """Send a request, now or as soon as there is a session, and call ``then`` with its answer."""
+        """Send a request as soon as a session exists, and call ``then`` with the response."""
         self._numbers += 1
         self._waiting[self._numbers] = (request, then, self._world.now_ms)
         if self._is_open:
@@ -128,8 +123,6 @@ class TreeSession:
 
     def _send(self, message: ToServer) -> None:
         self._network.client_sends(self, self._connection, framed(message))
-
-    # ------------------------------------------------------------ connections
 
     def _connect(self) -> None:
         self._connection += 1
@@ -140,7 +133,7 @@ class TreeSession:
 
     def _reconnect_later(self) -> None:
         self._is_open = False
-        self._connection += 1  # nothing of the old one counts any more
+        self._connection += 1  # ignores late messages of the old connection
         number = self._connection
         wait_ms = self._rng.randint(*RECONNECT_MS)
         self._world.after(wait_ms, lambda: self._unless_frozen(lambda: self._reconnect(number)))
@@ -153,7 +146,7 @@ class TreeSession:
         self._world.after(self._timeout_ms // 3, lambda: self._unless_frozen(lambda: self._beat(life)))
 
     def _beat(self, life: int) -> None:
-        """Say that the client is alive, and hang up a connection on which nothing is heard any more."""
+        """Send a keep-alive, and close a silent connection."""
         if life != self._life:
             return
         if self._is_open:
@@ -162,8 +155,6 @@ class TreeSession:
             self._network.client_closes(self, self._connection)
             self._reconnect_later()
         self._beat_later(life)
-
-    # ------------------------------------------------------------ the network's side
 
     def link_opened(self, connection: int) -> None:
         self._unless_frozen(lambda: self._opened(connection))
@@ -204,7 +195,7 @@ class TreeSession:
             case SessionOpened(session_id=session_id):
                 self._begin(session_id)
             case Ping():
-                pass  # the server is alive too
+                pass  # keep-alive of the server
             case Expired():
                 self._session_id = 0
                 self._network.client_closes(self, self._connection)

@@ -1,1 +1,1 @@
-"""What is simulated: one broker, three nodes, copies in transactions; each with its actors and checks."""
+"""Simulated worlds, each with its actors and checks."""

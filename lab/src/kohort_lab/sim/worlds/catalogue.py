@@ -1,4 +1,4 @@
-"""The worlds that a seed can be run in, by name."""
+"""Worlds by name."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kohort_lab.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
 
 @dataclass(frozen=True, slots=True)
 class SimulatedWorld:
-    """One world: which plan a seed stands for in it, and the run of a plan."""
+    """World: the plan of a seed, and the run of a plan."""
 
     plan_of: Callable[[int], Plan]
     simulation: Callable[[Plan], Simulation]
 
     def run_plan(self, plan: Plan) -> Verdict:
-        """Run a plan, drawn from its seed or made smaller than that, to its verdict."""
+        """Run a plan to its verdict."""
         return verdict_of(self.simulation(plan))
 
     def run_seed(self, seed: int) -> Verdict:
-        """Run one seed to its verdict."""
+        """Run a seed to its verdict."""
         return self.run_plan(self.plan_of(seed))
 
 
@@ -40,5 +40,4 @@ WORLDS: Final = {
     "secured": SimulatedWorld(plan_of_secured, SecuredGroup),
     "modern": SimulatedWorld(plan_of_modern, ModernGroups),
 }
-"""A group on one broker; members that copy in transactions; three nodes whose leaders move; a secured broker; groups
-that the coordinator assigns, and those that are converted."""
+"""Worlds by the name in ``--world``."""

@@ -1,6 +1,6 @@
-"""A world of its own: a group that copies a topic in transactions while everything fails that can; each record once.
+"""World ``transactions``: a group copies a topic in transactions under all faults; each record once.
 
-It runs beside the world of ``one_broker``, so that the histories of seeds there stay what they are.
+It is separate from ``one_broker``, so that histories of that world's seeds stay the same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ OUTPUT_PARTITIONS: Final = 2
 BROKER: Final = ("10.1.0.1", 9092)
 SERVERS: Final = [f"{BROKER[0]}:{BROKER[1]}"]
 TRANSACTION_MS: Final = (10_000, 30_000)
-"""How long a transaction may take: by seed, shorter than most sessions or longer."""
+"""Transaction timeouts by seed, in ms: shorter or longer than most sessions."""
 ROUND_TRIPS: Final = 8
-"""Of a transaction: its partitions and its group, their records and offsets, its end; and a fetch."""
+"""Round trips of a transaction: partitions, group, records, offsets, end; and a fetch."""
 THINKING_MS: Final = 500
 LEFT_OUT: Final = frozenset({"admin", "double", "clock jump", SEEKS, *FAULTS_OF_STRANGERS})
-"""Faults of another world: a clock that jumps makes every transaction too old, who goes back copies again, the rest has
-actors of its own there."""
+"""Faults left out: a clock jump expires every transaction, a seek copies records again, others need missing actors."""
 
 
 def plan_of_copies(seed: int) -> Plan:
@@ -41,7 +40,7 @@ def plan_of_copies(seed: int) -> Plan:
         plan,
         faults=plan.faults - LEFT_OUT | ({"freeze member", "slow handler"} if plan.faults else set()),
         records=max(plan.records, 60),
-        # As in Kafka, one that dies before it gives up what was taken from it returns as if it had: nobody gets that.
+        # As in Kafka, a static member that dies before a revocation and returns leaves the partition without owner.
         static=plan.static and "cooperative-sticky" not in plan.assignors,
         poll_records=2 + plan.seed % 6,
         forgets=False,
@@ -49,7 +48,7 @@ def plan_of_copies(seed: int) -> Plan:
 
 
 class CopyingGroup(Simulation):
-    """A group whose members copy what they read, in transactions that hold its offsets."""
+    """Group whose members copy records in transactions that include their offsets."""
 
     group_id = GROUP
     servers = SERVERS
@@ -85,7 +84,7 @@ class CopyingGroup(Simulation):
         return made
 
     def go(self) -> None:
-        """Run to the end. Raises CheckFailed unless every record was copied once, or whatever a machine raises."""
+        """Run to the end. Raises CheckFailed unless each record is copied once, or a machine's error."""
         plan = self.plan
         self.start({OUTPUT: OUTPUT_PARTITIONS})
         self.endure(Faults(self.stage, plan, Victims(self.broker, self.processors, self.double), OwnFaults()))
@@ -121,7 +120,7 @@ class CopyingGroup(Simulation):
 
 
 def run_copying(seed: int) -> CopyingGroup:
-    """Run one seed. Raises CheckFailed, or whatever a machine raises."""
+    """Run one seed. Raises CheckFailed, or a machine's error."""
     run = CopyingGroup(plan_of_copies(seed))
     run.go()
     return run

@@ -1,7 +1,7 @@
-"""Groups that their coordinator assigns (KIP-848), on three nodes whose leaders move: beside those that are converted.
+"""World ``modern``: consumer groups (KIP-848) and online conversions, on three nodes with moving leaders.
 
-By seed the members speak one protocol, or the other, or both, and change it while they run. A world beside the others,
-so that the histories of seeds there stay what they are.
+By seed the members use one protocol, the other, or both, and change it. The world is separate, so that histories of
+other worlds' seeds stay the same.
 """
 
 from __future__ import annotations
@@ -35,41 +35,41 @@ from kohort_lab.sim.world import START_MS
 from kohort_lab.sim.worlds.three_nodes import GROUP, ThreeNodes, plan_of_moves
 
 ADMIN: Final = "admin"
-"""The client through which strangers speak, too."""
+"""Client that also sends forged requests."""
 TOPICS_PATTERN: Final = "t[0-9]+"
-"""Matches every topic of a plan."""
+"""Pattern that matches every topic of a plan."""
 STALLS_LONGER_MS: Final = 6_000
-"""How much longer than the rebalance timeout a listener may take."""
+"""Largest stall of a listener beyond the rebalance timeout, in ms."""
 REGEX_SETTLES_MS: Final = 20_000
-"""How much longer it may take where members subscribe by an expression: it is resolved again every ten seconds."""
+"""Additional time to settle with subscription patterns, which are resolved every ten seconds, in ms."""
 
 
 class ModernOptions(NamedTuple):
-    """What a seed draws for this world beside its plan."""
+    """Random options of this world."""
 
     protocols: str
     """``consumer``, ``classic``, or ``mixed``: by member."""
     converts: bool
-    """Whether members change their protocol while they run."""
+    """True if members change their protocol."""
     moves: bool
-    """Whether leaders move and nodes stop."""
+    """True if leaders move and nodes stop."""
     strangers: bool
     grows: bool
-    """Whether topics get more partitions."""
+    """True if topics get more partitions."""
     regex: bool
     interval_ms: int
     """group.consumer.assignment.interval.ms"""
     assignor: str | None
     stalls: bool
-    """Whether listeners take longer than they may."""
+    """True if listeners stall beyond the rebalance timeout."""
     repeats: bool
-    """Whether strangers say again what members said."""
+    """True for replayed heartbeats."""
     steps_out: bool
-    """Whether static members go for a while and come back."""
+    """True if static members leave temporarily."""
 
 
 def options_of(plan: Plan) -> ModernOptions:
-    """Draw what a seed stands for in this world. What was added later has chance of its own."""
+    """Draw the options of a plan. Later additions use separate random numbers."""
     rng = random.Random(f"modern {plan.seed}")
     later = random.Random(f"modern again {plan.seed}")
     protocols = rng.choice([CONSUMER, CONSUMER, "mixed", "mixed", CLASSIC])
@@ -80,7 +80,7 @@ def options_of(plan: Plan) -> ModernOptions:
         converts=converts,
         moves=strikes and rng.random() < 0.6,
         strangers=strikes and rng.random() < 0.3,
-        # A static leader that was away does not learn of partitions that came meanwhile; a coordinator does.
+        # A static leader does not learn of partitions added while it was away; a coordinator does.
         grows=rng.random() < 0.4 and (not plan.static or (protocols == CONSUMER and not converts)),
         regex=rng.random() < 0.25,
         interval_ms=rng.choice([0, 0, 1_000, 1_000, 5_000]),
@@ -92,7 +92,7 @@ def options_of(plan: Plan) -> ModernOptions:
 
 
 def plan_of_modern(seed: int) -> Plan:
-    """Return the plan of a seed: that of the three nodes, with more static members where all speak the new protocol."""
+    """Return the plan of a seed: as in ``three_nodes``, with more static members in KIP-848 groups."""
     plan = plan_of_moves(seed)
     options = options_of(plan)
     more = random.Random(f"modern static {seed}").random() < 0.25
@@ -100,7 +100,7 @@ def plan_of_modern(seed: int) -> Plan:
 
 
 class ModernGroups(ThreeNodes):
-    """A group on three nodes, of members of either protocol."""
+    """Group on three nodes, with members of either protocol."""
 
     def __init__(self, plan: Plan) -> None:
         self.options = options_of(plan)
@@ -112,8 +112,6 @@ class ModernGroups(ThreeNodes):
         )
         self.stage.checks.add(self.overheard)
         self.strangers = ModernStrangers(self.admin, GROUP, self.consumers, self.overheard, min(plan.topics))
-
-    # ------------------------------------------------------------ what is simulated
 
     def broker_options(self) -> dict[str, Any]:
         plan = self.plan
@@ -190,8 +188,6 @@ class ModernGroups(ThreeNodes):
             always["step out"] = self._step_out
         return OwnFaults(always=always)
 
-    # ------------------------------------------------------------ what strikes
-
     def _convert(self, rng: random.Random) -> None:
         """Restart a member with the other protocol."""
         victim = rng.choice(self.consumers)
@@ -205,9 +201,9 @@ class ModernGroups(ThreeNodes):
             victim.restart_later()
 
     def _stall(self, rng: random.Random) -> None:
-        """Have listeners stand still with their next revocation, maybe beyond the rebalance timeout.
+        """Stall listeners in the next revocation, maybe beyond the rebalance timeout.
 
-        One member goes and comes back, so that the others have something to revoke.
+        One member leaves and returns, so that the others revoke partitions.
         """
         limit_ms = self.plan.max_poll_interval_ms
         until_ms = START_MS + self.plan.faults_ms
@@ -219,16 +215,14 @@ class ModernGroups(ThreeNodes):
         self.world.after(LEAVE_ENDS_MS, one.start)
 
     def _step_out(self, rng: random.Random) -> None:
-        """Have a static member go for a while: it comes back as another process, before its session ends or after."""
+        """Make a static member leave temporarily; it returns as another process, maybe after its session timeout."""
         victim = rng.choice(self.consumers)
         victim.leave()
         self.world.after(rng.randint(200, self.plan.session_timeout_ms + 2_000), victim.start)
         self.world.after(LEAVE_ENDS_MS, victim.start)
 
-    # ------------------------------------------------------------ what must hold
-
     def modern_group(self) -> ModernGroup | None:
-        """Return the group as it is coordinated now; None where it is not, or is a classic one."""
+        """Return the group; None unless it is a coordinated consumer group."""
         return self._find_group() if self._looked_at is None else self._looked_at[0]
 
     def _find_group(self) -> ModernGroup | None:
@@ -237,7 +231,7 @@ class ModernGroups(ThreeNodes):
         return None if groups is None else groups.consumer.get(GROUP)
 
     def check(self) -> None:
-        self._looked_at = (self._find_group(),)  # nothing moves while the checks look, and all of them ask for it
+        self._looked_at = (self._find_group(),)  # cached: no change happens while the checks run
         try:
             super().check()
             self._check_group(self._looked_at[0])
@@ -245,8 +239,7 @@ class ModernGroups(ThreeNodes):
             self._looked_at = None
 
     def _check_group(self, group: ModernGroup | None) -> None:
-        """Have the checks look that have something to look at: anything of the group moved, or time passes that is
-        limited."""
+        """Run the checks of the group if it changed or a time limit is pending."""
         moved = self._changes.moved(group, self._life.stretches)
         self.owners.look(moved=moved)
         if moved:
@@ -282,8 +275,11 @@ class ModernGroups(ThreeNodes):
         return super().settles_within_ms + more_ms
 
     def settle_within(self, bound_ms: int) -> None:
-        """Run until all is settled. A stranger may have asked in a member's name, and been told what it owns. The
-        member never hears of that, as in Kafka, until whoever operates the group restarts it."""
+        """Run until settled, or fail.
+
+        As in Kafka, a member whose assignment went to a forged request stays unaware of it; an operator restarts the
+        member.
+        """
         self.run_until_settled(bound_ms)
         if self.why_not_settled() is not None and (untold := self._untold()):
             self.history.add("world", "restarts by hand", ", ".join(consumer.name for consumer in untold))
@@ -294,7 +290,7 @@ class ModernGroups(ThreeNodes):
         check_settled(self.why_not_settled(), bound_ms)
 
     def _untold(self) -> list[ConsumerActor]:
-        """Return the members in whose name strangers spoke, and that do not own what the coordinator has for them."""
+        """Return members affected by forged requests that do not own their assignment."""
         group = self.modern_group()
         members = {} if group is None else group.members
         found = [c for c in self.consumers if c.member_id in self.overheard.spoken_for and c.member_id in members]
@@ -315,7 +311,7 @@ class ModernGroups(ThreeNodes):
 
 
 def run_modern(seed: int) -> ModernGroups:
-    """Run one seed. Raises CheckFailed, or whatever a machine raises."""
+    """Run one seed. Raises CheckFailed, or a machine's error."""
     run = ModernGroups(plan_of_modern(seed))
     run.go()
     return run

@@ -1,4 +1,4 @@
-"""One seed, from its plan to its verdict: faults, then calm, then a quiet failover, with checks after every event."""
+"""World ``group``: one seed with faults, calm and a failover, with checks after every event."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ FAREWELL_MS = 10_000
 
 
 class OneBroker(Simulation):
-    """A group on one broker, beside an administrator and strangers.
+    """Group on one broker, with an administrator that also forges requests.
 
-    Whoever watches ``also`` is told of every API, decoded; checks look at a few of them only. ``script`` is called when
-    everything has been started, and may have things happen at times of its own: a scenario by hand.
+    ``also``: watchers that receive every API decoded. ``script``: called after the start, to schedule a scenario.
     """
 
     group_id = GROUP
@@ -70,7 +69,7 @@ class OneBroker(Simulation):
         self.producer = ProducerActor("producer", stage, producing)
         self.members = self.consumers = [self.consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
         self.double = self.consumer("double", "i0")
-        # As in Kafka, a static leader that was away does not learn of partitions that came meanwhile (KIP-814).
+        # As in Kafka, a static leader does not learn of partitions added while it was away (KIP-814).
         administering = AdminConfig(bootstrap_servers=SERVERS, **self.login_of("admin"))
         self.admin = AdminActor(stage, administering, GROUP, widens=not plan.static)
         life = GroupLife(GROUP, self.topics)
@@ -101,17 +100,15 @@ class OneBroker(Simulation):
         )
 
     def listener_options(self) -> dict[str, Any]:
-        """Return the options that say where the broker listens, and who may do what there."""
+        """Return the broker's listener and authorization options."""
         return {"listen_host": BROKER[0], "listen_port": BROKER[1]}
 
     def _timers_of(self, group_id: str) -> list[TimerKey]:
         broker = self.broker.broker
         return broker.state.coordinator.timers_of(group_id) if broker is not None else []
 
-    # ------------------------------------------------------------ the run
-
     def go(self) -> None:
-        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
+        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or a machine's error."""
         plan = self.plan
         self.start()
         if self._script is not None:
@@ -131,18 +128,18 @@ class OneBroker(Simulation):
         self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
 
     def own_faults(self) -> OwnFaults:
-        """Return the faults that this world alone has."""
+        """Return the faults of this world only."""
         return OwnFaults(
             {"admin": lambda: self.admin.act(self._topics)},
             {"impostor": lambda c: self.admin.pretend(c, min(self.plan.topics)), "kick": self.admin.kick},
         )
 
     def _orphans(self) -> set[TopicPartition]:
-        """Return the partitions that nobody owns."""
+        """Return the partitions without owner."""
         return self._partitions - {p for consumer in self.consumers for p in consumer.assigned}
 
     def _rebalance_by_hand(self) -> None:
-        """Rebalance as whoever operates the group has to do, with Kafka's clients as with these."""
+        """Trigger a rebalance, as an operator must do with Kafka's clients, too."""
         self.history.add("world", "rebalanced by hand", ", ".join(map(str, sorted(self._orphans()))))
         for consumer in self.consumers:
             if consumer.machine is not None:
@@ -150,7 +147,7 @@ class OneBroker(Simulation):
                 consumer.step(Tick())
 
     def check(self) -> None:
-        """Check all of the coordinator's invariants now and then; those of one group hold after every event."""
+        """Check the coordinator's invariants: one group's after every event, all of them sometimes."""
         broker = self.broker.broker
         if broker is not None and not self.world.events % PARKED_EVERY and not self.broker.is_frozen:
             check_parked(broker)
@@ -167,7 +164,7 @@ class OneBroker(Simulation):
 
     @property
     def _topics(self) -> dict[str, int]:
-        """The partitions of each topic: those of the plan, and what the administrator added."""
+        """Number of partitions by topic, including added ones."""
         topics = self.topics()
         found = {name: topics.get(name) if topics is not None else None for name in self.plan.topics}
         return {name: len(t.partitions) if t is not None else self.plan.topics[name] for name, t in found.items()}
@@ -201,7 +198,7 @@ class OneBroker(Simulation):
         check_answered(self.tap.unanswered(), self.world.now_ms, self._slack_ms())
 
     def _slack_ms(self) -> int:
-        """Allow for a fetch that waits for data, and for both ways of it."""
+        """Return the allowed delay: a waiting fetch and the network in both directions, in ms."""
         return self.plan.fetch_wait_ms + 2 * self.plan.delay_ms[1]
 
     def _check_balance(self) -> None:
@@ -211,7 +208,7 @@ class OneBroker(Simulation):
         check_balance({c.name: sorted(c.assigned) for c in self.consumers}, assignor, len(self.plan.topics))
 
     def _quiet_failover(self) -> None:
-        """Restart the broker while nothing happens: no member may notice more than a reconnect, and all go on."""
+        """Restart the broker in calm: members only reconnect, and all continue."""
         before = standing(self.consumers)
         self.broker.kill("a quiet failover", restart_in_ms=200)
         self.producer.go_on(list(self.plan.topics), MORE_RECORDS, self.plan.send_every_ms)
@@ -220,18 +217,20 @@ class OneBroker(Simulation):
         self._check_end()
 
     def _farewell(self) -> None:
-        """Have everybody leave, and check that the broker is as it was before they came."""
+        """Make all clients leave, and check that the broker returns to its initial state."""
         for consumer in self.consumers:
             self.world.after(self.world.rng.randrange(0, 1_000), consumer.leave)
         self.producer.kill("done")
         self.admin.kill("done")
-        forgotten_ms = FAREWELL_MS + self.plan.session_timeout_ms  # static members and the dead do not say goodbye
+        forgotten_ms = (
+            FAREWELL_MS + self.plan.session_timeout_ms
+        )  # static members and dead processes send no LeaveGroup
         self.world.run(self.world.now_ms + forgotten_ms, after_each=self.check)
         broker = self._standing_broker()
         check_nothing_left(broker, GROUP, len(self.consumers))
 
     def _administer(self, what: str, make: Make) -> Any:
-        """Have the administrator do one thing in fair weather, and wait for what comes of it."""
+        """Run an administrator operation without faults, and return its result."""
         promise = self.admin.do(what, make)
         self.world.run(self.world.now_ms + CLEARING_UP_MS, after_each=self.check, stop=lambda: promise.done)
         if not promise.done or promise.error is not None:
@@ -249,5 +248,5 @@ def run_seed(seed: int) -> Verdict:
 
 
 def run_plan(plan: Plan) -> Verdict:
-    """Run one plan, drawn from its seed or made smaller than that, to its verdict."""
+    """Run a plan to its verdict."""
     return verdict_of(OneBroker(plan))

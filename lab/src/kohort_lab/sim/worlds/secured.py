@@ -1,7 +1,6 @@
-"""A world of its own: the group of ``one_broker`` on a secured cluster. Everybody logs in; meanwhile the administrator
-forbids and allows again, sets quotas and takes them back, removes users and sets passwords anew.
+"""World ``secured``: the group of ``one_broker`` with logins, ACLs, quotas and users that change.
 
-It runs beside the others, so that the histories of their seeds stay what they are.
+It is separate, so that histories of other worlds' seeds stay the same.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ ADMIN: Final = "admin"
 DOUBLE: Final = "double"
 STRIKES: Final = frozenset({"forbid", "limit", "change user"})
 LEFT_OUT: Final = frozenset({"clock jump", *FAULTS_OF_STRANGERS})
-"""Faults of another world: the administrator may do what strangers may not."""
+"""Faults left out: forged requests are allowed for this administrator."""
 UNDONE_MS: Final = 60_000
-"""How long the administrator may take to undo what it did, once faults end."""
+"""Time to undo all security changes after the faults, in ms."""
 
 
 def plan_of_secured(seed: int) -> Plan:
     plan = plan_of(seed)
-    # As in Kafka, one that dies before it gives up what was taken from it returns as if it had: nobody gets that.
+    # As in Kafka, a static member that dies before a revocation and returns leaves the partition without owner.
     static = plan.static and "cooperative-sticky" not in plan.assignors
     return replace(plan, faults=plan.faults - LEFT_OUT | STRIKES, static=static, forgets=False)
 
 
 class SecuredGroup(OneBroker):
-    """A group on one broker with an authorizer, users and quotas."""
+    """Group on one broker with an authorizer, users and quotas."""
 
     def __init__(self, plan: Plan) -> None:
         members = [f"c{number}" for number in range(plan.consumers)]
@@ -47,7 +46,7 @@ class SecuredGroup(OneBroker):
         of_producer: list[Right] = [("WRITE", "TOPIC", topic) for topic in plan.topics]
         self.user_names = [*members, PRODUCER, ADMIN]
         self.throttles = Throttles()
-        # Told of answers by the stage that ``super().__init__`` makes.
+        # ``super().__init__`` registers it for responses.
         super().__init__(plan, also=[self.throttles])
         rights = {PRODUCER: of_producer, **dict.fromkeys(members, of_members)}
         self.denials = DenialsHold(self.world, GROUP, users, rights)
@@ -59,15 +58,13 @@ class SecuredGroup(OneBroker):
             self.stage.checks.add(check)
         for consumer in (*self.consumers, self.double):
             consumer.pace.polls_on = True
-        # As in Kafka, a static leader that was away does not learn that a topic can be seen again (KIP-814).
+        # As in Kafka, a static leader does not learn that a topic became visible again (KIP-814).
         kept = Kept(PRODUCER, members, ADMIN, GROUP, sorted(plan.topics), hides=not plan.static)
         self.keeper = Keeper(self.stage, self.admin, kept, self._security)
 
     def _security(self) -> SecurityStore | None:
         broker = self.broker.broker
         return broker.state.cluster.security if broker is not None else None
-
-    # ------------------------------------------------------------ configuration
 
     def login_of(self, name: str) -> dict[str, Any]:
         user = "c0" if name == DOUBLE else name
@@ -85,8 +82,6 @@ class SecuredGroup(OneBroker):
             "authorizer_class_name": "StandardAuthorizer",
             "super_users": f"User:{ADMIN}",
         }
-
-    # ------------------------------------------------------------ the run
 
     def start(self, more_topics: Any = None) -> None:
         super().start(more_topics)
@@ -128,7 +123,7 @@ class SecuredGroup(OneBroker):
 
 
 def _allowed() -> list[Acl]:
-    """Return what everybody may, and the producer."""
+    """Return the ACLs of all users and of the producer."""
     some = ((ResourceType.GROUP, "*", EVERYBODY, Operation.READ), (ResourceType.TOPIC, "*", EVERYBODY, Operation.READ))
     written = (ResourceType.TOPIC, "t", f"User:{PRODUCER}", Operation.WRITE)
     made = [Acl(kind, name, PatternType.LITERAL, who, "*", what, Permission.ALLOW) for kind, name, who, what in some]
@@ -142,7 +137,7 @@ def _credential(user: str) -> Any:
 
 
 def run_secured(seed: int) -> SecuredGroup:
-    """Run one seed. Raises CheckFailed, or whatever a machine raises."""
+    """Run one seed. Raises CheckFailed, or a machine's error."""
     run = SecuredGroup(plan_of_secured(seed))
     run.go()
     return run

@@ -1,7 +1,6 @@
-"""What the worlds share: a group, one process of brokers, a time of faults, then calm until all is settled.
+"""Base class of the worlds: a group, a process of brokers, a time of faults, then calm until settled.
 
-A world is a subclass. It makes its actors in the order in which they draw from the seed: the broker's process, the
-producer, the members, then the double.
+A subclass creates its actors in the order of their random draws: broker process, producer, members, double.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SETTLED_MS: Final = 5_000
 
 
 class SettledDetector:
-    """Asks now and then ``why_not``; true once there has been no reason for long enough."""
+    """Poller of ``why_not``; true after a sufficient time without a reason."""
 
     def __init__(self, world: World, why_not: Callable[[], str | None]) -> None:
         self._world = world
@@ -55,29 +54,29 @@ CLEANS_OFTEN: Final[dict[str, Any]] = {
 
 
 class StartedProcess(BrokerProcess, Protocol):
-    """The process of the world's brokers."""
+    """Process of the world's brokers."""
 
     @property
     def topics(self) -> Topics | None:
-        """The topics; None while the process is down."""
+        """Topics; None while the process is down."""
 
     def start(self) -> None: ...
 
 
 class Simulation(ABC):
-    """The actors of one seed, and the checks that watch them."""
+    """Actors of one seed, and the checks that watch them."""
 
     group_id: ClassVar[str]
     servers: ClassVar[list[str]]
-    """Where members and producers find the brokers."""
+    """Bootstrap servers."""
     process: StartedProcess
-    """The process of the brokers."""
+    """Process of the brokers."""
     producer: ProducerActor
-    """Whose records the group reads."""
+    """Producer of the group's records."""
     members: Sequence[ConsumerActor]
-    """The members of the group, the double excepted."""
+    """Members of the group, without the double."""
     double: ConsumerActor
-    """The first member, started a second time by mistake."""
+    """Second process with the first member's configuration."""
 
     def __init__(self, plan: Plan, *, decode_all: bool = False) -> None:
         self.plan = plan
@@ -88,28 +87,24 @@ class Simulation(ABC):
         self.durability = Durability()
         self._names: dict[bytes, str] = {}
 
-    # ------------------------------------------------------------ the world's own
-
     @abstractmethod
     def go(self) -> None:
-        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
+        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or a machine's error."""
 
     @abstractmethod
     def why_not_settled(self) -> str | None:
-        """Say what is under way or missing still; None if nothing is."""
+        """Return what is in flight or missing as text, or None."""
 
     def check(self) -> None:  # noqa: B027  # a world whose checks are told of all they want adds nothing
-        """Look at the machines after an event. Raises CheckFailed or InvariantBroken."""
-
-    # ------------------------------------------------------------ configuration
+        """Check the machines after an event. Raises CheckFailed or InvariantBroken."""
 
     def login_of(self, name: str) -> dict[str, Any]:
-        """Return the options with which the client ``name`` logs in: none where nobody has to."""
+        """Return the login options of a client; empty without authentication."""
         del name
         return {}
 
     def broker_config(self, **own: Any) -> BrokerConfig:
-        """Return the options of a broker by the plan, with those that are the world's own."""
+        """Return the broker options of the plan and the world."""
         plan = self.plan
         return BrokerConfig(
             group_initial_rebalance_delay_ms=plan.initial_delay_ms,
@@ -123,7 +118,7 @@ class Simulation(ABC):
         )
 
     def consumer_config(self, name: str, instance_id: str, **own: Any) -> ConsumerConfig:
-        """Return the options of a member by the plan; it has its instance id where the plan is of static members."""
+        """Return a member's options by the plan, with its instance id if members are static."""
         plan = self.plan
         return ConsumerConfig(
             bootstrap_servers=self.servers,
@@ -142,7 +137,7 @@ class Simulation(ABC):
         )
 
     def consumer(self, name: str, instance_id: str) -> ConsumerActor:
-        """Return a member that reads every topic of the plan and commits by itself."""
+        """Create a member that reads every topic of the plan with auto commit."""
         config = self.consumer_config(
             name, instance_id, auto_commit_interval_ms=self.plan.auto_commit_interval_ms, metadata_max_age_ms=10_000
         )
@@ -151,25 +146,23 @@ class Simulation(ABC):
         return consumer
 
     def pace(self) -> UserPace:
-        """Return how a user works by the plan."""
+        """Return the user's pace by the plan."""
         return UserPace(most_records=self.plan.poll_records, poll_ms=self.plan.poll_ms)
 
     def topics(self) -> Topics | None:
-        """Return the topics, or None while no broker is up."""
+        """Return the topics; None while no broker is up."""
         return self.process.topics
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of a topic, or None if it was never asked for while a broker was up that knew it."""
+        """Return the name of a topic, or None if it was never resolved."""
         topics = self.process.topics
         topic = topics.by_id(topic_id) if topics is not None else None
         if topic is not None:
             self._names[topic_id] = topic.name
         return self._names.get(topic_id)
 
-    # ------------------------------------------------------------ the run
-
     def start(self, more_topics: Mapping[str, int] | None = None) -> None:
-        """Start the brokers, make the topics (beside the plan's: name to partitions), then start all the others."""
+        """Start the brokers, create the topics, then start all clients. ``more_topics``: partitions by name."""
         plan, world = self.plan, self.world
         self.stage.checks.add(HeldBack((*self.members, self.double)))
         self.process.start()
@@ -182,23 +175,22 @@ class Simulation(ABC):
             world.after(world.rng.randrange(0, START_WITHIN_MS), member.start)
 
     def endure(self, faults: Faults) -> None:
-        """Let ``faults`` strike for as long as the plan says, then end them."""
+        """Inject ``faults`` for the planned time, then end them."""
         self.world.run(START_MS + self.plan.faults_ms, after_each=self.check)
         faults.calm()
         self.history.add("world", "calm")
 
     @property
     def settles_within_ms(self) -> int:
-        """How long it may take from the calm until all is settled."""
+        """Time to settle after the faults, in ms."""
         sending_ms = max(0, self.plan.records * self.plan.send_every_ms - self.plan.faults_ms)
         return SETTLED_MS + self.plan.calm_bound_ms + sending_ms
 
     def run_until_settled(self, bound_ms: int) -> None:
-        """Run until all is settled, or for ``bound_ms``."""
         settled = SettledDetector(self.world, self.why_not_settled)
         self.world.run(self.world.now_ms + bound_ms, after_each=self.check, stop=settled)
 
     def settle_within(self, bound_ms: int) -> None:
-        """Run until all is settled. Raises CheckFailed if it is not after ``bound_ms``."""
+        """Run until settled. Raises CheckFailed after ``bound_ms``."""
         self.run_until_settled(bound_ms)
         check_settled(self.why_not_settled(), bound_ms)

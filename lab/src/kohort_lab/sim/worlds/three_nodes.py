@@ -1,7 +1,7 @@
-"""Three nodes whose leaders move: a group reads on while coordinators and leaders change places, nodes stop and start.
+"""World ``moves``: a group on three nodes; coordinators and leaders move, nodes stop and start.
 
-A world beside that of ``one_broker.py``, with the same members, users and faults. Each run ends with quiet moves:
-everything is led by another node, then a node stops and starts again, and a stable group notices nothing of it.
+Members, users and faults are those of ``one_broker.py``. Each run ends with planned moves: all leaders move to another
+node, then a node restarts; a stable group must not change.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ QUIET_MS: Final = 20_000
 MORE_RECORDS: Final = 5
 CHECK_EVERY: Final = 32
 MORE_TO_DELIVER_MS: Final = (115_000, 100)
-"""How much longer than a request a delivery may take, by seed: for several attempts, or hardly more than one."""
+"""delivery.timeout.ms beyond the request timeout, by seed: several attempts, or hardly more than one."""
 LEFT_OUT: Final = frozenset({"admin", *FAULTS_OF_STRANGERS})
-"""Faults that have actors of their own in the other world."""
+"""Faults that need actors of other worlds."""
 
 
 def plan_of_moves(seed: int) -> Plan:
     plan = plan_of(seed)
-    # As in Kafka, one that dies before it gives up what was taken from it returns as if it had: nobody gets that.
+    # As in Kafka, a static member that dies before a revocation and returns leaves the partition without owner.
     static = plan.static and "cooperative-sticky" not in plan.assignors
     return replace(plan, faults=plan.faults - LEFT_OUT, static=static, forgets=False)
 
 
 class ThreeNodes(Simulation):
-    """A group on three nodes of one process."""
+    """Group on three nodes of one process."""
 
     group_id = GROUP
     servers = [f"10.1.0.{number}:{PORT}" for number in range(NODES)]
@@ -79,16 +79,16 @@ class ThreeNodes(Simulation):
             stage.checks.add(check)
 
     def checks_of_groups(self, life: GroupLife) -> list[Watcher]:
-        """Return what must hold of the group's own protocol."""
+        """Return the checks of the group's protocol."""
         return [OneOwner(life), Fencing(lambda: self.cluster.disk.refusals, life), Joiners(life, moves=True)]
 
     def broker_options(self) -> dict[str, Any]:
-        """Return the options of the nodes that this world alone has."""
+        """Return the node options of this world."""
         return {}
 
     def _node_configs(self) -> list[BrokerConfig]:
         shared = self.broker_config(
-            # One replica: what a stopped node led is led by nobody until it is back.
+            # One replica: partitions of a stopped node have no leader until it returns.
             default_replication_factor=1 if self.plan.seed % NODES == 0 else NODES,
             offsets_retention_check_interval_ms=self.plan.sweep_ms,
             **self.broker_options(),
@@ -97,10 +97,8 @@ class ThreeNodes(Simulation):
             replace(shared, node_id=number, listen_host=f"10.1.0.{number}", listen_port=PORT) for number in range(NODES)
         ]
 
-    # ------------------------------------------------------------ the run
-
     def go(self) -> None:
-        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
+        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or a machine's error."""
         self.start()
         victims = Victims(self.cluster, self.consumers, self.double)
         self.endure(Faults(self.stage, self.plan, victims, self.own_faults()))
@@ -110,22 +108,22 @@ class ThreeNodes(Simulation):
         self._quiet_moves()
 
     def own_faults(self) -> OwnFaults:
-        """Return the faults that this world alone has."""
+        """Return the faults of this world only."""
         return OwnFaults(always={"move": self._move, "stop node": self._stop_node, "start node": self._start_node})
 
     def _start_all(self) -> None:
-        """Have every node up; a process that is down starts them all by itself."""
+        """Start every node that is down."""
         for number in range(NODES):
             self.cluster.start_node(number)
 
     def _quiet_moves(self) -> None:
-        """Have all led elsewhere, then stop and start a node: no member may notice more than a reconnect."""
+        """Move all leaders, then restart a node: members only reconnect."""
         before = standing(self.consumers)
         self.producer.go_on(list(self.plan.topics), MORE_RECORDS, self.plan.send_every_ms)
         leaders = {partition: self.cluster.leader_of(partition) for partition in self.cluster.partitions}
         for partition, leader in leaders.items():
             if leader is None:
-                raise CheckFailed(f"nobody leads {partition} in a settled world")
+                raise CheckFailed(f"no leader of {partition} in a settled world")
             self.cluster.lead(partition, (leader.node.node_id + 1) % NODES)
         self._watch_quietly()
         self.cluster.stop_node(self.world.rng.randrange(0, NODES))
@@ -139,10 +137,8 @@ class ThreeNodes(Simulation):
     def _watch_quietly(self) -> None:
         self.world.run(self.world.now_ms + QUIET_MS, after_each=self.check)
 
-    # ------------------------------------------------------------ what strikes
-
     def _move(self, rng: random.Random) -> None:
-        """Move one partition, or all of them, or those of the groups."""
+        """Move the leader of one partition, of all, or of all ``__consumer_offsets`` partitions."""
         partitions = self.cluster.partitions
         own = [p for p in partitions if p.topic == OFFSETS_TOPIC]
         some = rng.choice([partitions, own, [rng.choice(partitions)] if partitions else []])
@@ -155,10 +151,8 @@ class ThreeNodes(Simulation):
     def _start_node(self, rng: random.Random) -> None:
         self.cluster.start_node(rng.randrange(0, NODES))
 
-    # ------------------------------------------------------------ what must hold
-
     def check(self) -> None:
-        """Check of nodes that have heard of everything that nobody waits in vain and that the invariants hold."""
+        """Check invariants and waiting requests of nodes without pending cluster events."""
         cluster = self.cluster
         if self.world.events % CHECK_EVERY or cluster.cluster is None or cluster.is_frozen:
             return
@@ -171,7 +165,6 @@ class ThreeNodes(Simulation):
                 broker.state.coordinator.check_invariants(cluster.now_ms)
 
     def check_end(self) -> None:
-        """Check a settled group."""
         for broker in self.cluster.brokers:
             self.durability.check_end(broker, self.producer.acknowledged)
         check_delivered(self.producer.acknowledged, self.handed_out.values)
@@ -181,7 +174,7 @@ class ThreeNodes(Simulation):
         return TopicPartition(OFFSETS_TOPIC, partition_of(GROUP, self.plan.offsets_partitions))
 
     def coordinator(self) -> Broker | None:
-        """Return the machine that coordinates the group, if one does."""
+        """Return the machine that coordinates the group, or None."""
         return self.cluster.leader_of(self._groups_home)
 
     def why_not_settled(self) -> str | None:
@@ -200,15 +193,15 @@ class ThreeNodes(Simulation):
         return why_not_settled(self.consumers, set(ends), ends, committed)
 
     def topics_now(self) -> dict[str, int]:
-        """Return the topics that the group reads, with how many partitions each has."""
+        """Return the number of partitions of each topic that the group reads."""
         return self.plan.topics
 
     def session_kind(self) -> TimerKind:
-        """Return the kind of timer that a member of a settled group has, and no other."""
+        """Return the timer kind of a settled group's members."""
         return "session"
 
     def idle_timers(self) -> set[tuple[TimerKind, str]]:
-        """Return timers that a settled group may have beside: their kinds and members."""
+        """Return timers that a settled group may have, too, as (kind, member)."""
         return set()
 
     def _ends(self, broker: Broker) -> dict[TopicPartition, int]:
@@ -218,7 +211,7 @@ class ThreeNodes(Simulation):
 
 
 def run_three_nodes(seed: int) -> ThreeNodes:
-    """Run one seed. Raises CheckFailed, or whatever a machine raises."""
+    """Run one seed. Raises CheckFailed, or a machine's error."""
     run = ThreeNodes(plan_of_moves(seed))
     run.go()
     return run
