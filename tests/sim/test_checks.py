@@ -1,4 +1,4 @@
-"""Checks on exchanges that no known seed produces."""
+"""Checks against hand-made exchanges that no known seed produces."""
 
 import random
 
@@ -48,8 +48,6 @@ def heartbeat(generation_id, member_id):
 
 
 class Written:
-    """A log of group ``g``, which a check follows."""
-
     def __init__(self):
         self.topics = Topics(MemoryStorage(), BrokerConfig(), random.Random(0), 0)
         self.log = self.topics.create("__consumer_offsets", 1, {}, 0, internal=True).partitions[0]
@@ -74,7 +72,7 @@ class Written:
             check.answered(one)
 
 
-def test_a_tombstone_on_the_log_ends_a_groups_life_and_no_other_groups():
+def test_group_tombstone_ends_the_life_of_its_group_only():
     written = Written()
     written.generation(3)
     written.tombstone("another")
@@ -88,7 +86,7 @@ def test_a_tombstone_on_the_log_ends_a_groups_life_and_no_other_groups():
     assert written.life.number == 1
 
 
-def test_generation_that_was_not_persisted_is_not_reused():
+def test_generation_that_could_not_be_persisted_is_not_used_again():
     written = Written()
     written.generation(3)
     joiners = Joiners(written.life)
@@ -97,7 +95,7 @@ def test_generation_that_was_not_persisted_is_not_reused():
         joiners.answered(joined(4))
 
 
-def test_deleted_group_reuses_generation_of_lost_response():
+def test_deleted_group_may_repeat_an_unpersisted_generation():
     written = Written()
     written.generation(3)
     joiners = Joiners(written.life)
@@ -107,7 +105,7 @@ def test_deleted_group_reuses_generation_of_lost_response():
     written.tell(joiners, joined(4))
 
 
-def test_generation_1_follows_only_a_deleted_group():
+def test_group_restarts_generations_only_after_its_tombstone():
     written = Written()
     written.generation(5)
     fencing = Fencing(lambda: 0, written.life)
@@ -119,7 +117,7 @@ def test_generation_1_follows_only_a_deleted_group():
     written.tell(fencing, joined(1))
 
 
-def test_members_of_deleted_group_are_unknown_in_its_successor():
+def test_member_of_a_previous_life_is_rejected_in_the_next():
     written = Written()
     written.generation(2)
     fencing = Fencing(lambda: 0, written.life)
@@ -130,7 +128,7 @@ def test_members_of_deleted_group_are_unknown_in_its_successor():
         fencing.answered(heartbeat(2, "old"))
 
 
-def test_generation_members_equal_the_persisted_members():
+def test_members_of_a_generation_are_those_persisted_with_it():
     written = Written()
     written.generation(1, members=("a", "b"))
     assert not written.life.has_written(2, "b"), "b may have been told of it, but nobody was given anything in it"
@@ -143,8 +141,6 @@ def test_generation_members_equal_the_persisted_members():
 
 
 class Told(Watcher):
-    """Records its calls."""
-
     def __init__(self, *, hears_all):
         self.hears_all = hears_all
         self.heard = []
@@ -156,7 +152,7 @@ class Told(Watcher):
         self.heard.append(("answered", exchange))
 
 
-def test_check_with_filter_gets_decoded_exchanges_only():
+def test_watcher_without_hears_all_gets_decoded_exchanges_only():
     heartbeat_of_m, undecoded = heartbeat(1, "m"), exchange(HeartbeatRequest(), HeartbeatResponse())
     undecoded.asked = undecoded.answer = None
     only_an_error = exchange(HeartbeatRequest(), HeartbeatResponse())

@@ -1,4 +1,4 @@
-"""Histories of simulated clients, judged by a checker that shares no code with the simulator."""
+"""Histories of simulated clients, checked by code that is independent of the simulator."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ def checked(folder, world, seed, **how):
 
 
 @pytest.mark.parametrize(("world", "seed"), [(world, seed) for world, seeds in SEEDS.items() for seed in seeds])
-def test_what_clients_see_keeps_every_promise(tmp_path, world, seed):
+def test_client_history_of_each_world_has_no_anomalies(tmp_path, world, seed):
     verdict, found = checked(tmp_path, world, seed)
     assert verdict.passed, verdict.failure
     assert found.anomalies == ()
@@ -32,7 +32,7 @@ def test_what_clients_see_keeps_every_promise(tmp_path, world, seed):
 
 
 @pytest.mark.parametrize(("world", "seed"), [("group", 0), ("transactions", 8)])
-def test_who_writes_a_history_does_not_change_the_run(tmp_path, world, seed):
+def test_recording_a_history_does_not_change_the_run(tmp_path, world, seed):
     verdict, _ = checked(tmp_path, world, seed)
     assert verdict.digest == WORLDS[world].run_seed(seed).digest
 
@@ -48,18 +48,18 @@ def test_who_writes_a_history_does_not_change_the_run(tmp_path, world, seed):
         ("commits-what-was-fetched", 2, "commit-beyond-read"),
     ],
 )
-def test_a_planted_bug_is_seen_by_clients_alone(tmp_path, bug, seed, check):
+def test_planted_bug_is_found_in_the_client_history_alone(tmp_path, bug, seed, check):
     with all_bugs()[bug].planted():
         _, found = checked(tmp_path, "group", seed, alone=True)
     assert check in found.counts
 
 
-def test_the_page_has_each_planted_bug_once():
+def test_controls_page_lists_each_planted_bug_once():
     named = re.findall(r"`([a-z-]+)`", HARDENING.read_text())
     assert sorted(name for name in named if name in all_bugs()) == sorted(all_bugs())
 
 
-def test_the_command_writes_what_the_checker_reads(tmp_path):
+def test_sim_history_writes_what_check_history_reads(tmp_path):
     path = tmp_path / "seed.jsonl"
     kohort = [sys.executable, "-m", "kohort"]
     with path.open("w") as file:

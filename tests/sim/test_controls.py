@@ -1,4 +1,4 @@
-"""Every planted bug is found by its seed and by its check."""
+"""Each planted bug is caught by its known seed and check."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ LIST = [line.split(maxsplit=2) for line in Path(__file__).with_name("planted.txt
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed", "check"), LIST, ids=[name for name, _, _ in LIST])
-def test_a_planted_bug_is_caught(name, seed, check):
+def test_planted_bug_is_caught_by_its_seed_and_check(name, seed, check):
     control = run_control(name, int(seed), 1)
 
     assert control.seed is not None, f"{name} ({control.what}) is not caught by seed {seed} any more"
     assert control.check == check
 
 
-def test_planted_bugs_are_listed_and_many():
+def test_every_planted_bug_is_listed():
     assert [line[0] for line in LIST] == list(all_bugs())
     assert len(LIST) >= 25
 

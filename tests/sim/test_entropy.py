@@ -1,4 +1,4 @@
-"""A run depends on its seed alone: other uses of clocks, random numbers or addresses raise."""
+"""Runs depend on their seed only; other entropy ends them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_GIVEN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_a_world_uses_nothing_that_its_seed_does_not_give(world):
+def test_audited_run_of_each_world_uses_no_outside_entropy(world):
     seen, again = judge_seed(3, world=world, audit=True), judge_seed(3, world=world)
 
     assert seen.passed, seen.failure
@@ -45,20 +45,20 @@ def test_a_world_uses_nothing_that_its_seed_does_not_give(world):
 
 
 @pytest.mark.parametrize("what", NOT_GIVEN)
-def test_what_no_seed_gives_is_caught_where_it_is_used(what):
+def test_outside_entropy_is_reported_with_its_place(what):
     with pytest.raises(EntropyUsed) as caught, audited():
         NOT_GIVEN[what]()
 
     assert what in str(caught.value)
 
 
-def test_given_chance_and_given_time_are_let_through():
+def test_seeded_random_numbers_and_simulated_time_are_allowed():
     with audited():
         rng = random.Random(5)
         assert (rng.random(), ManualClock().now_ms()) == (random.Random(5).random(), ManualClock().now_ms())
 
 
-def test_garbage_collector_callbacks_of_other_code_do_not_affect_runs(monkeypatch):
+def test_foreign_garbage_collector_hooks_are_ignored(monkeypatch):
     monkeypatch.setattr(gc, "callbacks", [*gc.callbacks, lambda *_: time.perf_counter()])
     thresholds = gc.get_threshold()
     gc.set_threshold(1)
@@ -72,7 +72,7 @@ def test_garbage_collector_callbacks_of_other_code_do_not_affect_runs(monkeypatc
     assert gc.isenabled()
 
 
-def test_a_log_that_looks_at_the_clock_fails_its_seed(monkeypatch):
+def test_log_that_reads_the_clock_fails_its_seed(monkeypatch):
     real = PartitionLog.append
     monkeypatch.setattr(PartitionLog, "append", lambda *args, **named: (time.monotonic(), real(*args, **named))[1])
 

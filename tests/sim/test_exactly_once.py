@@ -1,4 +1,4 @@
-"""A group that copies a topic in transactions, under faults: what is committed at the end is each record, once."""
+"""A transactional copy under faults has each record once."""
 
 from dataclasses import replace
 
@@ -30,13 +30,13 @@ SCENE = replace(
 
 
 EVER_FAILED = [20, 79, 333, 4738]
-"""79, since polls kick as the blocking face does 20, and since producers look up the ids of topics 333: offsets
-committed in nobody's name, by a member that had just lost its group. 4738: the disk took the marker of an abort and
-refused what goes with it, so that it was to be written once more; a check took it for one that was missed."""
+"""79, 20, 333 (the seed moves with code changes): offsets committed without member id after the loss of the
+group. 4738: the disk wrote an abort marker and then failed; the repeated marker is not a missing one.
+"""
 
 
 @pytest.mark.parametrize("seed", [*range(8), *EVER_FAILED])
-def test_each_record_is_copied_once_with_any_fault(seed):
+def test_each_record_is_copied_once_under_faults(seed):
     run = run_copying(seed)
 
     assert run.producer.acknowledged
@@ -44,13 +44,13 @@ def test_each_record_is_copied_once_with_any_fault(seed):
 
 @pytest.mark.campaign
 @pytest.mark.timeout(7200)
-def test_many_more_seeds_copy_each_record_once():
+def test_more_seeds_copy_each_record_once():
     for seed in range(8, 300):
         run_copying(seed)
 
 
 def strike(run, at, act):
-    """Run ``act`` once while the first process is inside a transaction."""
+    """Run ``act`` once, when the first process is in the middle of a transaction."""
     struck = []
 
     def midway(reached):
@@ -63,12 +63,12 @@ def strike(run, at, act):
 
 
 def stands_still(run, at):
-    """Suspend the first process; another takes over its partitions."""
+    """Freeze the process until another member has taken its partitions."""
     return strike(run, at, lambda: run.processors[0].freeze(9_000))
 
 
 def disk_refuses(run, at):
-    """The broker cannot write for longer than a record may take to be delivered."""
+    """Fail the broker's disk for longer than the delivery timeout."""
     weather = run.broker.disk.weather
 
     def act():
@@ -80,7 +80,7 @@ def disk_refuses(run, at):
 
 @pytest.mark.parametrize("at", ["records sent", "offsets sent"])
 @pytest.mark.parametrize("what", [stands_still, disk_refuses])
-def test_what_strikes_in_the_middle_of_a_transaction_copies_nothing_twice_and_loses_nothing(what, at):
+def test_fault_in_a_transaction_neither_duplicates_nor_loses_records(what, at):
     run = CopyingGroup(SCENE)
     struck = what(run, at)
 
@@ -90,7 +90,7 @@ def test_what_strikes_in_the_middle_of_a_transaction_copies_nothing_twice_and_lo
 
 
 def as_whoever_it_is_now(monkeypatch):
-    """Offsets are committed under the member's present generation, which is none when it has just lost its group."""
+    """Commit offsets with the current generation, which is none after the loss of the group."""
 
     def member(self):
         generation = self.machine.group.membership.generation
@@ -99,7 +99,7 @@ def as_whoever_it_is_now(monkeypatch):
     monkeypatch.setattr(Processor, "_member", member)
 
 
-def test_a_seed_finds_what_was_once_wrong(monkeypatch):
+def test_seed_finds_a_former_bug(monkeypatch):
     as_whoever_it_is_now(monkeypatch)
 
     with pytest.raises(CheckFailed, match="copied more than once"):
@@ -107,13 +107,13 @@ def test_a_seed_finds_what_was_once_wrong(monkeypatch):
 
 
 def as_nobody(monkeypatch):
-    """Commit offsets without a member id, so that fenced members are not rejected."""
+    """Commit offsets without member id, so that fenced members are not rejected."""
     monkeypatch.setattr(Processor, "_member", lambda _: GroupMetadata("copiers"))
     return stands_still, "records sent"
 
 
 def unstable_offsets(monkeypatch):
-    """Let a consumer read offsets of open transactions."""
+    """Read committed offsets without waiting for open transactions."""
     init = OffsetFetchRequest.__init__
 
     def not_stable(self, **fields):
@@ -124,13 +124,13 @@ def unstable_offsets(monkeypatch):
 
 
 def losses_forgiven(monkeypatch):
-    """Let a transaction commit although one of its records was lost."""
+    """Keep a transaction open after an expired record."""
     monkeypatch.setattr(Transactions, "on_batch_failed", lambda _self, _error: None)
     return disk_refuses, "records sent"
 
 
 @pytest.mark.parametrize("plant", [as_nobody, unstable_offsets, losses_forgiven])
-def test_planted_client_bug_is_found(plant, monkeypatch):
+def test_planted_client_bug_is_caught(plant, monkeypatch):
     what, at = plant(monkeypatch)
     run = CopyingGroup(SCENE)
     what(run, at)

@@ -1,4 +1,4 @@
-"""Generations of consumer groups side by side: what each cured, measured from outside, alike for all."""
+"""Comparison of the generations of consumer groups."""
 
 import json
 import os
@@ -27,27 +27,24 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @pytest.fixture(scope="module")
 def found():
-    """Return the cost of each protocol generation in a group of four."""
+    """Cost of each generation in a group of four."""
     runs = {name: list(measure(name, Setup(3, 4, 8), [*CALM, *FAULTS])) for name in GENERATIONS}
     return {(name, cost.change): cost for name, run in runs.items() for cost in run}
 
 
-# What each cured
-
-
 @pytest.mark.parametrize("fault", FAULTS)
-def test_only_in_the_zookeeper_era_do_two_members_commit_for_one_partition(found, fault):
+def test_only_the_zookeeper_era_has_two_committing_owners(found, fault):
     assert found["zookeeper", fault].split_s > 0
     assert [found[name, fault].split_s for name in LATER] == [0.0] * len(LATER)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_member_commits_of_an_old_generation_are_rejected(found, fault):
+def test_zombie_member_continues_but_its_commits_are_rejected(found, fault):
     assert found["zookeeper", fault].zombie_s == 0, "nobody was refused anything"
     assert all(found[name, fault].zombie_s > 0 for name in ("eager", "cooperative"))
 
 
-def test_join_stops_all_members_unless_they_keep_partitions(found):
+def test_eager_rebalance_interrupts_every_partition(found):
     everything = 8
     assert found["zookeeper", "joins"].interrupted == everything
     assert found["eager", "joins"].interrupted == everything
@@ -55,22 +52,19 @@ def test_join_stops_all_members_unless_they_keep_partitions(found):
         assert found[name, "joins"].interrupted == found[name, "joins"].moved < 3
 
 
-def test_in_the_zookeeper_era_a_change_costs_many_times_the_requests(found):
+def test_zookeeper_era_change_needs_many_times_the_requests(found):
     assert found["zookeeper", "joins"].requests > 4 * max(found[name, "joins"].requests for name in LATER)
 
 
-def test_nothing_is_read_twice_where_members_come_and_go_in_order_and_a_coordinator_sees_to_it(found):
+def test_orderly_joins_and_leaves_cause_no_rereads_with_a_coordinator(found):
     assert {found[name, change].reread for name in LATER for change in CALM} == {0}
 
 
-def test_each_partition_finally_has_one_owner(found):
+def test_every_partition_finally_has_one_owner(found):
     assert [key for key, cost in found.items() if not cost.settled] == []
 
 
-# A member of the ZooKeeper era
-
-
-def test_members_that_see_the_same_take_shares_that_make_the_whole():
+def test_equal_views_of_the_tree_give_complete_disjoint_ranges():
     members = ["a", "b", "c"]
     shares = [range_of(member, members, "t", 8) for member in members]
 
@@ -78,11 +72,11 @@ def test_members_that_see_the_same_take_shares_that_make_the_whole():
     assert [p.partition for share in shares for p in share] == list(range(8))
 
 
-def test_members_that_see_different_members_want_the_same_partition():
+def test_different_views_of_the_tree_give_overlapping_ranges():
     assert set(range_of("a", ["a"], "t", 2)) & set(range_of("b", ["a", "b"], "t", 2)) == {P1}
 
 
-def test_conflicting_claim_releases_others_and_retries_are_bounded():
+def test_failed_claim_releases_all_partitions_and_is_retried_up_to_the_limit():
     claims = OwnerClaims("g", "g_a", "t")
     asked, answers = [], {"ReadEach": {"g_a": ""}, "Read": "2"}
     work = claims.rebalance()
@@ -104,7 +98,7 @@ def test_conflicting_claim_releases_others_and_retries_are_bounded():
 
 
 def _answer(effect, answers):
-    """Answer a member that claims a partition of another member."""
+    """Answer a member as the tree does while another member owns its second partition."""
     from kohort_lab.sim.tree.messages import NODE_EXISTS, TreeAnswer
 
     match type(effect).__name__:
@@ -119,17 +113,12 @@ def _answer(effect, answers):
     return TreeAnswer(1)
 
 
-# What is measured
-
-
 class Someone:
     def __init__(self, name):
         self.name = name
 
 
 class Watched:
-    """A world with a manual clock that records owners."""
-
     def __init__(self):
         self.world = World(0)
         self.fenced = set()
@@ -151,7 +140,7 @@ def watched():
     return Watched()
 
 
-def test_time_without_an_owner_is_counted_for_each_partition(watched):
+def test_unowned_time_is_summed_per_partition(watched):
     assert watched.after(10) == (20, 0, 0)
     watched.take(watched.a, P0)
     assert watched.after(10) == (30, 0, 0)
@@ -162,7 +151,7 @@ def test_time_without_an_owner_is_counted_for_each_partition(watched):
     assert watched.holdings.interrupted == {P0}
 
 
-def test_suspended_process_owns_no_partition(watched):
+def test_frozen_process_owns_nothing_until_it_continues(watched):
     watched.take(watched.a, P0, P1)
     watched.holdings.sleeps("a")
     assert watched.after(5) == (10, 0, 0)
@@ -171,7 +160,7 @@ def test_suspended_process_owns_no_partition(watched):
     assert watched.holdings.is_whole
 
 
-def test_two_who_can_commit_are_a_split_brain_and_one_that_cannot_is_a_zombie(watched):
+def test_two_committing_owners_are_split_brain_and_a_fenced_one_is_a_zombie(watched):
     watched.take(watched.a, P0, P1)
     watched.take(watched.b, P1)
     assert watched.after(4) == (0, 4, 0)
@@ -182,7 +171,7 @@ def test_two_who_can_commit_are_a_split_brain_and_one_that_cannot_is_a_zombie(wa
     assert watched.after(4) == (0, 4, 4)
 
 
-def test_replaced_process_is_a_zombie_if_the_group_rejects_it(watched):
+def test_replaced_member_is_a_zombie_after_its_freeze_if_fenced(watched):
     watched.take(watched.a, P0, P1)
     watched.holdings.sleeps("a")
     watched.fenced.add("a")
@@ -191,7 +180,7 @@ def test_replaced_process_is_a_zombie_if_the_group_rejects_it(watched):
     assert watched.after(3) == (0, 0, 6)
 
 
-def test_repeated_record_counts_for_any_reader(watched):
+def test_record_delivered_again_to_any_member_counts_as_reread(watched):
     def record(offset):
         return Record("t", 0, offset, 0, 0, None, b"", (), 0)
 
@@ -201,19 +190,13 @@ def test_repeated_record_counts_for_any_reader(watched):
     assert (account.read, account.reread) == (4, 1)
 
 
-# The network between a member and its coordinator
-
-
 @pytest.mark.parametrize("name", GENERATIONS)
-def test_a_group_forms_and_every_partition_has_one_owner(name):
+def test_group_forms_and_every_partition_has_one_owner(name):
     group = GENERATIONS[name].world(Setup(1, 3, 6))
     group.begin()
 
     assert group.run_until_settled(QUIET_MS, 60_000)
     assert set(group.holdings.owners().values()) == {"c0", "c1", "c2"}
-
-
-# Rows, figures, the command
 
 
 def cost(seed, **measured):
@@ -229,7 +212,7 @@ def test_row_is_the_mean_over_the_seeds():
     assert (row.seeds, row.unsettled, row.requests, row.unowned_s) == (2, 1, 5.5, 1.5)
 
 
-def test_serial_and_parallel_runs_are_equal():
+def test_runs_are_equal_in_sequence_and_in_parallel():
     comparison = Comparison(["zookeeper", "eager"], [2], [5], ["joins"])
 
     assert list(costs(comparison)) == list(costs(comparison, jobs=2))
@@ -241,7 +224,7 @@ print([list(measure(name, Setup(2, 3, 6), ["pauses"])) for name in ("zookeeper",
 """
 
 
-def test_a_run_is_the_same_under_any_hash_seed():
+def test_run_is_equal_under_any_hash_seed():
     def run(hash_seed):
         env = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run([sys.executable, "-c", RUN], env=env, capture_output=True, text=True, check=True)
@@ -250,7 +233,7 @@ def test_a_run_is_the_same_under_any_hash_seed():
     assert run("0") == run("4711")
 
 
-def test_the_same_rows_are_drawn_as_the_same_bytes():
+def test_equal_rows_are_drawn_as_equal_bytes():
     rows = [CostRow(name, "joins", size, 2 * size, 1, 0, *[float(size)] * 9) for name in GENERATIONS for size in (3, 9)]
     svg = draw(rows, ["joins"], ["requests", "unowned_s"])
 
@@ -262,7 +245,7 @@ def call(*args):
     return CliRunner().invoke(main, ["sim", "compare", *map(str, args)])
 
 
-def test_the_command_compares_and_draws(tmp_path):
+def test_compare_prints_rows_and_draws_a_plot(tmp_path):
     page = tmp_path / "page.html"
     done = call("--members", 2, "--generations", "zookeeper,eager", "--changes", "joins", "--output", "json",
                 "--plot", page)  # fmt: skip
@@ -274,7 +257,7 @@ def test_the_command_compares_and_draws(tmp_path):
     assert "<svg" in page.read_text()
 
 
-def test_the_table_says_what_its_columns_mean():
+def test_table_explains_its_columns():
     done = call("--members", 2, "--generations", "eager", "--changes", "leaves")
 
     assert done.stdout.startswith("2 members, 4 partitions, 1 seed\n")
@@ -284,18 +267,18 @@ def test_the_table_says_what_its_columns_mean():
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("--members", "3,x"), "'x' is no size of a group"),
-        (("--members", "1"), "'1' is no size of a group"),
+        (("--members", "3,x"), "invalid group size 'x'"),
+        (("--members", "1"), "invalid group size '1'"),
         (
             ("--generations", "greedy"),
-            "there is no generation 'greedy'; there are: zookeeper, eager, cooperative, consumer",
+            "unknown generation 'greedy'; expected one of: zookeeper, eager, cooperative, consumer",
         ),
-        (("--changes", "explodes"), "there is no change 'explodes'; there are: joins, leaves"),
-        (("--plot", "figure.png"), "figure.png is neither an .svg nor an .html file"),
-        (("--seeds", "5..5"), "'5..5' holds no seed"),
+        (("--changes", "explodes"), "unknown change 'explodes'; expected one of: joins, leaves"),
+        (("--plot", "figure.png"), "cannot plot to figure.png"),
+        (("--seeds", "5..5"), "empty seed range '5..5'"),
     ],
 )
-def test_what_cannot_be_compared_is_named(args, told):
+def test_invalid_compare_options_are_rejected(args, told):
     done = call(*args)
 
     assert done.exit_code == 2

@@ -1,5 +1,5 @@
-"""Consumer groups and converted groups with any fault: one owner per partition, growing epochs, no lost record;
-without faults, each member reaches its target assignment.
+"""Consumer groups and conversions: one owner per partition, increasing epochs, complete delivery, target assignment in
+the calm.
 """
 
 from pathlib import Path
@@ -36,7 +36,7 @@ EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("modern
 @pytest.mark.campaign
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", MORE[::CHUNK])
-def test_the_group_survives_conversions_and_faults_and_settles_in_the_calm(first):
+def test_group_survives_conversions_and_faults_and_settles(first):
     for seed in range(first, first + CHUNK):
         run = run_modern(seed)
 
@@ -44,13 +44,13 @@ def test_the_group_survives_conversions_and_faults_and_settles_in_the_calm(first
 
 
 @pytest.mark.parametrize("seed", EVER_FAILED)
-def test_a_seed_that_once_failed_passes(seed):
+def test_formerly_failed_seed_passes(seed):
     assert run_modern(seed).producer.acknowledged
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_group_survives_and_its_seeds_reach_all_states_of_the_protocol():
+def test_many_seeds_pass_and_reach_all_protocol_states():
     states, earlier, conversions = set(), 0, set()
     for seed in EVERY_RUN:
         run = run_modern(seed)
@@ -64,10 +64,7 @@ def test_the_group_survives_and_its_seeds_reach_all_states_of_the_protocol():
     assert conversions == {"consumer", "classic"}
 
 
-# The checks themselves
-
-
-def test_decreasing_epoch_is_an_error_except_after_a_reset():
+def test_decreasing_epoch_fails_except_after_a_conversion():
     stretch = [0]
     check = Epochs(lambda: None, lambda: stretch[0])
     check.check_goes_up("m", 5)
@@ -79,14 +76,14 @@ def test_decreasing_epoch_is_an_error_except_after_a_reset():
         check.check_was_told("m", 6)
     check.check_goes_up("m", 7)
     check.check_goes_up("m", 9)
-    check.check_was_told("m", 7)  # its answer may have been lost
+    check.check_was_told("m", 7)  # its response may have been lost
     with pytest.raises(CheckFailed, match="with epoch 5 succeeds; the member received 7, 9"):
         check.check_was_told("m", 5)
     stretch[0] = 1
     check.check_goes_up("m", 4)
 
 
-def test_targets_come_after_the_interval():
+def test_target_assignments_keep_the_assignment_interval():
     check = ModernGroupHolds(lambda: None, lambda: 0, 1_000)
     check.check_target(1, 10_000)
     check.check_target(2, 11_000)
@@ -97,20 +94,20 @@ def test_targets_come_after_the_interval():
         check.check_target(1, 20_000)
 
 
-def test_member_and_coordinator_agree_on_assignment():
+def test_owned_partitions_equal_the_coordinators_assignment():
     group = ModernGroup("g")
     group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), CurrentAssignment(epoch=3))
     check: Any = ModernOwners(lambda: group, lambda: None, lambda: 0)
     check._topics = object
     believer = SimpleNamespace(name="c0", member_id="m")
 
-    with pytest.raises(CheckFailed, match="c0, a member with epoch .*, owns t-0, but the coordinator"):
+    with pytest.raises(CheckFailed, match=r"c0, a member with epoch .*, owns t-0, but the coordinator"):
         check.took(believer, 3, frozenset({TopicPartition("t", 0)}))
     check.gave_up(believer, "lost", frozenset({TopicPartition("t", 0)}))
     check.check()
 
 
-def test_member_is_checked_after_a_group_change_or_a_new_id():
+def test_ownership_is_checked_after_a_change_of_group_or_member_id():
     group = ModernGroup("g")
     group.members["m"] = ConsumerMember(
         "m", ConsumerGroupMemberMetadataValue(), CurrentAssignment(3, assigned={b"t": {0: 3}})
@@ -122,13 +119,13 @@ def test_member_is_checked_after_a_group_change_or_a_new_id():
     check.look(moved=True)
 
     group.members["m"].current = CurrentAssignment(4)
-    check.look(moved=False)  # nobody says that anything moved
-    with pytest.raises(CheckFailed, match="c0, a member with epoch .*, owns t-0"):
+    check.look(moved=False)  # no reported change
+    with pytest.raises(CheckFailed, match=r"c0, a member with epoch .*, owns t-0"):
         check.look(moved=True)
     believer.member_id = "another"
     check.look(moved=False)
     believer.member_id = "m"
-    with pytest.raises(CheckFailed, match="c0, a member with epoch .*, owns t-0"):
+    with pytest.raises(CheckFailed, match=r"c0, a member with epoch .*, owns t-0"):
         check.look(moved=False)
 
 
@@ -144,7 +141,7 @@ def test_member_is_checked_after_a_group_change_or_a_new_id():
         lambda group: setattr(group.members["n"], "metadata", ConsumerGroupMemberMetadataValue(instance_id="i")),
     ],
 )
-def test_each_group_change_is_noticed_once(change):
+def test_each_change_of_a_group_is_detected_once(change):
     group = ModernGroup("g")
     group.members |= {
         m: ConsumerMember(m, ConsumerGroupMemberMetadataValue(), CurrentAssignment(epoch=3)) for m in ("m", "n")
@@ -158,7 +155,7 @@ def test_each_group_change_is_noticed_once(change):
     assert not changes.moved(group, 0)
 
 
-def test_coordinator_move_conversion_and_deletion_count_as_changes():
+def test_new_coordinator_conversion_and_deletion_are_changes():
     group, copy = ModernGroup("g"), ModernGroup("g")
     changes = GroupChanges()
 
@@ -166,7 +163,7 @@ def test_coordinator_move_conversion_and_deletion_count_as_changes():
     assert told == [False, True, False, True, True, True]
 
 
-def test_surplus_partitions_of_converted_member_are_ignored_until_its_sync():
+def test_leftover_partitions_of_a_converted_member_are_skipped_until_sync():
     share, beside, new = (TopicPartition("t", n) for n in range(3))
     groups: list[Any] = [None]
     topics: Any = SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t"))
@@ -180,17 +177,17 @@ def test_surplus_partitions_of_converted_member_are_ignored_until_its_sync():
     converted.members["m"] = ConsumerMember("m", said, CurrentAssignment(epoch=3, assigned={b"t": {0: 3}}))
     stretch[0] = 1
     check.check()
-    with pytest.raises(CheckFailed, match="c0, a member with epoch .*, owns t-2"):
+    with pytest.raises(CheckFailed, match=r"c0, a member with epoch .*, owns t-2"):
         check.took(believer, 3, frozenset({share, beside, new}))
     check.took(believer, 3, frozenset({share, beside}))
 
     synced = SyncGroupRequest(member_id="m"), SyncGroupResponse()
     check.answered(SimpleNamespace(asked=synced[0], answer=synced[1], error=0))
-    with pytest.raises(CheckFailed, match="c0, a member with epoch .*, owns t-1"):
+    with pytest.raises(CheckFailed, match=r"c0, a member with epoch .*, owns t-1"):
         check.took(believer, 4, frozenset({share, beside}))
 
 
-def test_revocation_timeout_starts_at_each_revocation_request():
+def test_each_revocation_restarts_the_rebalance_timeout():
     group = ModernGroup("g")
     said = ConsumerGroupMemberMetadataValue(rebalance_timeout_ms=1_000)
 
@@ -204,14 +201,14 @@ def test_revocation_timeout_starts_at_each_revocation_request():
     told()
     check.check(900, 900, works=True)
     check.check(1_900, 1_900, works=True)
-    check.check(61_900, 2_000, works=True)  # its clock jumped
-    check.check(66_900, 7_000, works=False)  # stalled
+    check.check(61_900, 2_000, works=True)  # the coordinator's clock jumped
+    check.check(66_900, 7_000, works=False)  # the coordinator is frozen
     check.check(67_000, 7_100, works=True)
     with pytest.raises(CheckFailed, match="m has not revoked 1501 ms after its rebalance timeout"):
         check.check(68_501, 8_601, works=True)
 
 
-def test_static_member_keeps_its_place_while_away():
+def test_temporarily_left_static_member_keeps_its_place():
     group = ModernGroup("g")
     check = ModernGroupHolds(lambda: group, lambda: 0, 0)
     group.members["m"] = ConsumerMember(
@@ -224,7 +221,7 @@ def test_static_member_keeps_its_place_while_away():
         check.check_away(group, "n", ErrorCode.NONE)
 
 
-def test_what_members_say_is_overheard_but_goodbyes_and_strangers_are_not():
+def test_member_heartbeats_are_recorded_without_leaves_and_forgeries():
     heard = Overheard("admin")
     for client, epoch in (("c0", 0), ("c0", 4), ("admin", 9), ("c0", -1)):
         asked = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)

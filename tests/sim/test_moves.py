@@ -1,4 +1,4 @@
-"""Three nodes with moving leaders and any fault: groups continue, and a move without faults causes no rebalance."""
+"""Three nodes with moving leaders: the group continues, and planned moves change nothing in the calm."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("moves.
 @pytest.mark.campaign
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", MORE[::CHUNK])
-def test_the_group_survives_moves_and_stops_and_settles_in_the_calm(first):
+def test_group_survives_moves_and_stops_and_settles(first):
     for seed in range(first, first + CHUNK):
         run = run_three_nodes(seed)
 
@@ -30,11 +30,11 @@ def test_the_group_survives_moves_and_stops_and_settles_in_the_calm(first):
 
 
 @pytest.mark.parametrize("seed", EVER_FAILED)
-def test_a_seed_that_once_failed_passes(seed):
+def test_formerly_failed_seed_passes(seed):
     assert run_three_nodes(seed).producer.acknowledged
 
 
-def test_the_group_survives_leaders_that_move_and_nodes_that_stop():
+def test_many_seeds_survive_moving_leaders_and_stopping_nodes():
     counts = {}
     for seed in EVERY_RUN:
         run = run_three_nodes(seed)
@@ -49,22 +49,22 @@ def test_the_group_survives_leaders_that_move_and_nodes_that_stop():
 
 
 def old_coordinator_writes(monkeypatch):
-    """Let a replaced leader append to the log of its groups."""
+    """A replaced leader continues to append to its groups' log."""
     monkeypatch.setattr(OffsetsTopic, "_is_mine", lambda *_: True)
 
 
 def nothing_is_read(monkeypatch):
-    """Let a new coordinator skip the group records."""
+    """A new coordinator does not load its groups."""
     monkeypatch.setattr(Coordinator, "load_some", lambda *_: None)
 
 
 def nobody_is_told(monkeypatch):
-    """Nodes do not hear that leaders have moved."""
+    """Nodes do not learn of moved leaders."""
     monkeypatch.setattr(Cluster, "tell", lambda *_args, **_kwargs: None)
 
 
 def numbers_are_given_anew(monkeypatch):
-    """Assign new sequence numbers to a possibly persisted batch after an earlier batch was dropped."""
+    """A batch that may be in the log gets a new sequence number after an earlier batch expires."""
     real = Sender._continue_sequence
 
     def renumbered(sender, lineage, batch, now):
@@ -84,7 +84,7 @@ def numbers_are_given_anew(monkeypatch):
         (numbers_are_given_anew, 61, "durability: check_records"),
     ],
 )
-def test_planted_bug_of_moves_is_found(plant, seed, check, monkeypatch):
+def test_planted_bug_of_moves_is_caught(plant, seed, check, monkeypatch):
     plant(monkeypatch)
 
     with pytest.raises((CheckFailed, InvariantBroken)) as found:

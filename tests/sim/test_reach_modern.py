@@ -1,4 +1,4 @@
-"""Consumer group lines that the seeds of unreached_modern.txt do not reach: the list may only shrink."""
+"""Coverage of consumer groups by the seeds in unreached_modern.txt; the list of gaps may only shrink."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ SEEDS, *UNREACHED = Path(__file__).with_name("unreached_modern.txt").read_text()
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_seeds_reach_all_of_modern_groups_but_what_is_listed():
+def test_seeds_reach_everything_of_consumer_groups_except_the_listed_gaps():
     reached = set()
     for seed in SEEDS.removeprefix("seeds").split():
         reached |= reached_in_modern(int(seed))
@@ -25,14 +25,14 @@ def test_the_seeds_reach_all_of_modern_groups_but_what_is_listed():
     assert [what for what in reachable_modern() if what not in reached] == UNREACHED, "take out what is reached by now"
 
 
-def test_most_is_reached_of_modern_groups():
+def test_most_of_consumer_groups_is_reached():
     assert set(UNREACHED) < set(reachable_modern())
     assert len(UNREACHED) < len(reachable_modern()) / 3
     assert "epoch raised: revocation_timeout" not in UNREACHED
     assert not {"journal StaticAway", "journal StaticReplaced"} & set(UNREACHED)
 
 
-def test_member_steps_are_counted_within_one_group():
+def test_member_transitions_are_recorded_within_one_group_object():
     groups = [ModernGroup("g")]
     seen = ModernReach(lambda: groups[-1], lambda: ["member_session"])
 
@@ -43,7 +43,7 @@ def test_member_steps_are_counted_within_one_group():
     seen.look()
     has(groups[-1], CurrentAssignment(1, state=ReconciliationState.STABLE))
     has(groups[-1], CurrentAssignment(1, state=ReconciliationState.UNREVOKED_PARTITIONS))
-    groups.append(ModernGroup("g"))  # another broker coordinates it
+    groups.append(ModernGroup("g"))  # another broker is the coordinator
     has(groups[-1], CurrentAssignment(1, state=ReconciliationState.UNRELEASED_PARTITIONS))
     has(groups[-1], CurrentAssignment(LEAVING_FOR_A_WHILE_EPOCH, state=ReconciliationState.UNRELEASED_PARTITIONS))
 
@@ -56,7 +56,7 @@ def test_member_steps_are_counted_within_one_group():
     }
 
 
-def test_entries_count_while_the_group_is_a_modern_one():
+def test_journal_entries_count_only_while_the_group_is_a_consumer_group():
     entries = [
         {"kind": "group_loaded"},
         {"kind": "round_opened", "trigger": {"event": "member_joined"}},
@@ -78,7 +78,7 @@ def test_entries_count_while_the_group_is_a_modern_one():
     ]
 
 
-def test_records_of_other_groups_do_not_count():
+def test_records_of_other_groups_are_ignored():
     run = run_modern(2)
     log = run.coordinator().state.topics.log(*run._groups_home)
 

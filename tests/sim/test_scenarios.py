@@ -1,6 +1,6 @@
-"""Known incidents of other clients and brokers, played by hand in the simulator's world.
+"""Known incidents of other clients and brokers, replayed in the simulator.
 
-Every run ends as those of the swarm do: calm, a quiet failover, a farewell, and all checks all the way.
+Each run ends like a random one: calm, failover, leave of all clients, with all checks.
 """
 
 from dataclasses import replace
@@ -46,7 +46,7 @@ SCENE = replace(
 
 
 class Once(Watcher):
-    """Calls a function at the first exchange where ``seen`` is true, at its request or response."""
+    """Runs an action at the first exchange for which ``seen`` is true."""
 
     def __init__(self, seen, act, *, from_ms=5_000):
         self.done = False
@@ -78,13 +78,13 @@ def member(run, name):
 
 
 def last_generation(run):
-    """Return the highest generation with assigned partitions."""
+    """Highest generation with assigned partitions."""
     owned = [h.detail for h in run.history.lines if h.what == "owns"]
     return max(int(detail.removeprefix("generation ").partition(":")[0]) for detail in owned)
 
 
 def restart_at(run, at_ms, *numbers):
-    """These members are killed at ``at_ms``, and come back."""
+    """Kill these members at ``at_ms``; they restart."""
 
     def strike():
         for number in numbers:
@@ -95,8 +95,8 @@ def restart_at(run, at_ms, *numbers):
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_a_leader_that_dies_before_its_sync_does_not_leave_the_group_completing_for_ever(assignor):
-    """KAFKA-12890: a group was stuck in CompletingRebalance without a timer for the leader's SyncGroup."""
+def test_leader_death_before_sync_does_not_block_the_rebalance(assignor):
+    """KAFKA-12890: a group stuck in CompletingRebalance, without a timer for the leader's SyncGroup."""
     died = []
 
     def die(exchange):
@@ -113,16 +113,16 @@ def test_a_leader_that_dies_before_its_sync_does_not_leave_the_group_completing_
     assert last_generation(run) >= 3
 
 
-def test_a_round_does_not_wait_for_ever_for_a_member_that_hangs():
-    """redpanda#3300: stuck in PreparingRebalance, members that hang are not taken out."""
+def test_frozen_member_does_not_block_the_rebalance():
+    """redpanda#3300: stuck in PreparingRebalance, frozen members are not removed."""
     run = play(lambda run: (run.world.after(5_000, lambda: run.consumers[1].freeze(14_000)), restart_at(run, 6_000, 0)))
 
     assert run.history.counts["frozen"] == 1
     assert run.history.counts["lost"] >= 1, "whoever hung finds out that it lost its place"
 
 
-def test_a_cooperative_group_settles_after_as_few_rounds_as_its_changes_need():
-    """librdkafka#4783, confluent-kafka-python#1090: cooperative rebalances that follow one another without end."""
+def test_cooperative_group_needs_two_rebalances_per_change_at_most():
+    """librdkafka#4783, confluent-kafka-python#1090: endless cooperative rebalances."""
 
     def deploy(run):
         for number in range(4):
@@ -130,7 +130,7 @@ def test_a_cooperative_group_settles_after_as_few_rounds_as_its_changes_need():
 
     run = play(deploy, consumers=4, topics={"t0": 6, "t1": 6}, assignors=["cooperative-sticky"])
 
-    # Each start and each kill can take two rounds: one that revokes, one that assigns.
+    # Each start and each death may take two rebalances: revocation, then assignment.
     changes = run.history.counts["started"] + run.history.counts["killed"]
     assert 4 < last_generation(run) <= 2 * changes
 
@@ -150,8 +150,8 @@ def test_commits_during_a_rebalance_succeed_or_are_retried():
     assert len(run.producer.acknowledged) == 305
 
 
-def test_of_two_processes_with_one_instance_id_the_older_one_ends():
-    """franz-go#931: FENCED_INSTANCE_ID with a replica set; the group must not flap between the two."""
+def test_older_process_with_the_same_instance_id_is_fenced():
+    """franz-go#931: FENCED_INSTANCE_ID with a replica set; the group must not flap between both processes."""
     run = play(
         lambda run: (
             run.world.after(8_000, run.double.start),
@@ -165,7 +165,7 @@ def test_of_two_processes_with_one_instance_id_the_older_one_ends():
     assert "FENCED_INSTANCE_ID" in fenced[0].detail
 
 
-def test_who_slept_through_its_session_can_neither_commit_nor_stay():
+def test_member_frozen_beyond_its_session_can_neither_commit_nor_stay():
     """KAFKA-16147, kafka-python#2422: after a pause two members own one partition, and both commit."""
     refused = []
 
@@ -181,7 +181,7 @@ def test_who_slept_through_its_session_can_neither_commit_nor_stay():
 
 
 def test_coordinator_restart_during_a_join_leaves_no_waiting_member():
-    """kop#380, confluent-kafka-go#638: a join that never completes after the broker went away."""
+    """kop#380, confluent-kafka-go#638: a join that never completes after the broker's restart."""
 
     def crash(_exchange):
         run.world.after(0, lambda: run.broker.kill("during a join", restart_in_ms=700))
@@ -194,8 +194,8 @@ def test_coordinator_restart_during_a_join_leaves_no_waiting_member():
     assert run.history.counts["killed"] >= 3
 
 
-def test_coordinator_crash_during_assignment_write_loses_the_generation():
-    """Start truncates the partial write: the generation does not exist, and its members join again."""
+def test_coordinator_death_during_the_assignment_write_assigns_nothing():
+    """Recovery truncates the torn generation, and its members join again."""
 
     def tear(_exchange):
         run.broker.disk.weather = DiskWeather(die=1.0)
@@ -209,8 +209,8 @@ def test_coordinator_crash_during_assignment_write_loses_the_generation():
     assert any("in the middle of a write" in h.detail for h in run.history.lines)
 
 
-def test_an_assignment_that_the_disk_refuses_is_made_again_under_another_number():
-    """Responses and log must agree: the coordinator drops the round, and all members join again."""
+def test_failed_assignment_write_is_retried_with_a_new_generation():
+    """Responses and log must not differ: the rebalance is aborted, and all members join again."""
     generations = []
 
     class Synced(Watcher):
@@ -231,7 +231,7 @@ def test_an_assignment_that_the_disk_refuses_is_made_again_under_another_number(
     assert max(generations) - len(set(generations)) >= 1, "a number was given and never used"
 
 
-def test_slow_handler_costs_only_its_own_membership():
+def test_slow_handler_removes_only_its_own_member():
     """aiokafka#848: one member works for longer than max.poll.interval.ms, and another one cannot commit either."""
 
     def slow(run):

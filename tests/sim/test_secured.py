@@ -1,4 +1,4 @@
-"""A secured broker with changing ACLs, quotas and users: no unauthorized effect, and all clients continue."""
+"""Secured broker: no unauthorized effect while ACLs, quotas and users change, and recovery afterwards."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ READ_GROUP = ("READ", "GROUP", "g")
 @pytest.mark.campaign
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", MORE[::CHUNK])
-def test_the_group_survives_denials_and_settles_once_they_are_lifted(first):
+def test_group_survives_denials_and_settles_after_them(first):
     for seed in range(first, first + CHUNK):
         run = run_secured(seed)
 
@@ -42,11 +42,11 @@ def test_the_group_survives_denials_and_settles_once_they_are_lifted(first):
 
 
 @pytest.mark.parametrize("seed", EVER_FAILED)
-def test_a_seed_that_once_failed_passes(seed):
+def test_formerly_failed_seed_passes(seed):
     run_secured(seed)
 
 
-def test_the_group_survives_refused_requests_and_logins_and_throttling():
+def test_many_seeds_survive_denials_rejected_logins_and_throttling():
     told = refused = kept_out = 0
     for seed in EVERY_RUN:
         run = run_secured(seed)
@@ -60,12 +60,7 @@ def test_the_group_survives_refused_requests_and_logins_and_throttling():
     assert kept_out > 2
 
 
-# The checks themselves
-
-
 class KeptSection:
-    """State of the brokers for a check."""
-
     def __init__(self, *held):
         self.held = list(held)
 
@@ -106,7 +101,7 @@ def denials(world, *acls):
         deny(pattern="PREFIXED"),
     ],
 )
-def test_request_answered_after_a_denial_is_an_error(acl):
+def test_success_after_a_denial_fails_the_check(acl):
     world = World(1)
     check = denials(world, acl)
 
@@ -127,11 +122,11 @@ def test_request_answered_after_a_denial_is_an_error(acl):
         deny(pattern="PREFIXED", name="gg"),
     ],
 )
-def test_denials_of_other_users_and_resources_do_not_matter(acl):
+def test_denials_for_other_users_or_resources_do_not_count(acl):
     denials(World(1), acl).answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS + 1))
 
 
-def test_request_sent_before_the_denial_may_be_answered():
+def test_request_sent_before_the_denial_may_succeed():
     check = denials(World(1), deny())
 
     check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS))
@@ -139,7 +134,7 @@ def test_request_sent_before_the_denial_may_be_answered():
     check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS + 1))
 
 
-def test_throttled_client_is_not_served():
+def test_response_within_the_throttle_time_fails_the_check():
     check = Throttles()
     check.now_ms = lambda: 1_000
     check.answered(exchange(ProduceRequest(), ProduceResponse(throttle_time_ms=500), 900))
@@ -160,7 +155,7 @@ def test_throttled_client_is_not_served():
     assert check.longest_left_ms == 0
 
 
-def test_removed_user_cannot_log_in():
+def test_login_of_a_removed_user_fails_the_check():
     check: Any = KnownUsers(World(1), {"c0": "c0", "c1": "c1"})
     check.security = lambda: KeptSection({"name": "c1"})
     check.look()

@@ -1,4 +1,4 @@
-"""``lab/tools/seeds.py``: many seeds of every world in pieces, which go on where they were interrupted."""
+"""``lab/tools/seeds.py``: resumable sweeps over many seeds of every world."""
 
 import subprocess
 
@@ -12,7 +12,6 @@ from kohort_lab.sim.verdict import Verdict
 
 
 def made_up(passes):
-    """Return judged seeds of which those pass that ``passes`` says, and the list of those that were judged."""
     judged = []
 
     def verdicts(piece, *, world, jobs):
@@ -25,7 +24,7 @@ def made_up(passes):
     return verdicts, judged
 
 
-def test_ranges_that_meet_are_one_and_what_lies_between_is_missing():
+def test_adjacent_ranges_are_merged_and_gaps_reported():
     done = WorldDone()
     for piece in (range(30, 40), range(10), range(10, 20)):
         done.add(piece)
@@ -62,7 +61,7 @@ def test_interrupted_sweep_resumes(tmp_path, monkeypatch):
     assert found.worlds["moves"].failures == [Failed(7, "calm: check", "kohort sim replay 7 --world moves")]
 
 
-def test_summary_counts_clean_runs_and_shows_commands_for_failures():
+def test_summary_has_passed_seeds_and_replay_commands_per_world():
     failed = Failed(7, "calm: check", "kohort sim replay 7")
     found = Sweep("abc-dirty-1", {"group": WorldDone([(0, 2_000)], [failed], 500.0), "moves": WorldDone()})
 
@@ -104,8 +103,8 @@ def test_code_state_marks_uncommitted_changes_of_both_source_folders(tmp_path):
     assert len({clean, changed, more, both}) == 4
 
 
-def test_seeds_of_two_worlds_are_swept_and_a_second_call_runs_nothing_again(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(seeds, "_interrupt_alone", lambda: None)  # handlers of signals are the process's
+def test_second_sweep_of_two_worlds_runs_no_seed_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(seeds, "_interrupt_alone", lambda: None)  # signal handlers belong to the whole process
     words = ["--seeds", "0..2", "--worlds", "group", "transactions", "--jobs", "1"]
 
     assert main(words, tmp_path) == 0
@@ -119,10 +118,10 @@ def test_seeds_of_two_worlds_are_swept_and_a_second_call_runs_nothing_again(tmp_
     assert capsys.readouterr().out == first
 
 
-def test_what_cannot_be_understood_is_refused_in_words(tmp_path, capsys):
+def test_invalid_seed_ranges_are_rejected_with_a_message(tmp_path, capsys):
     (tmp_path / f"{code_of(seeds.ROOT)}.json").write_text("{}")
 
-    for words, why in (["--seeds", "9..3"], "holds no seed"), (["--worlds", "group"], "holds no sweep of seeds"):
+    for words, why in (["--seeds", "9..3"], "empty seed range"), (["--worlds", "group"], "holds no sweep of seeds"):
         with pytest.raises(SystemExit):
             main(words, tmp_path)
         assert why in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Seeds: one broker, its clients, faults, then calm; checks all the way. And every seed that ever failed."""
+"""One broker under faults, then calm, with all checks; also every formerly failed seed."""
 
 from pathlib import Path
 
@@ -16,20 +16,20 @@ EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("seeds.
 @pytest.mark.campaign
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", MORE[::CHUNK])
-def test_the_group_survives_its_faults_and_settles_in_the_calm(first):
+def test_group_survives_its_faults_and_settles(first):
     for seed in range(first, first + CHUNK):
         verdict = run_seed(seed)
         assert verdict.passed, f"{verdict.plan}\n{verdict.story}\n{verdict.failure}\nkohort sim replay {seed}"
 
 
 @pytest.mark.parametrize("seed", EVER_FAILED)
-def test_a_seed_that_once_failed_passes(seed):
+def test_formerly_failed_seed_passes(seed):
     verdict = run_seed(seed)
 
     assert verdict.passed, f"{verdict.story}\n{verdict.failure}"
 
 
-def test_the_group_survives_faults_that_strike():
+def test_many_seeds_survive_faults():
     counts = {}
     for seed in EVERY_RUN:
         verdict = run_seed(seed)

@@ -1,4 +1,4 @@
-"""A seed repeats itself byte for byte; its story can be read; a failing one shrinks."""
+"""Reproducible runs, event logs, and shrinking of failing seeds."""
 
 import json
 import os
@@ -23,7 +23,7 @@ v = WORLDS[sys.argv[1]].run_seed(int(sys.argv[2])); print(v.events, v.digest)
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_a_seed_is_the_same_byte_for_byte_under_any_hash_seed(world):
+def test_seed_gives_equal_bytes_under_any_hash_seed(world):
     def run(hash_seed):
         env = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(
@@ -36,11 +36,11 @@ def test_a_seed_is_the_same_byte_for_byte_under_any_hash_seed(world):
     assert run("0") == run("4711")
 
 
-def test_another_seed_is_another_history():
+def test_different_seeds_give_different_histories():
     assert run_seed(2).digest != run_seed(5).digest
 
 
-def test_a_story_tells_the_plan_what_happened_and_the_verdict():
+def test_story_has_plan_events_and_verdict():
     verdict = run_seed(2)
 
     text, page = story_text(verdict), story_html(verdict)
@@ -53,14 +53,14 @@ def test_a_story_tells_the_plan_what_happened_and_the_verdict():
     assert page.count("<tr") == len(verdict.happenings) + 1
 
 
-def test_the_story_of_a_failure_says_which_check_failed():
+def test_story_of_a_failure_names_the_failed_check():
     with all_bugs()["position-too-far"].planted():
         text = story_text(run_seed(2))
 
     assert "FAILED by handed_out: check_commit" in text
 
 
-def test_a_failing_run_shrinks_and_fails_by_the_same_check():
+def test_failing_run_shrinks_and_fails_by_the_same_check():
     with all_bugs()["position-too-far"].planted():
         found = shrink(plan_of(5), run_plan, most_runs=12)
 
@@ -72,11 +72,11 @@ def test_a_failing_run_shrinks_and_fails_by_the_same_check():
     assert found.runs <= 12
 
 
-def test_a_run_that_passes_does_not_shrink():
+def test_passing_run_does_not_shrink():
     assert shrink(plan_of(2), run_plan, most_runs=1) is None
 
 
-def test_a_failing_seed_prints_the_command_that_replays_it():
+def test_failing_seed_prints_its_replay_command():
     with all_bugs()["position-too-far"].planted():
         result = CliRunner().invoke(main, ["sim", "run", "--seeds", "2"])
 
@@ -84,7 +84,7 @@ def test_a_failing_seed_prints_the_command_that_replays_it():
     assert "replay it: kohort sim replay 2\n" in result.stderr
 
 
-def test_seeds_of_another_world_are_replayed_there():
+def test_replay_command_names_another_world():
     with all_bugs()["position-too-far"].planted():
         result = CliRunner().invoke(main, ["sim", "run", "--seeds", "2", "--world", "moves"])
 
@@ -93,9 +93,9 @@ def test_seeds_of_another_world_are_replayed_there():
 
 
 @pytest.mark.parametrize("world", ["group", "transactions", "moves", "secured"])
-def test_every_world_can_be_run_unencoded_and_by_several_processes(world):
+def test_each_world_runs_unencoded_and_in_several_processes(world):
     asked = ["sim", "run", "--seeds", "0..3", "--world", world, "--output", "json"]
-    faster = [] if world == "secured" else ["--unencoded"]  # quotas count the bytes of requests
+    faster = [] if world == "secured" else ["--unencoded"]  # quotas count request bytes
     alone, together = (CliRunner().invoke(main, [*asked, *more]) for more in ([], ["--jobs", "2", *faster]))
 
     assert alone.exit_code == together.exit_code == 0, alone.output + together.output

@@ -1,4 +1,4 @@
-"""The tree server: sessions, ephemeral nodes, watches that fire once; and a client that keeps its session alive."""
+"""Tree server: sessions, ephemeral nodes, one-shot watches; and its client."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ ADDRESS = ("10.2.0.1", 2181)
 
 
 class Clients:
-    """Clients of a server, each on its own link; records all callbacks."""
+    """Clients of a server, each on the link of its number, with their received messages."""
 
     def __init__(self):
         self.server = TreeServer()
@@ -70,10 +70,7 @@ def clients():
     return made
 
 
-# Nodes
-
-
-def test_a_node_is_made_once_and_says_what_it_holds(clients):
+def test_node_is_created_once_and_keeps_its_data(clients):
     assert clients.asks(1, Create("/a/b", "x")) == TreeAnswer(1)
 
     assert clients.asks(2, Create("/a/b", "y")) == TreeAnswer(1, NODE_EXISTS, "x")
@@ -82,7 +79,7 @@ def test_a_node_is_made_once_and_says_what_it_holds(clients):
     assert clients.asks(2, Read("/a/c")) == TreeAnswer(1, NO_NODE)
 
 
-def test_write_creates_or_sets_node_and_any_client_may_delete_it(clients):
+def test_write_creates_or_updates_a_node_and_any_client_deletes_it(clients):
     clients.asks(1, Write("/o", "5"))
     clients.asks(2, Write("/o", "3"))
 
@@ -91,10 +88,7 @@ def test_write_creates_or_sets_node_and_any_client_may_delete_it(clients):
     assert clients.asks(2, Delete("/o")) == TreeAnswer(1, NO_NODE)
 
 
-# Sessions
-
-
-def test_session_lives_while_it_sends(clients):
+def test_session_lives_while_messages_arrive_in_time(clients):
     clients.asks(1, Create("/ids/one", "", ephemeral=True))
     for _ in range(5):
         clients.pass_time(SESSION_MS - 1)
@@ -104,7 +98,7 @@ def test_session_lives_while_it_sends(clients):
     assert clients.server.sessions == 1, "the second client said nothing"
 
 
-def test_a_silent_session_expires_and_its_ephemeral_nodes_go_with_it(clients):
+def test_silent_session_expires_with_its_ephemeral_nodes(clients):
     clients.asks(1, Create("/ids/one", "", ephemeral=True))
     clients.asks(1, Create("/stays", "here"))
     clients.pass_time(SESSION_MS)
@@ -115,7 +109,7 @@ def test_a_silent_session_expires_and_its_ephemeral_nodes_go_with_it(clients):
     assert clients.opens(3, session_id=1) == [Expired()]
 
 
-def test_a_lost_connection_ends_no_session(clients):
+def test_lost_connection_does_not_end_the_session(clients):
     clients.asks(1, Create("/ids/one", "", ephemeral=True))
     clients.server.link_gone(1)
     clients.pass_time(SESSION_MS - 1)
@@ -125,7 +119,7 @@ def test_a_lost_connection_ends_no_session(clients):
     assert clients.server.holds("/ids/one") == ""
 
 
-def test_who_ends_its_session_takes_its_nodes_along_at_once(clients):
+def test_ended_session_removes_its_nodes_at_once(clients):
     clients.asks(1, Create("/ids/one", "", ephemeral=True))
     clients.says(1, End())
 
@@ -133,16 +127,13 @@ def test_who_ends_its_session_takes_its_nodes_along_at_once(clients):
     assert clients.server.sessions == 1
 
 
-def test_a_node_that_was_deleted_and_made_by_another_outlives_the_first_maker(clients):
+def test_recreated_node_survives_its_first_creators_session(clients):
     clients.asks(1, Create("/owner", "one", ephemeral=True))
     clients.asks(2, Delete("/owner"))
     clients.asks(2, Create("/owner", "two", ephemeral=True))
     clients.says(1, End())
 
     assert clients.server.holds("/owner") == "two"
-
-
-# Watches
 
 
 def test_watch_fires_once_until_set_again(clients):
@@ -158,7 +149,7 @@ def test_watch_fires_once_until_set_again(clients):
     assert clients.told.pop(2) == [Changed("/ids")]
 
 
-def test_a_read_without_a_watch_sets_none_and_a_second_one_sets_no_second(clients):
+def test_read_without_watch_sets_none_and_repeated_watches_are_one(clients):
     clients.asks(2, Read("/topic"))
     clients.asks(1, Write("/topic", "6"))
     assert 2 not in clients.told
@@ -169,7 +160,7 @@ def test_a_read_without_a_watch_sets_none_and_a_second_one_sets_no_second(client
     assert clients.told.pop(2) == [Changed("/topic")]
 
 
-def test_session_expiry_fires_all_watches(clients):
+def test_all_watchers_are_notified_of_an_expired_session(clients):
     clients.opens(3)
     clients.asks(1, Create("/ids/one", "", ephemeral=True))
     for link in (2, 3):
@@ -182,7 +173,7 @@ def test_session_expiry_fires_all_watches(clients):
     assert clients.told[2] == clients.told[3] == [Changed("/ids")]
 
 
-def test_watch_fired_while_disconnected_is_sent_after_reconnect(clients):
+def test_watch_that_fires_without_connection_is_delivered_after_reconnect(clients):
     clients.asks(2, ReadEach("/ids", watch=True))
     clients.server.link_gone(2)
     clients.asks(1, Create("/ids/one", ""))
@@ -190,12 +181,7 @@ def test_watch_fired_while_disconnected_is_sent_after_reconnect(clients):
     assert clients.opens(3, session_id=2) == [SessionOpened(2), Changed("/ids")]
 
 
-# A client
-
-
 class User:
-    """Owner of a session; records its callbacks."""
-
     def __init__(self, world):
         self._began_ms, self._world, self.told = world.now_ms, world, []
 
@@ -207,8 +193,6 @@ class User:
 
 
 class Silent:
-    """Ignores all events of the wire."""
-
     def client_sent(self, link_id, client, data):
         pass
 
@@ -239,7 +223,7 @@ def tree():
     return made
 
 
-def test_a_client_keeps_its_session_alive_by_itself(tree):
+def test_client_keeps_its_session_alive(tree):
     client, answers = tree.session("one"), []
     client.ask(Create("/ids/one", "", ephemeral=True), answers.append)
     tree.run(10 * SESSION_MS)
@@ -249,7 +233,7 @@ def test_a_client_keeps_its_session_alive_by_itself(tree):
     assert client.user.told == []
 
 
-def test_suspended_process_learns_late_of_its_expired_session(tree):
+def test_process_frozen_beyond_its_session_learns_late_of_a_new_session(tree):
     client = tree.session("one")
     client.ask(Create("/ids/one", "", ephemeral=True), lambda _: None)
     tree.run(1_000)
@@ -264,7 +248,7 @@ def test_suspended_process_learns_late_of_its_expired_session(tree):
     assert at_ms >= 1_000 + SESSION_MS + 1_000
 
 
-def test_requests_of_disconnected_client_run_in_its_next_session(tree):
+def test_request_without_connection_takes_effect_in_the_next_session(tree):
     client = tree.session("one")
     tree.run(1_000)
     tree.network.part(client, ADDRESS)
@@ -278,7 +262,7 @@ def test_requests_of_disconnected_client_run_in_its_next_session(tree):
     assert [what for what, _ in client.user.told] == ["renewed"]
 
 
-def test_a_killed_process_is_missed_after_its_session_timeout_and_one_that_ends_at_once(tree):
+def test_killed_process_expires_later_and_ended_process_at_once(tree):
     killed, ended = tree.session("killed"), tree.session("ended")
     for client in (killed, ended):
         client.ask(Create(f"/ids/{client.name}", "", ephemeral=True), lambda _: None)

@@ -1,4 +1,4 @@
-"""Messages handed over as objects: the same histories and the same bytes on the disk as with encoded ones."""
+"""Unencoded runs have the same events and disk contents as encoded ones."""
 
 import re
 from dataclasses import replace
@@ -18,12 +18,12 @@ from kohort_lab.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
 
 
 def said(happening):
-    """Without how many bytes of a message had come when a connection broke: there are no such bytes unencoded."""
+    """Drop the number of received bytes at a connection loss; unencoded runs have none."""
     return replace(happening, detail=re.sub(r"after \d+ bytes", "after some bytes", happening.detail))
 
 
 def decisions(run):
-    """Everything a run decided: what happened and when, and each byte that the brokers wrote."""
+    """Return all events, and each byte that the brokers wrote."""
     run.go()
     disk = run.cluster.disk if isinstance(run, ThreeNodes) else run.broker.disk
     names = [f"{folder}/{name}".lstrip("/") for folder in ["", *disk.folders()] for name in disk.files(folder)]
@@ -43,7 +43,7 @@ def decisions(run):
     [(plan_of, OneBroker), (plan_of_copies, CopyingGroup), (plan_of_moves, ThreeNodes)],
     ids=["group", "transactions", "moves"],
 )
-def test_unencoded_messages_bring_about_the_same_decisions(seed, plan_of_seed, actors):
+def test_unencoded_messages_give_equal_events_and_bytes(seed, plan_of_seed, actors):
     encoded = decisions(actors(plan_of_seed(seed)))
 
     with unencoded():
@@ -53,7 +53,7 @@ def test_unencoded_messages_bring_about_the_same_decisions(seed, plan_of_seed, a
     assert encoded[-1], "the broker wrote something"
 
 
-def test_a_field_that_the_version_lacks_does_not_arrive():
+def test_field_missing_in_the_version_does_not_arrive():
     request = FetchRequest(topics=[FetchTopic(topic="flights", topic_id=bytes(15) + b"\x01")])
 
     with unencoded():
@@ -64,7 +64,7 @@ def test_a_field_that_the_version_lacks_does_not_arrive():
     assert (old.topics[0].topic, old.topics[0].topic_id) == ("flights", bytes(16))
 
 
-def test_records_arrive_in_one_piece():
+def test_record_batches_arrive_joined():
     data = PartitionProduceData(index=0, records=[b"some", b"more"])
     request = ProduceRequest(topic_data=[TopicProduceData(name="flights", partition_data=[data])])
 
@@ -74,7 +74,7 @@ def test_records_arrive_in_one_piece():
     assert bytes(arrived.topic_data[0].partition_data[0].records) == b"somemore"
 
 
-def test_persisted_values_are_decoded_unchanged():
+def test_message_is_read_with_its_own_type_only():
     with unencoded():
         written = encode_bytes(HeartbeatRequest(group_id="g"), 4)
         assert decode(HeartbeatRequest, 4, written)[0].group_id == "g"
@@ -82,7 +82,7 @@ def test_persisted_values_are_decoded_unchanged():
             decode(FetchRequest, 17, written)
 
 
-def test_afterwards_messages_are_encoded_again():
+def test_messages_are_encoded_again_afterwards():
     request = HeartbeatRequest(group_id="g", generation_id=3)
     before = encode_bytes(request, 4)
 

@@ -1,4 +1,4 @@
-"""Compare a watcher's findings, from records alone, with the coordinator's own in simulated groups."""
+"""Events that an observer infers from a simulated group's records, compared with the coordinator's journal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = range(12)
 
 @pytest.fixture
 def overheard(monkeypatch):
-    """Journal entries of brokers, and of a watcher of their records."""
+    """Return journal entries of the brokers, and of an observer of their records."""
     known: list[JournalEntry] = []
     seen: list[JournalEntry] = []
     watchers: list[ObservedGroups] = []
@@ -45,7 +45,7 @@ def overheard(monkeypatch):
     return run
 
 
-def test_members_that_the_watcher_reports_as_left_for_sure_have_left(overheard):
+def test_member_reported_as_left_has_left(overheard):
     sure = 0
     for seed in SEEDS:
         known, seen = overheard("group", seed)
@@ -58,10 +58,10 @@ def test_members_that_the_watcher_reports_as_left_for_sure_have_left(overheard):
     assert sure >= 10
 
 
-def test_observed_generations_equal_persisted_generations(overheard):
+def test_observed_generations_are_the_persisted_ones(overheard):
     for seed in SEEDS[:4]:
         known, seen = overheard("group", seed)
-        # A generation without members needs no assignment, and one whose leader never gave any is never written.
+        # An empty generation has no assignment, and a generation without the leader's SyncGroup is never persisted.
         theirs = {(one.group, one.generation) for one in find_rebalances(known) if one.generation is not None}
         ours = {(one.group, one.generation) for one in find_rebalances(seen) if one.generation is not None}
         assert ours <= theirs
