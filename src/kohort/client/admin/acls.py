@@ -7,7 +7,7 @@ tools, ``DescribeConfigs`` and ``DESCRIBE_CONFIGS``, are accepted, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ class AclBinding:
     @property
     def filter(self) -> AclBindingFilter:
         """Return the filter that matches exactly this ACL, for ``delete_acls``."""
-        return AclBindingFilter(*astuple(self))
+        return AclBindingFilter(*(getattr(self, field.name) for field in fields(self)))
 
     def __str__(self) -> str:
         pattern = "" if self.pattern_type == "literal" else f" ({self.pattern_type})"
