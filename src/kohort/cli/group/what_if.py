@@ -32,8 +32,8 @@ RATE = click.FloatRange(min=0, min_open=True)
 
 HELP = """Predict the effect of a change on GROUP, without executing it.
 
-The command predicts owners, rebalance rounds, pauses of partitions and idle members with the real assignors. MEMBER is a
-member id, an instance id, or a unique client id. --rolling-restart can be combined with --assignor, --partitions and
+The command predicts owners, rebalance rounds, pauses of partitions and idle members with the real assignors. MEMBER is
+a member id, an instance id, or a unique client id. --rolling-restart can be combined with --assignor, --partitions and
 --to-consumer. With rates (given, or sampled with --watch-for 20s) the prediction has the peak of the lag and the time
 to catch up.
 
