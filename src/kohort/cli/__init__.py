@@ -1,1 +1,1 @@
-"""The command kohort."""
+"""The command line ``kohort``."""

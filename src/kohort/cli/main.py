@@ -1,7 +1,7 @@
-"""The command ``kohort``: the table of its commands, and the exit code of an error or interrupt.
+"""The command ``kohort``: the table of its subcommands, and the exit code of an error or interrupt.
 
-Commands are imported when they are called, so that ``kohort --help`` starts fast. ``terminal/exits.py`` has the exit
-codes.
+Subcommands are imported when they are called, so that ``kohort --help`` starts fast. ``terminal/exits.py`` has the
+exit codes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Examples:
 
 
 class Commands(click.Group):
-    """The commands of ``COMMANDS`` and of plugins; an error is one line on stderr, without traceback."""
+    """Subcommands of kohort and of plugins; an error is printed as one line on stderr, without traceback."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self._short_helps())
@@ -111,7 +111,7 @@ def fail(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> 
 
 
 def discard_stdout() -> None:
-    """Redirect stdout to /dev/null: its reader has closed (``| head``), and Python flushes at exit."""
+    """Redirect stdout to /dev/null after its reader closed (``| head``): Python's flush at exit would fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -26,7 +26,7 @@ def plugins() -> dict[str, str]:
 
 
 def plugin_command(name: str) -> click.Command | None:
-    """Import a command of another package; a failed import becomes a command that raises its reason."""
+    """Import a command of another package; if the import fails, return a command that raises the reason."""
     for entry in _entries().select(name=name):
         return _loaded(entry)
     return None

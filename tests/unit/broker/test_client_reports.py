@@ -40,12 +40,10 @@ def pair(stage):
 
 @pytest.fixture
 def member(pair):
-    """The member that leaves."""
     return pair[1]
 
 
 def push(wire, *metrics, **says):
-    """Push metrics on a connection of their own, as the Java client does."""
     given = wire.ask(GetTelemetrySubscriptionsRequest(), 0)
     asked = PushTelemetryRequest(
         client_instance_id=given.client_instance_id,
@@ -61,14 +59,13 @@ def leave(stage, member, reason=STOPPED):
 
 
 def evidence(stage: BrokerStage) -> dict[str, str]:
-    """Return the evidence of the latest rebalance in the journal."""
     answer = stage.connect().fetch("__kohort_journal")
     data = b"".join(bytes(p.records) for t in answer.responses for p in t.partitions)
     entries = [parse_entry(record.value) for at, _ in split_batches(data) for record in read_batch(data, at)]
     return {fact.kind: fact.value for fact in find_rebalances(entries)[-1].evidence}
 
 
-def test_report_of_a_member_that_left_for_not_polling_is_evidence(stage, member):
+def test_metrics_of_a_member_that_left_for_not_polling_are_evidence_of_the_rebalance(stage, member):
     push(stage.connect(), *SILENT, group_id="g", group_member_id=member.member_id)
     stage.advance(6_000)
 
@@ -80,7 +77,7 @@ def test_report_of_a_member_that_left_for_not_polling_is_evidence(stage, member)
     )
 
 
-def test_report_of_an_expired_member_is_evidence(stage, pair):
+def test_metrics_of_an_expired_member_are_evidence_of_the_rebalance(stage, pair):
     other, member = pair
     push(stage.connect(), gauge(f"{CONSUMER}poll.idle.ratio.avg", 0.0), group_id="g", group_member_id=member.member_id)
 
@@ -91,7 +88,7 @@ def test_report_of_an_expired_member_is_evidence(stage, pair):
     assert evidence(stage)["client_said"] == "10.0 s before: its application waited for records 0% of the time"
 
 
-def test_report_without_member_id_is_matched_by_client_id_and_host(stage, member):
+def test_metrics_without_member_id_are_matched_by_client_id_and_host(stage, member):
     push(stage.connect(), *SILENT, group_id="g")
 
     leave(stage, member)
@@ -100,7 +97,7 @@ def test_report_without_member_id_is_matched_by_client_id_and_host(stage, member
 
 
 @pytest.mark.parametrize("says", [{"group_id": "g", "group_member_id": "somebody-else"}, {"transactional_id": "t"}])
-def test_report_of_another_member_or_producer_is_no_evidence(stage, member, says):
+def test_metrics_of_another_member_or_producer_are_no_evidence_of_the_rebalance(stage, member, says):
     push(stage.connect(), *SILENT, **says)
 
     leave(stage, member)
@@ -108,7 +105,7 @@ def test_report_of_another_member_or_producer_is_no_evidence(stage, member, says
     assert "client_said" not in evidence(stage)
 
 
-def test_report_from_another_host_is_no_evidence(stage, member):
+def test_metrics_from_another_host_are_no_evidence_of_the_rebalance(stage, member):
     push(stage.connect("10.6.6.6"), *SILENT, group_id="g", group_member_id=member.member_id)
 
     leave(stage, member)
@@ -116,7 +113,7 @@ def test_report_from_another_host_is_no_evidence(stage, member):
     assert "client_said" not in evidence(stage)
 
 
-def test_reports_of_two_indistinguishable_clients_are_no_evidence(stage, member):
+def test_metrics_of_two_indistinguishable_clients_are_no_evidence_of_the_rebalance(stage, member):
     for _ in range(2):
         push(stage.connect(), *SILENT, group_id="g")
 
@@ -125,7 +122,7 @@ def test_reports_of_two_indistinguishable_clients_are_no_evidence(stage, member)
     assert "client_said" not in evidence(stage)
 
 
-def test_report_without_poll_metrics_is_no_evidence(stage, member):
+def test_metrics_without_poll_metrics_are_no_evidence_of_the_rebalance(stage, member):
     push(
         stage.connect(), gauge(f"{CONSUMER}node.request.latency.max", 3), group_id="g", group_member_id=member.member_id
     )

@@ -13,7 +13,7 @@ from support.machines.broker_stage import BrokerStage
 
 
 class Member:
-    """A member of group g with topic a."""
+    """Member of group g with a subscription to topic a."""
 
     def __init__(self, stage, name):
         self.wire = stage.connect()
@@ -53,7 +53,7 @@ def members(stage):
     return ann, ben
 
 
-def test_added_partitions_are_assigned(stage, members):
+def test_added_partitions_are_assigned_to_consumer_group_members(stage, members):
     ann, ben = members
     more = CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name="a", count=4, assignments=None)], timeout_ms=1_000
@@ -69,7 +69,7 @@ def test_added_partitions_are_assigned(stage, members):
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_assignment_survives_a_restart(stage, members, cleanly):
+def test_assignment_of_a_consumer_group_survives_a_restart(stage, members, cleanly):
     epochs = [member.epoch for member in members]
 
     stage.restart(cleanly=cleanly)

@@ -29,7 +29,6 @@ def never(_us: float) -> bool:
 
 
 def timed(stage: BrokerStage) -> BrokerCounters:
-    """Return the counters of a broker whose clock advances a microsecond with each read."""
     counters = stage.broker.state.counters
     counters.time_ns = count(0, 1_000).__next__
     return counters
@@ -90,7 +89,7 @@ def test_errors_of_each_response_type_can_be_counted():
     counters = BrokerCounters()
 
     for key, api in APIS.items():
-        counters.by_api[key].answered(0, api.response())  # a response of defaults has no error
+        counters.by_api[key].answered(0, api.response())  # default values include no error code
     assert not any(api.errors for api in counters.by_api.values())
     assert all(api.took.count == 1 for api in counters.by_api.values())
 
@@ -172,7 +171,7 @@ def test_logs_count_appends_rolls_and_deletions(stage):
     assert counted.deleted_bytes > 0
 
 
-def test_copy_of_log_counters_does_not_change(stage):
+def test_copied_log_counters_do_not_change(stage):
     counted = stage.broker.state.topics.counters
     peer = stage.connect()
     peer.create("t")
@@ -244,7 +243,7 @@ def test_rejected_requests_of_outdated_members_are_counted(stage):
     assert stage.broker.state.counters.journal[RequestFenced] == 2, "the journal tells of each kind once"
 
 
-def test_groups_with_counted_rejections_are_limited():
+def test_number_of_groups_with_counted_rejections_is_limited():
     fenced = FencedCounters()
     for number in range(GROUPS_MOST + 10):
         fenced.refused(f"g{number}", "Heartbeat", "ILLEGAL_GENERATION")
@@ -259,7 +258,7 @@ def test_groups_with_counted_rejections_are_limited():
     assert list(fenced.by_group) == ["999" * 10_000]
 
 
-def test_histogram_holds_any_duration():
+def test_histogram_counts_durations_of_any_length():
     took = Durations()
     for ns in (0, 1, 2**62, 999):
         took.add(ns)
@@ -268,7 +267,7 @@ def test_histogram_holds_any_duration():
     assert took.copy().by_size == took.by_size
 
 
-def test_load_of_groups_is_counted_with_its_duration(stage):
+def test_loading_of_groups_is_counted_with_its_duration(stage):
     counters = stage.broker.state.counters
     counters.loaded(5)
     counters.loaded(15)

@@ -47,7 +47,6 @@ class Locked(MemoryStorage):
 
 
 def damage(stage, folder, **fields):
-    """Change fields in the first batch of a log."""
     name = next(name for name in stage.storage.files(folder) if name.endswith(".log"))
     struct.pack_into(">i", stage.storage._folders[folder][name], 8, fields["length"])
 
@@ -82,7 +81,6 @@ def test_failed_topic_creation_is_logged(stage):
 
 
 def ask_both(peer, offset, **options):
-    """Fetch both partitions of ``a``; return the results by partition."""
     asked = fetch_request("a", offset, **options)
     asked.topics[0].partitions = [fetch_request("a", offset, partition=p).topics[0].partitions[0] for p in (0, 1)]
     peer.send(asked, 12)

@@ -26,7 +26,6 @@ def told(answer) -> list[int]:
 
 
 def opened(peer, partitions=3) -> int:
-    """Open a session with empty partitions of topic a; return its id."""
     peer.create("a", partitions)
     answer = ask(peer, partitions=[(p, 0) for p in range(partitions)])
     assert told(answer) == list(range(partitions))
@@ -38,7 +37,7 @@ def test_full_fetch_opens_a_session_on_request(peer, stage):
     assert len(stage.broker.state.sessions) == 1
 
 
-def test_final_epoch_opens_no_session(peer, stage):
+def test_fetch_with_the_final_epoch_opens_no_session(peer, stage):
     peer.create("a")
 
     assert ask(peer, epoch=-1, partitions=[(0, 0)]).session_id == 0
@@ -59,7 +58,7 @@ def test_incremental_response_has_only_changed_partitions(peer):
     assert told(third) == []
 
 
-def test_forgotten_partition_is_removed_and_new_one_is_added(peer):
+def test_forgotten_partition_is_removed_from_the_session_and_a_new_one_added(peer):
     session = opened(peer)
     peer.create("b")
     ask(peer, session, 1, forget=[0])
@@ -72,7 +71,7 @@ def test_forgotten_partition_is_removed_and_new_one_is_added(peer):
     assert [(t.topic, [p.partition_index for p in t.partitions]) for t in answer.responses] == [("b", [0])]
 
 
-def test_session_without_partitions_is_closed(peer, stage):
+def test_fetch_session_without_partitions_is_closed(peer, stage):
     session = opened(peer)
 
     answer = ask(peer, session, 1, forget=[0, 1, 2])

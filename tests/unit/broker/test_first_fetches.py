@@ -44,7 +44,6 @@ def nothing_committed(_group):
 
 
 def generation(*moves, group="g", number=2, members=(A, B)):
-    """Return the entries of a rebalance with moves (partition, from, to) of topic t."""
     return [
         RoundOpened(at_ms=1, group=group, trigger=Trigger(event="member_left"), from_generation=number - 1,
                     members=members, timeout_ms=1),
@@ -70,7 +69,7 @@ def test_first_fetch_of_the_new_owner_is_journaled_once_with_its_lag(first):
     assert not first
 
 
-def test_partition_that_moves_again_is_awaited_of_its_latest_owner(first):
+def test_first_fetch_of_a_partition_that_moves_again_is_awaited_from_its_latest_owner(first):
     first.follow(generation((0, "a-1", "b-1")), nothing_committed)
     first.follow(generation((0, "b-1", "a-1"), number=3), nothing_committed)
 
@@ -79,7 +78,7 @@ def test_partition_that_moves_again_is_awaited_of_its_latest_owner(first):
     assert entry.generation == 3
 
 
-def test_partition_of_a_consumer_group_member_is_awaited(first):
+def test_first_fetch_of_a_consumer_group_member_is_awaited(first):
     given = (GivenPartition("t", 2, 5), GivenPartition("gone", 7))
     entry = MemberReconciled(
         at_ms=1, group="m", who=B, epoch=4, from_epoch=3, target_epoch=4, state="stable", given=given
@@ -91,7 +90,7 @@ def test_partition_of_a_consumer_group_member_is_awaited(first):
     assert [(p.topic, p.partition, p.lag) for p in resumed.partitions] == [("t", 2, 0), ("gone", 7, None)]
 
 
-def test_number_of_awaited_partitions_is_limited(first):
+def test_number_of_partitions_that_await_their_first_fetch_is_limited(first):
     for number in range(3):
         moves = [(p, None, "a-1") for p in range(number * AWAITED_MOST, (number + 1) * AWAITED_MOST)]
         first.follow(generation(*moves, number=number + 2), nothing_committed)
@@ -115,7 +114,7 @@ def test_number_of_joining_members_is_limited_over_all_groups(first):
     assert [entry.group for entry in told] == ["g1", "g2"], "of the first the members were forgotten"
 
 
-def test_member_with_a_very_long_id_is_not_awaited(first):
+def test_first_fetch_of_a_member_with_a_very_long_id_is_not_awaited(first):
     long = Who("m-" + "x" * 30_000, "a", "/h")
     first.follow(generation((0, None, long.member_id), members=(long,)), nothing_committed)
     given = MemberReconciled(

@@ -10,7 +10,7 @@ from support.machines.broker_stage import BrokerStage, produce_request
 
 KAFKA_STORAGE_ERROR = 56
 NOT_COORDINATOR = 16
-"""Code of a storage error for members, so that they look for another coordinator."""
+"""Error code for members after a storage error, so that they look for another coordinator."""
 
 
 class SlowFile(MemoryFile):
@@ -51,7 +51,6 @@ class SlowDisk(MemoryStorage):
         return SlowFile(folder.setdefault(file, bytearray()), self)
 
     def end_flushes(self, *, well=True):
-        """End all flushes in flight."""
         ended, self.under_way = self.under_way, []
         for file in ended:
             file.end(well=well)
@@ -77,7 +76,6 @@ def send(peer, value, *, partition=0, producer=None):
 
 
 def told(peer):
-    """Return base offset and error of the produce response, None while it waits."""
     answer = peer.take()
     if answer is None:
         return None
@@ -98,7 +96,7 @@ def test_produce_answer_waits_for_its_flush(stage, disk):
     assert stage.broker.state.flushes.wake_at_ms is None
 
 
-def test_appends_during_a_flush_share_the_next_one(stage, disk):
+def test_appends_during_a_flush_share_the_next_flush(stage, disk):
     peers = [stage.connect() for _ in range(5)]
 
     for n, peer in enumerate(peers):
@@ -113,7 +111,7 @@ def test_appends_during_a_flush_share_the_next_one(stage, disk):
     assert disk.flushes == 2
 
 
-def test_answers_of_one_connection_keep_their_order(stage, disk):
+def test_answers_of_one_connection_keep_their_order_during_flushes(stage, disk):
     ann = stage.connect()
 
     for n in range(3):
@@ -138,7 +136,7 @@ def test_flush_waits_are_independent_between_partitions(stage, disk):
     assert (told(ann), told(ben)) == (None, (0, 0))
 
 
-def test_failed_flush_is_an_error_of_each_waiting_answer(stage, disk):
+def test_failed_flush_is_an_error_of_each_produce_request_that_waits_for_it(stage, disk):
     ann, ben = stage.connect(), stage.connect()
 
     send(ann, b"a", producer=7)

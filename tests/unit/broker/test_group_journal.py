@@ -31,7 +31,7 @@ def written(stage) -> int:
     return topic.partitions[0].log_end_offset if topic else 0
 
 
-def test_quiet_entries_wait_until_there_are_many(stage, journal):
+def test_quiet_journal_entries_are_written_once_there_are_many(stage, journal):
     for number in range(WAITING_MOST - 1):
         journal.append([quiet(number)], 1)
     assert written(stage) == 0
@@ -41,7 +41,7 @@ def test_quiet_entries_wait_until_there_are_many(stage, journal):
     assert written(stage) == WAITING_MOST
 
 
-def test_quiet_entry_is_written_with_the_next_rebalance_entry(stage, journal):
+def test_quiet_journal_entry_is_written_with_the_next_rebalance_entry(stage, journal):
     who = Who("m")
     beside = [
         MemberTurnedAway(at_ms=1, group="g", who=who, members=2),
@@ -59,7 +59,7 @@ def test_quiet_entry_is_written_with_the_next_rebalance_entry(stage, journal):
     assert written(stage) == len(beside) + 1
 
 
-def test_quiet_entries_are_written_above_a_size_limit(stage, journal):
+def test_quiet_journal_entries_are_written_above_a_size_limit(stage, journal):
     name = "x" * (WAITING_MOST_BYTES // 4)
     for number in range(3):
         journal.append([quiet(number, name)], 1)

@@ -19,7 +19,6 @@ from support.raw.group_member import RawMember, committed
 
 
 def two_members(stage: BrokerStage) -> tuple[RawMember, RawMember]:
-    """A group in its first common generation: ann has a-0, ben a-1."""
     ann, ben = (RawMember(stage.connect(), "g", ["a"]) for _ in range(2))
     ann.wire.create("a", 2)
     ann.start_join()
@@ -36,7 +35,7 @@ def two_members(stage: BrokerStage) -> tuple[RawMember, RawMember]:
     return ann, ben
 
 
-def test_group_rebalances_and_each_member_gets_its_assignment(stage):
+def test_classic_group_rebalances_and_each_member_gets_its_assignment(stage):
     ann, ben = two_members(stage)
 
     assert (ann.generation, ben.generation, ann.leader, ben.leader) == (2, 2, True, False)
@@ -45,7 +44,7 @@ def test_group_rebalances_and_each_member_gets_its_assignment(stage):
     assert set(ann.members) == {ann.member_id, ben.member_id}
 
 
-def test_waiting_join_delays_only_its_connection(stage):
+def test_waiting_join_group_delays_only_its_connection(stage):
     ann, _ = two_members(stage)
     cal = RawMember(stage.connect(), "g", ["a"])
     cal.start_join()
@@ -149,7 +148,7 @@ def test_read_requests_do_not_create_the_offsets_topic(stage):
     assert stage.broker.state.topics.get("__consumer_offsets") is not None
 
 
-def test_answer_is_not_sent_before_its_records_are_appended(stage, monkeypatch):
+def test_group_answer_is_not_sent_before_its_records_are_appended(stage, monkeypatch):
     ann, _ = two_members(stage)
     (offsets_topic,) = [t for t in stage.broker.state.topics if t.name == "__consumer_offsets"]
 
@@ -165,7 +164,7 @@ def test_answer_is_not_sent_before_its_records_are_appended(stage, monkeypatch):
     assert committed(ann.wire, "g", "a", [0]) == {0: -1}
 
 
-def test_group_partition_depends_on_the_existing_number_of_partitions(stage):
+def test_offsets_partition_of_a_group_depends_on_the_existing_number_of_partitions(stage):
     ann, _ = two_members(stage)
     ann.commit("a", 0, 17)
     stage.config = BrokerStage(offsets_topic_num_partitions=7).config
@@ -221,7 +220,7 @@ def test_fetch_that_waits_for_the_journal_is_woken_by_an_entry(stage):
     assert reader.take().responses[0].partitions[0].high_watermark > end
 
 
-def test_request_for_the_journal_creates_the_internal_topic(stage):
+def test_metadata_request_for_the_journal_creates_the_internal_topic(stage):
     peer = stage.connect()
     topic = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(name="__kohort_journal")]), 12).topics[0]
 

@@ -23,7 +23,7 @@ class InterceptingBroker(BrokerStage):
         return Unanswered.LATER
 
 
-def test_intercepted_request_is_answered_after_serve():
+def test_intercepted_request_is_answered_after_the_serve_event():
     stage = InterceptingBroker()
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
@@ -47,7 +47,7 @@ def test_intercepted_request_keeps_request_order():
     assert len(stage.kept) == 1
 
 
-def test_serve_after_a_disconnect_has_no_effect():
+def test_serve_event_after_a_disconnect_has_no_effect():
     stage = InterceptingBroker()
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
@@ -58,7 +58,7 @@ def test_serve_after_a_disconnect_has_no_effect():
     assert peer.take_all() == []
 
 
-def test_end_waits_answers_a_fetch_with_available_records():
+def test_end_waits_event_answers_a_fetch_with_available_records():
     stage = BrokerStage()
     peer = stage.connect()
     peer.create("a")

@@ -30,7 +30,6 @@ def ann(stage):
 
 
 def ends(stage):
-    """Return the end offset of each log of the internal topics."""
     state = stage.broker.state
     return [log.log_end_offset for name in OWN for log in state.topics.get(name).partitions]
 
@@ -91,7 +90,7 @@ class TestWritesOfClients:
         assert codes_of(old) == codes_of(new[0].topic_results) == {topic: {why}, "a": {55}}
         assert ends(stage) == before
 
-    def test_verify_only_of_an_internal_topic_is_answered(self, stage, ann):
+    def test_verify_only_request_for_an_internal_topic_is_answered(self, stage, ann):
         producer = Transactional(stage.connect(), "mover")
         producer.init()
         producer.commit_offsets(GROUP, "a", 3)
@@ -136,7 +135,7 @@ def code_of(answer):
     return answer.markers[0].topics[0].partitions[0].error_code
 
 
-def test_administrator_ends_hanging_offsets(stage, ann):
+def test_administrator_ends_a_hanging_transaction_in_the_offsets_topic(stage, ann):
     ann.leave()
     producer = Transactional(stage.connect(), "mover")
     producer.init()
@@ -151,7 +150,7 @@ def test_administrator_ends_hanging_offsets(stage, ann):
     assert code_of(ann.wire.ask(asked, 1)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "nothing is open any more"
 
 
-def test_hanging_offsets_of_before_a_restart_are_ended_permanently(stage, ann):
+def test_hanging_transaction_in_the_offsets_topic_can_be_ended_after_a_restart(stage, ann):
     ann.leave()
     producer = Transactional(stage.connect(), "mover")
     producer.init()
@@ -254,7 +253,6 @@ class TestInvalidRecords:
 
 
 def test_open_transaction_with_internal_topics_is_ended_at_the_start():
-    """An earlier version allowed such transactions."""
     stage = BrokerStage()
     ann = populate(stage)
     transactions = stage.broker.state.cluster.transactions

@@ -43,7 +43,6 @@ def unknown_names(count: int = MANY) -> MetadataRequest:
 
 
 def finish(stage: BrokerStage) -> int:
-    """Tick until the broker is idle; return the number of ticks."""
     ticks = 0
     while stage.broker.long_work:
         stage.give(Tick())
@@ -164,7 +163,7 @@ def test_topic_is_visible_after_all_its_partitions_are_created(stage, peer):
 
 
 @pytest.mark.parametrize("is_asked_only", [False, True])
-def test_topics_rejected_for_an_option_take_steps(stage, peer, is_asked_only):
+def test_topics_rejected_for_an_option_are_served_in_steps(stage, peer, is_asked_only):
     wrong = [CreatableTopicConfig(name="retention.mss", value="1")]
     topics = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1, configs=wrong) for i in range(500)]
 
@@ -175,7 +174,7 @@ def test_topics_rejected_for_an_option_take_steps(stage, peer, is_asked_only):
     assert {topic.error_code for topic in answer.topics} == {ErrorCode.INVALID_CONFIG}
 
 
-def test_rejected_options_take_steps(stage, peer):
+def test_rejected_topic_options_are_served_in_steps(stage, peer):
     wrong = [AlterableConfig(name="retention.mss", value="1")]
     asked = [AlterConfigsResource(resource_type=2, resource_name=f"t{n}", configs=wrong) for n in range(500)]
 
@@ -186,7 +185,7 @@ def test_rejected_options_take_steps(stage, peer):
     assert all(found.error_code for found in answer.responses)
 
 
-def test_name_is_taken_while_its_topic_is_created(stage, peer):
+def test_topic_name_is_taken_while_the_topic_is_created(stage, peer):
     wide = CreateTopicsRequest(topics=[CreatableTopic(name="a.b", num_partitions=500, replication_factor=1)])
     peer.send(wide, 7)
     other = stage.connect()
@@ -370,7 +369,7 @@ def test_wide_fetch_waits_and_is_answered_in_steps(stage, wide):
 
 
 @pytest.mark.heavy
-def test_append_during_the_survey_of_a_wide_fetch_is_noticed(stage, peer):
+def test_append_while_a_wide_fetch_checks_its_partitions_is_noticed(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     other = stage.connect()
     peer.send(wide_fetch(9_000, max_wait_ms=60_000), 12)
@@ -465,7 +464,7 @@ def test_interrupted_deletion_is_completed_at_the_start(stage, peer):
     assert len(stage.storage.folders()) == 300
 
 
-def test_clean_stop_during_a_long_request_is_clean(stage, peer):
+def test_broker_stop_during_a_long_request_is_clean(stage, peer):
     asked = [CreatableTopic(name="t", num_partitions=300, replication_factor=1)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
 

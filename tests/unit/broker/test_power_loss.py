@@ -69,7 +69,6 @@ class CachingDisk(MemoryStorage):
         self.safe.pop(name, None)
 
     def end_flushes(self, count=1_000):
-        """End the first flushes in flight successfully."""
         for name, size in self.under_way[:count]:
             self.safe[name] = max(self.safe.get(name, 0), size)
         del self.under_way[:count]
@@ -103,7 +102,6 @@ def committed(peer):
 
 
 def on_log(peer, partition=0):
-    """Return all values of a partition, by offset."""
     found, end = {}, 0
     while True:
         answer = peer.fetch("orders", end, partition=partition)

@@ -26,7 +26,6 @@ def peer(stage):
 
 
 def send(peer, producer_id, sequence=0, partition=0):
-    """Send one record of an idempotent producer; return the error code."""
     batch = build_batch(
         [NewRecord(None, b"%d-%d" % (producer_id, sequence), (), peer.stage.now_ms)],
         producer_id=producer_id,
@@ -104,7 +103,7 @@ def test_longest_silent_producers_are_expired_first(stage, peer):
     assert code(peer, 102, 7) == 0, "it is not, and may begin anywhere"
 
 
-def test_producer_is_not_admitted_in_the_minute_after_a_rejection(stage, peer):
+def test_rejected_producer_is_not_admitted_within_the_next_minute(stage, peer):
     """Else the second pipelined batch would be appended before the first."""
     attack(peer, 100)
     assert code(peer, 2, 0) == REFUSED
@@ -146,7 +145,7 @@ def test_deleted_topic_removes_its_producers(stage, peer):
     assert held(stage) == 1
 
 
-def test_producers_on_the_log_count_after_a_restart(stage, peer):
+def test_producers_of_the_log_count_against_the_limit_after_a_restart(stage, peer):
     attack(peer, 100)
     stage.restart()
     again = stage.connect()
@@ -155,7 +154,7 @@ def test_producers_on_the_log_count_after_a_restart(stage, peer):
     assert code(again, 10_000, 1) == 0
 
 
-def test_check_interval_of_producers_is_an_option():
+def test_interval_of_producer_expiry_checks_is_configurable():
     stage = BrokerStage(producer_id_expiration_ms=5_000, producer_id_expiration_check_interval_ms=1_000)
     peer = stage.connect()
     peer.create("orders", 3)

@@ -15,7 +15,7 @@ def woken(purgatory: Purgatory, now_ms: int = 0) -> list[int]:
     return [p.reply_to.connection for p in purgatory.take_woken()]
 
 
-def test_bytes_on_any_partition_count():
+def test_fetch_is_woken_by_enough_bytes_over_all_its_partitions():
     purgatory = Purgatory()
     purgatory.park(parked(1, A0, A1, missing=100), 1000)
 
@@ -48,7 +48,7 @@ def test_changed_partition_wakes_all_its_fetches():
     assert woken(purgatory) == [1]
 
 
-def test_fetch_of_a_lost_connection_is_removed():
+def test_waiting_fetch_of_a_lost_connection_is_removed():
     purgatory = Purgatory()
     purgatory.park(parked(1, A0), 200)
     purgatory.park(parked(2, A0), 200)

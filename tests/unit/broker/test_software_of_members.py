@@ -19,7 +19,6 @@ def journal(stage):
 
 
 def join(stage, wire):
-    """Join as the only classic member of a group; return the member id."""
     member = RawMember(wire, "g", ["a"])
     member.start_join()
     stage.advance(0)
@@ -30,7 +29,6 @@ def join(stage, wire):
 
 @pytest.fixture
 def wire(stage):
-    """Return a connection to a broker with a topic."""
     wire = stage.connect()
     wire.create("a", 1)
     return wire
@@ -69,7 +67,7 @@ def test_software_of_another_connection_is_not_journaled(stage, wire):
     assert came.software is None
 
 
-def test_long_software_name_is_cut(stage, wire):
+def test_long_software_name_is_cut_in_the_journal(stage, wire):
     wire.ask(ApiVersionsRequest(client_software_name="n" * 30_000, client_software_version="1" * 30_000), 3)
 
     member_id = join(stage, wire)

@@ -42,7 +42,6 @@ def admin(stage):
 
 
 def produce_of(peer, frame_bytes, *, acks=-1):
-    """Return a produce request with a frame of so many bytes, without the length."""
     batch = build_batch([NewRecord(None, b"")])
     bare = len(peer.request_bytes(produce_request("orders", batch, acks=acks), 9, answered=False)) - 4
     fitting = (build_batch([NewRecord(None, bytes(frame_bytes - bare - i))]) for i in range(10))
@@ -117,7 +116,7 @@ def test_producer_with_acks_0_is_throttled(stage, admin):
     assert peer.take() is not None
 
 
-def test_rejected_requests_count_for_the_quota(stage, admin):
+def test_rejected_produce_requests_count_for_the_quota(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
     answer = peer.ask(produce_request("nowhere", build_batch([NewRecord(None, bytes(20_000))])), 9)
@@ -188,7 +187,7 @@ def test_throttle_is_logged_with_client_and_quota(stage, admin):
 # ------------------------------------------------------------ fetch
 
 
-def test_fetch_above_the_quota_is_empty_and_not_counted(stage, admin):
+def test_fetch_above_the_quota_returns_no_records_and_is_not_counted(stage, admin):
     admin.produce("orders", bytes(4902))
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=1000)
     peer = stage.connect()
@@ -207,7 +206,7 @@ def test_fetch_above_the_quota_is_empty_and_not_counted(stage, admin):
     assert third.responses[0].partitions[0].records == first.responses[0].partitions[0].records
 
 
-def test_fetch_session_does_not_change_when_throttled(stage, admin):
+def test_fetch_session_does_not_change_when_its_fetch_is_throttled(stage, admin):
     admin.produce("orders", bytes(4902))
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=1000)
     peer = stage.connect()
@@ -234,7 +233,7 @@ def test_throttled_first_fetch_opens_no_session(stage, admin):
     assert not len(stage.broker.state.sessions)
 
 
-def test_fetch_response_is_limited_to_the_quota_of_a_window(stage, admin):
+def test_fetch_response_has_at_most_the_bytes_of_one_quota_window(stage, admin):
     for _ in range(8):
         admin.produce("orders", bytes(2000))
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=1000)
@@ -316,7 +315,7 @@ def codes(answer):
     return [(t.name, t.error_code, t.error_message) for t in answer.topics]
 
 
-def test_topics_are_rejected_when_the_mutation_tokens_are_used_up(stage, admin):
+def test_create_topics_is_rejected_when_the_mutation_quota_is_used_up(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, controller_mutation_rate=1)
     peer = stage.connect()
     answer = create(peer, 7, ("a", 4), ("b", 4), ("c", 4), ("d", 4), ("orders", 1))
@@ -328,7 +327,7 @@ def test_topics_are_rejected_when_the_mutation_tokens_are_used_up(stage, admin):
     assert codes(create(peer, 7, ("d", 4))) == [("d", 0, None)]
 
 
-def test_older_version_is_throttled_instead_of_rejected(stage, admin):
+def test_older_create_topics_version_is_throttled_instead_of_rejected(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, controller_mutation_rate=1)
     peer = stage.connect()
     answer = create(peer, 5, ("a", 12), ("b", 3))
@@ -407,7 +406,7 @@ def test_listener_has_its_own_connection_rate_and_limit():
     assert stage.broker.wake_at_ms <= stage.now_ms + 1000
 
 
-def test_address_above_its_connection_rate_is_closed_after_a_delay(stage, admin):
+def test_connection_above_the_rate_of_its_address_is_closed_after_a_delay(stage, admin):
     set_quotas(admin, {"ip": "10.0.0.7"}, connection_creation_rate=1)
     set_quotas(admin, {"ip": None}, connection_creation_rate=2)
     peers = [stage.connect("10.0.0.7") for _ in range(11)]

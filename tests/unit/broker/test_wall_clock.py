@@ -18,7 +18,6 @@ TWO_HOURS_MS = 2 * HOUR_MS
 
 
 def member_of(stage: BrokerStage) -> RawMember:
-    """Return the only member of group g, with partition a-0."""
     member = RawMember(stage.connect(), "g", ["a"])
     member.wire.create("a")
     member.start_join()
@@ -74,7 +73,7 @@ def test_append_time_follows_the_wall_clock_ahead_and_back(stage, peer):
     assert times == [TWO_HOURS_MS, 0, -HOUR_MS]
 
 
-def test_timestamp_check_follows_the_wall_clock(stage, peer):
+def test_record_timestamp_check_follows_the_wall_clock(stage, peer):
     peer.create("a", message_timestamp_after_max_ms=str(HOUR_MS))
     ahead = build_batch([NewRecord(None, b"v", (), stage.now_ms + TWO_HOURS_MS)])
     assert peer.produce("a", batch=ahead).error_code != 0

@@ -95,7 +95,7 @@ class AclOptions:
         ]
 
     def filters(self) -> list[AclBindingFilter]:
-        """Return filters for the described ACLs; a missing part matches anything."""
+        """Return filters for the ACLs that the options describe; an option that is not set matches anything."""
         from kohort.client.admin.acls import AclBindingFilter
 
         if self.produces or self.consumes:
@@ -117,8 +117,6 @@ class AclOptions:
 
 
 def acl_options(command: F) -> F:
-    """Add the options of ACLs to a command, as the argument ``described``."""
-
     @wraps(command)
     def with_acl_options(*args: Any, **options: Any) -> Any:
         return command(*args, described=_acl_options(options), **options)
@@ -131,8 +129,8 @@ _RESOURCES: Final = (
         "--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics,
         help="Topic name; repeatable like all resource options.",
     ),
-    click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Group."),
-    click.option("--cluster", "on_cluster", is_flag=True, help="The cluster as a resource."),
+    click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Group id."),
+    click.option("--cluster", "on_cluster", is_flag=True, help="The cluster as the resource."),
     click.option("--transactional-id", "transactional_ids", metavar="NAME", multiple=True, help="Transactional id."),
 )  # fmt: skip
 _OPTIONS: Final = (
@@ -140,7 +138,7 @@ _OPTIONS: Final = (
         "--resource-pattern-type",
         "pattern",
         type=click.Choice(["literal", "prefixed"]),
-        help="Resource names are whole names [literal] or prefixes.",
+        help="Treat the resource names as whole names [literal] or prefixes.",
     ),
     click.option(
         "--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Principal to allow (User:alice)."
@@ -148,14 +146,16 @@ _OPTIONS: Final = (
     click.option(
         "--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Principal to deny (User:alice)."
     ),
-    click.option("--allow-host", "allow_hosts", metavar="ADDRESS", multiple=True, help="Host to allow [all]."),
-    click.option("--deny-host", "deny_hosts", metavar="ADDRESS", multiple=True, help="Host to deny [all]."),
+    click.option("--allow-host", "allow_hosts", metavar="ADDRESS", multiple=True, help="Client host to allow [all]."),
+    click.option("--deny-host", "deny_hosts", metavar="ADDRESS", multiple=True, help="Client host to deny [all]."),
     click.option(
         "--operation", "operations", metavar="NAME", multiple=True, help="Operation: Read, Write, Describe, ... [All]."
     ),
-    click.option("--producer", "produces", is_flag=True, help="All operations of a producer on --topic."),
-    click.option("--consumer", "consumes", is_flag=True, help="All operations of a consumer on --topic and --group."),
-    click.option("--idempotent", is_flag=True, help="With --producer: IdempotentWrite, for brokers before 3.0."),
+    click.option("--producer", "produces", is_flag=True, help="All operations that a producer needs on --topic."),
+    click.option(
+        "--consumer", "consumes", is_flag=True, help="All operations that a consumer needs on --topic and --group."
+    ),
+    click.option("--idempotent", is_flag=True, help="With --producer: also IdempotentWrite, for brokers before 3.0."),
 )
 
 
@@ -183,7 +183,7 @@ def check_principal(text: str) -> None:
 
 @contextmanager
 def authorizer_needed(cluster: ClusterAccess) -> Iterator[None]:
-    """Turn SECURITY_DISABLED into an error that says how to configure an authorizer."""
+    """Explain how to configure an authorizer if the cluster returns SECURITY_DISABLED."""
     try:
         yield
     except ApiError as error:
@@ -214,7 +214,9 @@ Examples:
 
 @acls.command("list", help=LIST_HELP, short_help="List ACLs.")
 @with_options(*_RESOURCES)
-@click.option("--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Principal; may be repeated.")
+@click.option(
+    "--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Principal of the ACLs; may be repeated."
+)
 @click.option(
     "--resource-pattern-type",
     "pattern",
@@ -284,7 +286,7 @@ Examples:
 @cluster_options
 @output_of(AclsRemoved)
 def remove(described: AclOptions, yes: bool, cluster: ClusterAccess, output: str) -> None:
-    described.rights()  # raises UsageError
+    described.rights()  # check the options before the connection; raises UsageError
     filters = described.filters()
     with authorizer_needed(cluster), cluster.admin() as admin:
         found = [acl for each in filters for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]

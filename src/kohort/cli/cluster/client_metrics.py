@@ -37,7 +37,7 @@ VITALS: Final = (
     ("COMMIT-MS", f"{CONSUMER}coordinator.commit.latency.avg"),
     ("REBALANCE-MS", f"{CONSUMER}coordinator.rebalance.latency.max"),
 )
-"""Columns of the table of consumers, and Kafka's names of their metrics."""
+"""Columns of the consumer table, each with the name of the client metric that it shows."""
 HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
 
 
@@ -102,9 +102,13 @@ Examples:
 
 @client_metrics.command("set", help=SET_HELP, short_help="Create or change a subscription.")
 @click.argument("name")
-@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metric names; may be repeated.")
+@click.option(
+    "--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metrics to push; may be repeated."
+)
 @click.option("--interval", "interval_ms", type=Duration(), help="Time between two pushes, at least 100ms.")
-@click.option("--match", metavar="PROPERTY=PATTERN", multiple=True, help="Property of clients; may be repeated.")
+@click.option(
+    "--match", metavar="PROPERTY=PATTERN", multiple=True, help="Property that clients must have; may be repeated."
+)
 @cluster_options
 @output_of(SubscriptionSet)
 def set_subscription(
@@ -165,9 +169,11 @@ Examples:
 
 @client_metrics.command(help=SHOW_HELP, short_help="Show what clients pushed last.")
 @click.argument("client", required=False)
-@click.option("--group", metavar="GROUP", help="Group of the clients.")
-@click.option("--metric", metavar="PREFIX", default="", help="Prefix of metric names.")
-@click.option("--since", "back_ms", type=DURATION, default="15m", show_default=True, help="Age of the oldest push.")
+@click.option("--group", metavar="GROUP", help="Group of the clients to show.")
+@click.option("--metric", metavar="PREFIX", default="", help="Prefix of the metrics to show.")
+@click.option(
+    "--since", "back_ms", type=DURATION, default="15m", show_default=True, help="Age of the oldest push to show."
+)
 @cluster_options
 @output_of(ClientsShown)
 def show(client: str | None, group: str | None, metric: str, back_ms: int, cluster: ClusterAccess, output: str) -> None:

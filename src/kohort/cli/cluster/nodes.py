@@ -85,8 +85,12 @@ Examples:
 
 @nodes.command(help=MOVE_HELP, short_help="Make a node the leader of a partition, or the coordinator of a group.")
 @click.argument("node", type=int)
-@click.option("--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="Partition to move; repeatable.")
-@click.option("--group", "groups", multiple=True, help="Group to move; repeatable.", shell_complete=complete_groups)
+@click.option(
+    "--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="Partition for NODE to lead; repeatable."
+)
+@click.option(
+    "--group", "groups", multiple=True, help="Group for NODE to coordinate; repeatable.", shell_complete=complete_groups
+)
 @cluster_options
 def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluster: ClusterAccess) -> None:
     if not partitions and not groups:
@@ -98,7 +102,8 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
         targets = {}
         for tp in moved:
             now = _replicas(topics, tp)
-            kept = now if node in now else now[1:]  # the number of replicas stays the same
+            # without NODE among the replicas: replace the first one, so that their number stays the same
+            kept = now if node in now else now[1:]
             targets[tp] = [node, *(replica for replica in kept if replica != node)]
         admin.reassign_partitions(targets, timeout_ms=ADMIN_MS)
         results = admin.elect_leaders(moved, check=False, timeout_ms=ADMIN_MS)

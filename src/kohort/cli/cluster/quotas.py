@@ -23,8 +23,6 @@ PARTS: Final = ("user", "client", "ip")
 
 
 def entity_options(command: F) -> F:
-    """Add the options of a quota's entity to a command, as the argument ``entity``."""
-
     @wraps(command)
     def with_entity(*args: Any, **options: Any) -> Any:
         from kohort.client.admin.quotas import ClientQuotaEntity, QuotaMatch
@@ -43,11 +41,11 @@ def entity_options(command: F) -> F:
 
 _OPTIONS: Final = (
     click.option("--user", metavar="NAME", shell_complete=complete_users, help="User of the quota."),
-    click.option("--user-default", is_flag=True, help="Users without their own quota."),
+    click.option("--user-default", is_flag=True, help="Default of users without their own quota."),
     click.option("--client", metavar="ID", help="Client id of the quota; with --user: of this user only."),
-    click.option("--client-default", is_flag=True, help="Client ids without their own quota."),
+    click.option("--client-default", is_flag=True, help="Default of client ids without their own quota."),
     click.option("--ip", metavar="ADDRESS", help="Client address of the quota."),
-    click.option("--ip-default", is_flag=True, help="Addresses without their own quota."),
+    click.option("--ip-default", is_flag=True, help="Default of addresses without their own quota."),
 )
 
 
@@ -159,6 +157,6 @@ def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
 
 
 def as_json(entity: ClientQuotaEntity) -> dict[str, str | None]:
-    """Encode an entity as Kafka does: null stands for the default of its type."""
+    """Encode a quota entity as Kafka does: null stands for the default of its type."""
     parts = {"user": entity.user, "client-id": entity.client_id, "ip": entity.ip}
     return {kind: name if isinstance(name, str) else None for kind, name in parts.items() if name is not None}

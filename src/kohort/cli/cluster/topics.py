@@ -158,7 +158,7 @@ def _counted(partitions: int) -> str:
 
 
 def raise_all(errors: dict[str, Any]) -> None:
-    """Print all errors but the last on stderr, and raise the last."""
+    """Print all errors of a command but the last on stderr, and raise the last."""
     *others, last = errors.values() or (None,)
     for error in others:
         click.echo(printable(f"kohort topics: {error}"), err=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kohort.verbs.transactions import OpenTransaction
 
 LONGEST_S: Final = 900
-"""Default of ``transaction.max.timeout.ms``, in seconds."""
+"""Default of the broker option ``transaction.max.timeout.ms``, in seconds."""
 HANGING_COLUMNS: Final = {
     "TOPIC": "topic",
     "PARTITION": "partition",
@@ -58,7 +58,7 @@ Examples:
     metavar="SECONDS",
     default=LONGEST_S,
     show_default=True,
-    help="Least silence of the producer; at least transaction.max.timeout.ms of the brokers.",
+    help="Minimum age of the producer's last batch; at least transaction.max.timeout.ms of the brokers.",
 )
 @cluster_options
 @output_of(HangingTransactionsFound)
@@ -67,7 +67,8 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
 
     with cluster.admin() as admin:
         found = find_hanging(admin, topics, silent_ms=open_for * 1000, now_ms=time.time() * 1000)
-    for text in dict.fromkeys(str(error) for error in found.errors):  # an old broker repeats one error
+    # an old broker returns the same error for each partition
+    for text in dict.fromkeys(str(error) for error in found.errors):
         click.echo(harmless(f"kohort transactions: not searched: {text}"), err=True)
     result = HangingTransactionsFound(transactions=found.transactions)
     report(output, result, HANGING_COLUMNS, none="no transaction hangs")
@@ -125,8 +126,12 @@ def transactions() -> None:
 
 
 @transactions.command("list", help=LIST_HELP, short_help="List transactional ids and their open transactions.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="State, such as Ongoing; may be repeated.")
-@click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Least age of the transaction.")
+@click.option(
+    "--state", "states", metavar="STATE", multiple=True, help="Transaction state, such as Ongoing; may be repeated."
+)
+@click.option(
+    "--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Minimum age of the transactions to list."
+)
 @cluster_options
 @output_of(TransactionsListed)
 def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: ClusterAccess, output: str) -> None:
@@ -210,8 +215,10 @@ Examples:
 
 @transactions.command("abort", help=ABORT_HELP, short_help="Abort an open or a hanging transaction.")
 @click.argument("transactional_id", required=False)
-@click.option("--partition", metavar=PARTITION, help="Partition of a hanging transaction.")
-@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="First offset of the transaction.")
+@click.option("--partition", metavar=PARTITION, help="Partition with a hanging transaction.")
+@click.option(
+    "--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="First offset of the hanging transaction."
+)
 @yes_option
 @cluster_options
 def abort_transaction(
@@ -230,7 +237,8 @@ def abort_transaction(
     if transactional_id is None:
         raise click.UsageError("expected TRANSACTIONAL_ID, or --partition and --start-offset")
     with cluster.admin() as admin:
-        found = described(admin, transactional_id)  # fencing an unknown id would create it
+        # describe first: fencing an unknown transactional id would create it
+        found = described(admin, transactional_id)
         partitions = ", ".join(str(tp) for tp in found.partitions) or "no partition"
         confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {partitions})?", yes=yes)
         admin.fence_producers([transactional_id], timeout_ms=ADMIN_MS)

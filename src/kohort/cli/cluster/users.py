@@ -72,7 +72,9 @@ Examples:
 @users.command(help=ADD_HELP, short_help="Add a user, or change a password.")
 @click.argument("user", shell_complete=complete_users)
 @mechanism_option
-@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="Iterations of the hash [4096].")
+@click.option(
+    "--iterations", type=click.IntRange(4096, 16384), default=4096, help="Iterations of the password hash [4096]."
+)
 @click.option("--password-env", metavar="NAME", help="Environment variable with the password.")
 @click.option("--password-file", metavar="FILE", help="File with the password in its first line; -: stdin.")
 @cluster_options
@@ -91,7 +93,7 @@ def add(
     secret = password_of(user, password_env, password_file)
     chosen = list(dict.fromkeys(mechanisms)) or list(MECHANISMS)
     with cluster.admin() as admin:
-        for mechanism in chosen:  # a request may contain a user only once
+        for mechanism in chosen:  # one request for each mechanism: a request may contain a user only once
             upsertion = UserScramCredentialUpsertion(user, secret, mechanism, iterations)
             admin.alter_user_scram_credentials([upsertion], timeout_ms=ADMIN_MS)
     line = f"{user} has a password for {' and '.join(chosen)}"
@@ -99,7 +101,7 @@ def add(
 
 
 def password_of(user: str, env: str | None, file: str | None) -> Secret:
-    """Read the password, or prompt for it. Raises UsageError, KohortError."""
+    """Read a user's password from the options' source, or prompt for it. Raises UsageError, KohortError."""
     if env is not None and file is not None:
         raise click.UsageError("--password-env and --password-file exclude each other")
     if env is not None:

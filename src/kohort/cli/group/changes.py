@@ -58,7 +58,7 @@ TARGET_OPTIONS: Final = (
     click.option("--to-latest", is_flag=True, help="Reset to the log end."),
     click.option("--to-current", is_flag=True, help="Keep committed offsets; partitions without one: the log end."),
     click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
-    click.option("--shift-by", metavar="N", type=int, help="Add N to each offset; -N: subtract."),
+    click.option("--shift-by", metavar="N", type=int, help="Add N to each committed offset; -N: subtract."),
     click.option("--to-datetime", metavar="TIME", help="Reset to the first record since TIME (ISO 8601, UTC)."),
     click.option(
         "--by-duration",
@@ -253,7 +253,7 @@ Examples:
 @click.command("remove-member", help=REMOVE_HELP, short_help="Remove members from a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("names", metavar="[MEMBER]...", nargs=-1, shell_complete=complete_members)
-@click.option("--all", "remove_all", is_flag=True, help="Remove all members.")
+@click.option("--all", "remove_all", is_flag=True, help="Remove all members of the group.")
 @click.option("--reason", default="", help="Reason for the broker's log and journal.")
 @yes_option
 @cluster_options

@@ -1,4 +1,4 @@
-"""Selection of groups by a command: GROUP..., --group or --all-groups, as in Kafka's own tool."""
+"""Options that select groups, as in Kafka's own tool: GROUP..., --group or --all-groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ several_groups = with_options(
     ),
     click.option("--all-groups", is_flag=True, help="All consumer groups, of either protocol."),
 )
-"""Adds the arguments ``names``, ``more`` and ``all_groups`` to a command."""
+"""Options that select groups: the command gets the arguments ``names``, ``more`` and ``all_groups``."""
 
 
 def is_one(given: Mapping[str, Any]) -> bool:
@@ -41,7 +41,7 @@ def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[st
 
 
 def raise_last(errors: Sequence[KohortError]) -> None:
-    """Print all errors but the last on stderr, and raise the last."""
+    """Print all errors of a command but the last on stderr, and raise the last."""
     for error in errors[:-1]:
         click.echo(harmless(f"kohort group: {error}"), err=True)
     if errors:

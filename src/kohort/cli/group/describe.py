@@ -73,7 +73,7 @@ Examples:
     metavar="N|DURATION",
     help="Exit with 7 if the lag is above this limit such as 1000 (records) or 30s.",
 )
-@click.option("--verbose", is_flag=True, help="Show more columns: epochs, targets, rates, reasons.")
+@click.option("--verbose", is_flag=True, help="Show more columns: epochs, target assignments, rates, reasons.")
 @sampling_options
 @cluster_options
 @output_of(GroupDescribed)
@@ -122,7 +122,7 @@ def _described(sampled: SampledGroups, status: GroupFinding, nodes: dict[int, st
 
 
 def reconciling_note(group: GroupDescribed) -> str | None:
-    """Describe the distance of a consumer group from its target assignment; None without any."""
+    """Describe how far a consumer group is from its target assignment; None if the assignment is reached."""
     if group.state == "Assigning":
         return (
             f"group {group.group!r} waits for a target assignment of its epoch {group.group_epoch}; "
@@ -139,7 +139,7 @@ def reconciling_note(group: GroupDescribed) -> str | None:
 
 
 def unowned_note(group: GroupDescribed) -> str | None:
-    """Describe the subscribed partitions that no member owns, and why; None without any."""
+    """Describe the subscribed partitions that no member owns, and the reason; None without such partitions."""
     if not group.unowned:
         return None
     names = ", ".join(group.unowned[:5]) + (" and more" if len(group.unowned) > 5 else "")
@@ -162,7 +162,7 @@ class CellTable(NamedTuple):
 
 
 def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a row per partition; ``verbose``: with leader epochs of commits (KIP-1099), rates, reasons."""
+    """Return a table with a row per partition; ``verbose``: with leader epochs (KIP-1099), rates, reasons."""
     findings = {(one.topic, one.partition): one for one in status.partitions}
     epoch = ("LEADER-EPOCH",) if verbose else ()
     more = ("STABLE-LAG", "LEAD", "OUT", "IN", "WHY") if verbose else ()
@@ -194,7 +194,7 @@ def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) 
 
 
 def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a row per member; ``verbose``: with epochs, assignment and target (KIP-1099)."""
+    """Return a table with a row per member; ``verbose``: with epochs and target assignment (KIP-1099)."""
     findings = {one.who.member_id: one for one in status.members}
     static = any(m.group_instance_id for m in group.members)
     is_consumer = group.group_type == "consumer"
@@ -227,14 +227,14 @@ UPGRADED = {"consumer": "true", "classic": "false"}
 
 
 def _progress(member: GroupMemberRow, target_epoch: int | None) -> list[object]:
-    """Return epochs and assignments of a member; a classic group has only the assignment."""
+    """Return epochs and assignments of a member as cells; a classic member has only an assignment."""
     if member.target_assignment is None:
         return [None, numbered(member.assignment), None, None]
     return [member.member_epoch, numbered(member.assignment), target_epoch, numbered(member.target_assignment)]
 
 
 def state_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return the row of a group; ``verbose``: epochs are in the position of Kafka's own tool."""
+    """Return a table with the state of a group; ``verbose``: with epochs, at the position of Kafka's own tool."""
     epochs = (group.group_epoch, group.assignment_epoch)
     where = f"({group.coordinator_id})"
     coordinator = f"{group.coordinator} {where}" if group.coordinator else where
@@ -260,7 +260,7 @@ def _ranges(names: Iterable[str]) -> str:
 
 
 def numbered(names: Iterable[str]) -> str:
-    """Format partitions as Kafka's own tool: ``orders:0,1,2;payments:1``."""
+    """Format partitions like Kafka's own tool: ``orders:0,1,2;payments:1``."""
     numbers = by_topic(sorted(set(places(names))))
     return ";".join(f"{topic}:{','.join(map(str, of_topic))}" for topic, of_topic in sorted(numbers.items()))
 
@@ -283,7 +283,7 @@ def limit_of(text: str | None) -> LagLimit:
 
 
 def lag_above(found: GroupFinding, limit: LagLimit) -> CheckNotMet | None:
-    """Return the error of a group whose lag exceeds the limit or is unknown; else None."""
+    """Return an error if the lag of a group exceeds the limit or is unknown; else None."""
     unknown = f" (unknown for {found.lag_unknown} of its partitions)" if found.lag_unknown else ""
     if limit.records is not None and (found.lag is None or found.lag_unknown or found.lag > limit.records):
         above = found.lag is not None and found.lag > limit.records

@@ -35,7 +35,7 @@ Examples:
   kohort group events my-group --follow --output ndjson
 """
 TRIED_SHOWN: Final = 5
-since_option = click.option("--since", type=DURATION, help="Age of the oldest event: 90s, 30m, 2h, 1d.")
+since_option = click.option("--since", type=DURATION, help="Age of the oldest event to show: 90s, 30m, 2h, 1d.")
 
 
 @click.command(help=EVENTS_HELP, short_help="Print the events of a group.")
@@ -81,7 +81,7 @@ def since_ms(since: int | None) -> int:
 
 
 def entries_of_group(cluster: ClusterAccess, group_id: str, store: Path | None) -> list[JournalEntry]:
-    """Return the journal entries of a group. Raises NothingThere if it has none."""
+    """Return the journal entries of a group. Raises NothingThere if the group has no entry."""
     entries = read_journal(cluster, group_id, store)
     if not entries:
         raise NothingThere(f"the journal of {cluster.address} has no entry of group {group_id!r}")
@@ -166,8 +166,10 @@ Examples:
 
 @click.command(help=WHY_HELP, short_help="Explain why a group rebalanced.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--last", type=click.IntRange(min=0), help="Number of rebalances; 0: all.  [default: 1]")
-@click.option("--since", "since_ms", type=DURATION, help="Age of the oldest rebalance: 30m, 1h, 2d.")
+@click.option(
+    "--last", type=click.IntRange(min=0), help="Number of latest rebalances to explain; 0: all.  [default: 1]"
+)
+@click.option("--since", "since_ms", type=DURATION, help="Age of the oldest rebalance to explain: 30m, 1h, 2d.")
 @store_option
 @cluster_options
 @output_of(GroupRebalances)
@@ -208,7 +210,7 @@ def _since(found: list[RebalanceFinding], from_ms: int) -> list[RebalanceFinding
 
 
 def _latest(found: list[RebalanceFinding], last: int) -> list[RebalanceFinding]:
-    """Return the last rebalances (0: all), and the findings without a rebalance among them."""
+    """Return the last rebalances of a group (0: all), and the findings between them that are no rebalance."""
     rebalances = [finding for finding in found if finding.end != "no_rebalance"]
     from_ms = rebalances[-last].opened_at_ms if 0 < last <= len(rebalances) else 0
     return [finding for finding in found if finding.opened_at_ms >= from_ms]

@@ -36,9 +36,9 @@ class TextCell(NamedTuple):
     text: str = ""
     marks: str = ""
     through: bool = False
-    """True if the member stays until the end of the column."""
+    """True if the member is in the group until the end of the timeline column."""
     silent: tuple[tuple[float, float], ...] = ()
-    """Start and end of each silence, as shares of the column (0.0 to 1.0)."""
+    """Start and end of each interval without heartbeats, as shares of the column's width (0.0 to 1.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TextLane:
 
 
 def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
-    """Draw a timeline in lines of at most ``width`` characters; ``by``: member or partition, ``plain``: ASCII."""
+    """Draw a timeline of a group in lines of at most ``width`` characters; ``plain``: only ASCII."""
     one_topic = len({name.rpartition("-")[0] for lane in found.lanes for s in lane.spells for name in s.partitions}) < 2
     lanes = _member_lanes(found, one_topic) if by == "member" else _partition_lanes(found)
     shown, left = lanes[:LANES_SHOWN], lanes[LANES_SHOWN:]
@@ -121,7 +121,7 @@ def _fit(text: str, room: int) -> str:
 
 
 def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return the partitions at the end of a column (None: no member), and True if the member stayed."""
+    """Return a member's partitions at the end of a column (None: not a member), and True if it stayed until then."""
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
     within = [s for s in lane.spells if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:
@@ -211,7 +211,7 @@ PIPE_WIDTH = 120
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @click.option(
-    "--by", type=click.Choice(["member", "partition"]), default="member", help="Lane per member or partition."
+    "--by", type=click.Choice(["member", "partition"]), default="member", help="Draw a lane per member or partition."
 )
 @store_option
 @cluster_options

@@ -41,7 +41,7 @@ LONGEST_REQUEST_MS: Final = 5_000
 
 @dataclass(slots=True)
 class WaitConditions:
-    """Conditions of a wait, and their state as of the last sample. Times in seconds (monotonic)."""
+    """Conditions of ``kohort group wait``, and since when the group has met them, in seconds (monotonic)."""
 
     group_id: str
     stable: bool
@@ -55,7 +55,7 @@ class WaitConditions:
     summary: str = "the group was not found"
 
     def check(self, snapshot: GroupSnapshot, now: float) -> bool:
-        """Apply a sample; return True if the conditions have held for ``for_ms``."""
+        """Apply the conditions to a sample; return True if the group has met them for ``for_ms``."""
         total = lag_of([snapshot]).total
         lag = None if total.unknown else total.records
         steady = not self.stable or snapshot.state == "Stable"
@@ -82,10 +82,18 @@ class WaitConditions:
 @click.command("wait", help=HELP, short_help="Wait until a group is stable and its lag is small.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--stable", is_flag=True, help="Wait until the group is stable.")
-@click.option("--for", "for_ms", type=DURATION, default="30s", show_default=True, help="Time the conditions must hold.")
-@click.option("--timeout", "timeout_ms", type=DURATION, default="5m", show_default=True, help="Longest wait.")
-@click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Largest allowed lag, in records.")
-@click.option("--every", "every_ms", type=DURATION, default="1s", show_default=True, help="Time between samples.")
+@click.option(
+    "--for", "for_ms", type=DURATION, default="30s", show_default=True, help="Time for which conditions must hold."
+)
+@click.option(
+    "--timeout", "timeout_ms", type=DURATION, default="5m", show_default=True, help="Longest wait for the conditions."
+)
+@click.option(
+    "--max-lag", type=click.IntRange(min=0), metavar="N", help="Largest allowed lag of the group, in records."
+)
+@click.option(
+    "--every", "every_ms", type=DURATION, default="1s", show_default=True, help="Time between two samples of the group."
+)
 @cluster_options
 @output_of(WaitedFor)
 def wait(
@@ -123,7 +131,7 @@ def wait(
 
 
 def _wait_until_met(admin: Admin, conditions: WaitConditions, deadline: float, every_ms: int) -> bool:
-    """Sample until the conditions hold or the deadline passes; return False if the group never existed."""
+    """Sample the group until it meets the conditions or time is up; return False if it never existed."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
     limits = SamplingLimits(append_times=0, timeout_ms=min(LONGEST_REQUEST_MS, ADMIN_MS))
@@ -144,7 +152,7 @@ def _wait_until_met(admin: Admin, conditions: WaitConditions, deadline: float, e
         except KohortError as error:
             if not error.retriable:
                 raise
-            existed = True  # without an answer the group may exist
+            existed = True  # a failed sample does not prove that the group is missing
             conditions.sample_failed(error)
         if conditions.summary != printed:
             click.echo(f"{cell(conditions.group_id)}: {cell(conditions.summary)}", err=True)
@@ -164,6 +172,6 @@ def _failure(conditions: WaitConditions, timeout_ms: int) -> KohortError:
 
 
 def _shape(snapshot: GroupSnapshot) -> object:
-    """Return the state that a rebalance changes."""
+    """Return the members, assignments and epochs of a group; a rebalance changes them."""
     owners = {tp: member.member_id for tp, member in owners_of(snapshot).items()}
     return snapshot.state, snapshot.epoch, frozenset(m.member_id for m in snapshot.members), owners

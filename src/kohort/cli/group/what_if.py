@@ -52,26 +52,26 @@ Examples:
 
 @click.command("what-if", help=HELP, short_help="Predict the effect of a change on a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--add", type=click.IntRange(1, MOST_NEW_MEMBERS), metavar="N", help="Number of new members.")
-@click.option("--remove", multiple=True, metavar="MEMBER", help="Member that leaves; may be repeated.")
+@click.option("--add", type=click.IntRange(1, MOST_NEW_MEMBERS), metavar="N", help="Number of members to add.")
+@click.option("--remove", multiple=True, metavar="MEMBER", help="Member that leaves the group; may be repeated.")
 @click.option(
     "--kill",
     multiple=True,
     metavar="MEMBER[:HOW]",
     help="Member that fails; HOW: sigkill (default), poll (stops polling), close (leaves).",
 )
-@click.option("--assignor", metavar="NAME", help="New assignor.")
-@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions.")
-@click.option("--rolling-restart", is_flag=True, help="Rolling restart: restart members one by one.")
+@click.option("--assignor", metavar="NAME", help="New assignor of the group.")
+@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions of a topic.")
+@click.option("--rolling-restart", is_flag=True, help="Rolling restart: restart the members one by one.")
 @click.option("--static", is_flag=True, help="Give added or restarted members instance ids.")
 @click.option("--to-consumer", is_flag=True, help="Switch to the consumer protocol (KIP-848).")
 @click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records per second written to the topics.")
 @click.option("--drain-rate", type=RATE, metavar="N", help="Records per second that one member processes.")
-@click.option("--watch-for", "watch_ms", type=DURATION, help="Sampling time, to measure both rates.")
+@click.option("--watch-for", "watch_ms", type=DURATION, help="Time over which both rates are measured.")
 @click.option(
     "--assume", multiple=True, metavar="KEY=TIME", help="Assumed timeout (session.timeout.ms=10s); may be repeated."
 )
-@click.option("--compare", is_flag=True, help="Compare all assignors.")
+@click.option("--compare", is_flag=True, help="Compare the predictions of all assignors.")
 @cluster_options
 @output_of(GroupWhatIf)
 def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, **change: Any) -> None:

@@ -1,1 +1,1 @@
-"""Commands about all consumer groups, and what they share with those about one."""
+"""Commands about all consumer groups, and functions that commands about one group share with them."""

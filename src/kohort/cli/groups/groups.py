@@ -47,7 +47,7 @@ COLUMNS = ("HEALTH", "GROUP", "STATE", "MEMBERS", "LAG", "LAG-TIME", "ETA", "REB
 
 
 @click.command(help=GROUPS_HELP, short_help="List the groups with lag and health, the worst first.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="State of the groups; may be repeated.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="State of the groups to list; may be repeated.")
 @sampling_options
 @cluster_options
 @output_of(GroupsListed)
@@ -82,7 +82,7 @@ def cells_of(found: GroupFinding) -> tuple[object, ...]:
 
 
 def print_notes(sampled: SampledGroups, sampling: SamplingOptions) -> None:
-    """Print on stderr which columns are incomplete, and the option that completes them."""
+    """Print on stderr which columns are incomplete, and which option completes them."""
     if sampled.times_left_out and sampling.append_times is None:
         text = "LAG-TIME is left out for many groups: --append-times 5000 looks it up for the worst groups"
         click.echo(text, err=True)

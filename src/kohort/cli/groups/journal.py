@@ -1,4 +1,4 @@
-"""Access of commands to the journal of group events: all entries of a group, or new ones as they arrive."""
+"""Access of commands to the journal of group events: all entries of a group, or entries as they arrive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 WAIT_MS: Final = 500
 store_option = click.option(
-    "--store", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Journal file of kohort watch."
+    "--store",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Journal file written by kohort watch.",
 )
 
 
@@ -30,7 +32,7 @@ store_option = click.option(
 def journal_of(
     cluster: ClusterAccess, admin: Admin, group_id: str | None, since_ms: int | None, store: Path | None
 ) -> Iterator[JournalSource | None]:
-    """Open the journal of one group, or of all, from about ``since_ms`` (None: now) on. Yields None without one."""
+    """Open the journal of one group or of all groups, from ``since_ms`` (None: now) on; None if there is none."""
     from kohort.watch.journal_source import JournalAccess, open_journal
 
     access = JournalAccess(cluster.consumer, admin, os.environ, store, warn)
@@ -68,7 +70,7 @@ def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = Non
 def follow_journal(
     cluster: ClusterAccess, group_id: str, since_ms: int = 0, store: Path | None = None
 ) -> Iterator[list[JournalEntry]]:
-    """Yield the present entries of a group, then lists of new ones, which may be empty. Raises NothingThere."""
+    """Yield the stored journal entries of a group, then lists of new entries. Raises NothingThere."""
     with cluster.admin() as admin, journal_of(cluster, admin, group_id, since_ms, store) as source:
         if source is None:
             raise NothingThere(f"{cluster.address} has no journal of rebalances: start `kohort watch` to record one")
@@ -80,7 +82,7 @@ def follow_journal(
 
 
 def warn_if_stale(source: JournalSource) -> bool:
-    """Return True, after a warning, if the watcher of this journal has stopped."""
+    """Print a warning and return True if the watcher that writes this journal has stopped."""
     from kohort.watch.journal_source import is_stale
 
     if not is_stale(source, time.time() * 1000):

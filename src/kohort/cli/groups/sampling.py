@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BACK_MS: Final = 3_600_000
 READ_S: Final = 2.0
-"""Longest read of the journal: rebalances are only one column of a list."""
+"""Maximum time to read the journal, in seconds: rebalances are only one column of the group list."""
 
 
 def recent_rebalances(
@@ -68,7 +68,7 @@ def recent_rebalances(
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAMPLES: Final = 10
 MANY_GROUPS: Final = 1000
-"""With more groups, append times are not looked up unless ``--append-times`` is given."""
+"""Above this number of groups, timestamps are read only if ``--append-times`` is set."""
 DEFAULT_TIMES: Final = 5000
 APPEND_MS: Final = 5000
 
@@ -77,25 +77,25 @@ APPEND_MS: Final = 5000
 class SamplingOptions:
     watch_ms: int = 0
     append_times: int | None = None
-    """Bound on looked-up timestamps; None: default."""
+    """Maximum number of record timestamps to read; None: the default."""
     journal: bool = True
     store: Path | None = None
 
 
 @dataclass(slots=True)
 class SampledGroups:
-    """Findings of groups, and the gaps of the sample."""
+    """Findings of sampled groups, and the parts that could not be read."""
 
     groups: list[GroupFinding]
     rebalances: dict[str, list[RebalanceFinding]] | None
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Errors of undescribed groups and of brokers without a listing, by name."""
+    """Errors of groups that could not be described, and of brokers that listed no groups, by name."""
     gaps: list[str] = field(default_factory=list)
-    """Parts of sampled groups that could not be read."""
+    """Messages about the parts of sampled groups that could not be read."""
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
     snapshots: dict[str, GroupSnapshot] = field(default_factory=dict)
     not_looked_up: int = 0
-    """Number of offsets without an append time."""
+    """Number of committed offsets whose record timestamps were not read."""
     times_left_out: bool = False
 
     def rebalances_of(self, group: str) -> list[RebalanceFinding] | None:
@@ -103,8 +103,6 @@ class SampledGroups:
 
 
 def sampling_options(command: F) -> F:
-    """Add the options of sampling to a command, as the argument ``sampling``."""
-
     @wraps(command)
     def with_sampling(*args: Any, **options: Any) -> Any:
         sampling = SamplingOptions(
@@ -141,14 +139,14 @@ def sample_all_groups(
         if others:
             click.echo(harmless(f"groups of other types are left out: {', '.join(others)}"), err=True)
         sampled = sample_named_groups(cluster, admin, names, sampling)
-        # A missing group was deleted after the listing.
+        # drop errors of groups that were deleted after the listing
         sampled.errors = {name: error for name, error in sampled.errors.items() if not is_missing(error)}
         sampled.errors |= {f"broker {node_id}": error for node_id, error in listed.errors.items()}
         return sampled
 
 
 def sample_one_group(cluster: ClusterAccess, group_id: str, sampling: SamplingOptions) -> SampledGroups:
-    """Sample one group. Raises NothingThere, with the nearest name."""
+    """Sample one group. Raises NothingThere with the nearest group name if it is missing."""
     with cluster.admin() as admin:
         sampled = sample_named_groups(cluster, admin, [group_id], sampling)
         error = sampled.errors.get(group_id)
@@ -158,7 +156,7 @@ def sample_one_group(cluster: ClusterAccess, group_id: str, sampling: SamplingOp
 
 
 def print_gaps(sampled: SampledGroups, command: str) -> KohortError | None:
-    """Print the gaps of a sample on stderr; return the last error, None without gaps."""
+    """Print the gaps of the sampled groups on stderr; return the last error, None without gaps."""
     texts = [f"{name}: {error}" if name.startswith("broker ") else str(error) for name, error in sampled.errors.items()]
     for text in [*texts, *sampled.gaps]:
         click.echo(harmless(f"{command}: not sampled: {text}"), err=True)
@@ -169,7 +167,7 @@ def print_gaps(sampled: SampledGroups, command: str) -> KohortError | None:
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Disable the garbage collector: with 10,000 groups it takes a third of the time."""
+    """Disable the garbage collector: with 10,000 groups it would take a third of the command's time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -183,7 +181,7 @@ def gc_disabled() -> Iterator[None]:
 def sample_named_groups(
     cluster: ClusterAccess, admin: Admin, names: Sequence[str], sampling: SamplingOptions
 ) -> SampledGroups:
-    """Sample these groups, and read their rebalances of the last hour."""
+    """Sample the named groups, and read their rebalances of the last hour from the journal."""
     from kohort.insight.findings.groups import find_group
     from kohort.watch.sampling import missing_values
 
@@ -210,7 +208,7 @@ def sample_named_groups(
 
 
 def samples_of(admin: Admin, names: Sequence[str], sampling: SamplingOptions) -> Iterable[GroupSample]:
-    """Take samples; only the last looks up timestamps."""
+    """Take samples of the groups; only the last sample reads record timestamps."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
     limits = SamplingLimits(append_times=_times(names, sampling), append_ms=APPEND_MS, timeout_ms=ADMIN_MS)

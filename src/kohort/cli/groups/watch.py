@@ -51,7 +51,7 @@ STEP_MS: Final = 500
     metavar="GROUP",
     multiple=True,
     shell_complete=complete_groups,
-    help="Group to print; may be repeated.",
+    help="Group of the rebalances to print; may be repeated.",
 )
 @click.option("--once", is_flag=True, help="Print the new rebalances, and exit.")
 @click.option(
@@ -59,15 +59,25 @@ STEP_MS: Final = 500
     type=click.FloatRange(0, 3600),
     default=2.0,
     show_default=True,
-    help="Seconds between samples; 0: none.",
+    help="Seconds between two samples of the groups; 0: no samples.",
 )
-@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Journal file.")
+@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Journal file to write.")
 @click.option("--to-topic", is_flag=True, help="Also write the journal to the topic __kohort_journal.")
-@click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="Retention, in days.")
-@click.option("--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Journal size, in MiB.")
-@click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Most groups in memory.")
 @click.option(
-    "--max-partitions", type=click.IntRange(1), default=500_000, show_default=True, help="Most partitions in memory."
+    "--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="Retention of journal entries, in days."
+)
+@click.option(
+    "--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Maximum journal file size, in MiB."
+)
+@click.option(
+    "--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Limit of groups in memory."
+)
+@click.option(
+    "--max-partitions",
+    type=click.IntRange(1),
+    default=500_000,
+    show_default=True,
+    help="Limit of partitions in memory.",
 )
 @cluster_options
 @output_of(WatchedRebalances)
@@ -117,7 +127,7 @@ def shipping(
 def _new_rebalances(
     watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
-    """Yield each new rebalance; rebalances before the first start only with ``once``."""
+    """Yield each new rebalance; rebalances before the first start of the watcher only with ``once``."""
     from kohort.watch.background import NewRebalances
 
     is_first, waited = not kept.positions(), False
@@ -126,7 +136,7 @@ def _new_rebalances(
             raise NothingThere("the cluster has no topic __consumer_offsets, so it never had a group")
         if not waited:
             click.echo("the cluster has no group yet: waiting for the first", err=True)
-            is_first, waited = False, True  # every later rebalance is new
+            is_first, waited = False, True  # after the first start, every rebalance is new
         time.sleep(WAIT_S)
     news = NewRebalances(kept)
     while True:

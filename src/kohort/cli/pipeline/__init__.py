@@ -1,1 +1,1 @@
-"""Commands about pipelines."""
+"""Commands about Spark pipelines."""

@@ -75,13 +75,13 @@ class _Replayed(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """Dead letters between the committed offsets and ``ends``."""
+    """Dead letters after the committed offsets and before the log ends at the start (``ends``)."""
 
     consumer: Consumer
     ends: dict[TopicPartition, int]
 
     def polls(self) -> Iterator[list[Record]]:
-        """Yield records before ``ends``: a replayed record that fails again comes after them."""
+        """Yield the dead letters before ``ends``: a replayed record that fails again comes after them."""
         while any(self.consumer.position(tp) < end for tp, end in self.ends.items()):
             records = self.consumer.poll(_POLL_MS)
             yield [r for r in records if r.offset < self.ends[TopicPartition(r.topic, r.partition)]]
@@ -105,7 +105,7 @@ def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
 
 
 def _replay(name: str, waiting: _Waiting, targets: Mapping[str, Producer | None], *, tombstones: bool) -> _Replayed:
-    """Send dead letters to their source topics; only count them for a topic without producer.
+    """Send dead letters to their source topics; without a producer for a topic, only count them.
 
     Raises KohortError if a broker rejects a record: it and later ones are not committed.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def rows_waiting(pipeline: Pipeline) -> int | None:
-    """Return the number of unread rows of the topics; None if only Spark's checkpoint has the offsets."""
+    """Return the number of unread records of the pipeline's topics; None if only Spark's checkpoint knows."""
     from kohort.spark.pipeline.sources import source_lag
 
     found = {source.name: source_lag(source) for source in pipeline.sources}
@@ -46,7 +46,7 @@ def rows_waiting(pipeline: Pipeline) -> int | None:
 
 
 class Progress:
-    """Prints the progress of a run: a bar for a finite run on a terminal, else a line per micro-batch."""
+    """Prints the progress of a pipeline run: a bar for a finite run on a terminal, else a line per micro-batch."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Progress:
             self._first_done, self._rows_of_first = now, self._rows
 
     def _pace(self, now: float) -> float:
-        """Return rows per second since the first micro-batch, which is slow: Spark starts up."""
+        """Return the rows per second since the first micro-batch, which is slow because Spark starts up."""
         since = 0.0 if self._first_done is None else now - self._first_done
         return (self._rows - self._rows_of_first) / since if since > 0 else 0.0
 
@@ -152,21 +152,21 @@ Examples:
 """
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_master = click.option("--master", default="local[*,3]", show_default=True, help="Spark master.")
+_master = click.option("--master", default="local[*,3]", show_default=True, help="URL of the Spark master.")
 EVERY = "1 second"
-"""Trigger interval of --continuous, if the file has none."""
+"""Trigger interval of --continuous if the pipeline file has none."""
 
 
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
-    """Start a Spark session; Ctrl-C stops it at once, except during a run."""
+    """Start a Spark session. Ctrl-C ends the session at once, except during a run."""
     from kohort.cli.terminal.exits import ExitCode
     from kohort.spark.pipeline.running.process import exit_on_signal
     from kohort.spark.runtime.environment import spark_home
     from kohort.spark.runtime.session import SHORT_RUN, session
 
     with exit_on_signal(ExitCode.INTERRUPTED) as install:
-        spark_home()  # raises MissingExtra
+        spark_home()  # check for pyspark before the start; raises MissingExtra
         click.echo("starting Spark", err=True)
         began = time.monotonic()
         spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)
@@ -180,7 +180,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 
 @click.command(short_help="Run the tests in a pipeline file; no broker is needed.")
 @click.argument("file", type=_FILE)
-@click.option("--only", metavar="TEXT", default="", help="Part of the names of the tests to run.")
+@click.option("--only", metavar="TEXT", default="", help="Run only tests with this text in their names.")
 @click.option("--watch", is_flag=True, help="Repeat the tests after each change of FILE or its Python files.")
 @output_of(PipelineTested)
 def test(file: Path, only: str, watch: bool, output: str) -> None:
@@ -239,7 +239,7 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
     def change_times() -> dict[Path, int]:
         found = {}
         for path in (file, *file.absolute().parent.glob("*.py")):
-            with suppress(OSError):  # an editor may be replacing the file
+            with suppress(OSError):  # an editor may be replacing the pipeline file
                 found[path] = path.stat().st_mtime_ns
         return found
 
@@ -259,7 +259,8 @@ def dry_run(file: Path, output: str) -> None:
     from kohort.spark.pipeline.sources import source_lag
 
     found = _load_checked(file)
-    sources = [source_lag(source) for source in found.sources]  # before the slow start of Spark: may fail
+    # read the lag before the slow start of Spark, as brokers may be unreachable
+    sources = [source_lag(source) for source in found.sources]
     from kohort.spark.pipeline.file_tests import dry_run_frame
     from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
 
@@ -299,9 +300,9 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     from kohort.spark.pipeline.running.process import exclusive_run
     from kohort.spark.pipeline.running.run import claim, run_pipeline
 
-    waiting = rows_waiting(found)  # before the slow start of Spark: may fail
+    waiting = rows_waiting(found)  # read the lag before the slow start of Spark, as brokers may be unreachable
     with exclusive_run(found):
-        claim(found)  # may fail, too
+        claim(found)
         with _spark(found, master) as spark:
             with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:
                 report = run_pipeline(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY, locked=True)
@@ -343,7 +344,8 @@ def _sink_line(ledger: Ledger, name: str) -> str:
     terms += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
     terms += [f"{ledger.late:,} late"] if ledger.late else []
     terms += [f"{ledger.held[name]:,} in open windows"] if name in ledger.held else []
-    if ledger.sources and stands_for is None:  # output rows are not input rows: no sum
+    # a pipeline with windows or joins writes rows that do not correspond to input rows
+    if ledger.sources and stands_for is None:
         return f"  sink {name}: {', '.join([rows_in, *terms])}; {out:,} rows of windows or joins out"
     # Windows and joins make other rows: only a column of counts relates output to input rows.
     equal = "=" if not ledger.sources or name in ledger.held else "->"

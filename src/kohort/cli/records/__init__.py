@@ -1,1 +1,1 @@
-"""Commands that send and print records."""
+"""Commands that produce records, and that print consumed records."""

@@ -51,7 +51,7 @@ def raw_line(record: Record, key_separator: bytes | None, null_value: bytes) -> 
 
 
 def headers_text(record: Record) -> bytes:
-    """Return ``name:value,name:value`` and a tab: the format of Kafka's console consumer."""
+    """Format record headers like Kafka's console consumer: ``name:value,name:value`` and a tab."""
     pairs = [name.encode() + b":" + (b"null" if value is None else value) for name, value in record.headers]
     return (b",".join(pairs) or b"NO_HEADERS") + b"\t"
 
@@ -102,8 +102,8 @@ LAST_COMMIT_MS: Final = 3000
 @click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Consumer group to join.")
 @click.option("--from-beginning", is_flag=True, help="Start at the first record, if no offset is committed.")
-@click.option("--partition", type=click.IntRange(min=0), help="Partition to read.")
-@click.option("--offset", type=click.IntRange(min=0), help="Offset to start at.")
+@click.option("--partition", type=click.IntRange(min=0), help="Partition to read, without a group.")
+@click.option("--offset", type=click.IntRange(min=0), help="Offset of the first record to print.")
 @click.option("--max", "most", type=click.IntRange(min=1), help="Stop after this number of records.")
 @click.option("--until-end", is_flag=True, help="Stop at the ends of the partitions at start.")
 @click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time without a record.")
@@ -112,7 +112,7 @@ LAST_COMMIT_MS: Final = 3000
 @click.option("--headers", is_flag=True, help="Print the headers and a tab before each record.")
 @click.option("--null-value", metavar="TEXT", default="", help="Text for a null key or value in raw lines.")
 @cluster_options
-@click.option("--quiet", is_flag=True, help="Print errors only.")
+@click.option("--quiet", is_flag=True, help="Print errors only, no progress.")
 def consume(
     topics: tuple[str, ...],
     group_id: str | None,
@@ -214,7 +214,7 @@ class RecordPrinter:
         self._last_record = self._last_commit = time.monotonic()
 
     def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
-        """Write records until a limit is reached; with ``commits``, commit once a second."""
+        """Write records until a limit of the options is reached; with ``commits``, commit once a second."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)
@@ -236,7 +236,7 @@ class RecordPrinter:
             self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
 
     def commit(self) -> None:
-        """Commit the offsets of written records. A Ctrl-C ends the wait."""
+        """Commit the offsets of the written records. Ctrl-C stops waiting for the response."""
         if written := self._offsets_to_commit():
             try:
                 self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kohort.aio.producing.delivery import Delivery
 
 LONGEST_LINE: Final = 16 << 20
-"""Bytes, more than the largest record: bounds the memory for a file without line ends."""
+"""Maximum line length in bytes, above the largest record: limits the memory for a file without line ends."""
 
 
 class InputError(KohortError):
@@ -36,7 +36,7 @@ class InputLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """Input format; ``kind``: raw or json, ``key_field``: JSON field that holds the key."""
+    """Format of input lines; ``kind``: raw or json, ``key_field``: JSON field that holds the key."""
 
     kind: str = "raw"
     key_separator: bytes | None = None
@@ -48,7 +48,7 @@ Skip = Callable[[InputError], None]
 
 
 def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
-    """Yield key and value of each line. ``on_error`` receives malformed lines; it may raise."""
+    """Yield key and value of each input line. ``on_error`` receives malformed lines, and may raise."""
     parse = _json_line if form.kind == "json" else _raw_line
     for number, line in _numbered(file, name):
         if number == 1 and form.kind == "json":
@@ -60,7 +60,7 @@ def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
 
 
 def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with their numbers. Raises InputError for a line over ``LONGEST_LINE``."""
+    """Yield the lines of a file with their numbers. Raises InputError for a line over ``LONGEST_LINE``."""
     number = 0
     while line := file.readline(LONGEST_LINE):
         number += 1
@@ -131,7 +131,7 @@ PROGRESS_S: Final = 0.2
     "--on-error", type=click.Choice(["fail", "skip"]), default="fail", help="Action on a malformed line [fail]."
 )
 @cluster_options
-@click.option("--quiet", is_flag=True, help="Print errors only.")
+@click.option("--quiet", is_flag=True, help="Print errors only, no progress.")
 def produce(
     topic: str,
     files: tuple[str, ...],
@@ -148,7 +148,7 @@ def produce(
     form = line_format(kind, key_separator, key_field, null_value)
     fixed = [(name, value.encode()) for name, value in pairs(headers, "--header").items()]
     with cluster.admin() as admin:
-        admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail before the first line if no broker answers
+        admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail before the first line is read if no broker answers
     with cluster.producer({}) as producer:
         tally = Tally(topic, is_shown=not quiet and sys.stderr.isatty())
 
@@ -194,7 +194,7 @@ def line_format(kind: str, key_separator: str | None, key_field: str | None, nul
 
 
 class Tally:
-    """Counts of sent, skipped and failed records; prints the progress on a terminal."""
+    """Number of sent, skipped and failed records; prints the progress on a terminal."""
 
     def __init__(self, topic: str, *, is_shown: bool) -> None:
         self.topic = topic

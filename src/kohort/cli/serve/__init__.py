@@ -1,1 +1,1 @@
-"""Commands that serve: a broker, the console, metrics."""
+"""Commands that run a server: a broker, the console, metrics."""

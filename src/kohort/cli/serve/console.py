@@ -48,8 +48,6 @@ class ConsoleFlags:
 
 
 def console_options(command: F) -> F:
-    """Add the options of a console to a command, as the argument ``flags``."""
-
     @wraps(command)
     def with_flags(*args: Any, **given: Any) -> Any:
         flags = ConsoleFlags(**{field.name: given.pop(field.name) for field in fields(ConsoleFlags)})
@@ -57,9 +55,13 @@ def console_options(command: F) -> F:
 
     return with_options(
         click.option("--allow-changes", is_flag=True, help="Allow changes of offsets, members and groups."),
-        click.option("--allow-host", metavar="NAME", multiple=True, help="Host name of the console; may be repeated."),
-        click.option("--login", type=click.Choice(["cluster"]), help="Require the login of a cluster user (SASL)."),
-        click.option("--password-file", type=_FILE, help="File with the password of the console."),
+        click.option(
+            "--allow-host", metavar="NAME", multiple=True, help="Host name that browsers may use; may be repeated."
+        ),
+        click.option(
+            "--login", type=click.Choice(["cluster"]), help="Require the login of a user of the cluster (SASL)."
+        ),
+        click.option("--password-file", type=_FILE, help="File with the password for the console."),
         click.option("--tls-cert", type=_FILE, help="Certificate chain for TLS (PEM)."),
         click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM)."),
         click.option(
@@ -134,7 +136,7 @@ def _password_in(path: Path) -> str:
 
 
 def _by_cluster(cluster: ClusterAccess) -> TryLogin:
-    """Return a check of name and password by the cluster. Raises ConfigError."""
+    """Return a login that lets the cluster check name and password (SASL). Raises ConfigError."""
     from kohort.watch.opening import WatchClients
 
     with cluster.admin() as admin:
@@ -197,20 +199,30 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Show live groups and their history in a browser.")
-@click.option("--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Address; port 0: a free port.")
-@console_options
-@click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Recording to show.")
-@click.option("--export", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write; needs --group.")
-@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group for --export.")
 @click.option(
-    "--interval", type=click.FloatRange(1, 3600), default=5.0, show_default=True, help="Seconds between samples."
+    "--listen",
+    metavar="HOST:PORT",
+    default=LISTEN,
+    show_default=True,
+    help="Address to listen on; port 0: a free port.",
+)
+@console_options
+@click.option(
+    "--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="File with a recording to show."
+)
+@click.option("--export", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write; needs --group.")
+@click.option(
+    "--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group of the exported HTML file."
+)
+@click.option(
+    "--interval", type=click.FloatRange(1, 3600), default=5.0, show_default=True, help="Seconds between group samples."
 )
 @click.option("--watch/--no-watch", default=True, help="Record a journal for clusters without journal.")
 @click.option(
-    "--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Most groups on the page."
+    "--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Limit of the shown groups."
 )
 @click.option(
-    "--journal-size", type=click.IntRange(1, 4_096), default=64, show_default=True, help="Journal in memory, in MiB."
+    "--journal-size", type=click.IntRange(1, 4_096), default=64, show_default=True, help="Journal memory limit, in MiB."
 )
 @store_option
 @cluster_options
@@ -253,7 +265,7 @@ def live_source(cluster: ClusterAccess, settings: LiveSettings) -> ConsoleSource
 
     clients = WatchClients(cluster.admin, cluster.consumer)
     with clients.admin() as admin:
-        admin.describe_cluster()  # fail at once if no broker answers
+        admin.describe_cluster()  # fail before the console starts if no broker answers
     return LiveSource(clients, cluster.address, settings)
 
 
@@ -264,13 +276,13 @@ def serve_console(
     cluster: ClusterAccess | None,
     output: str = "table",
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; ``listen``: address, and name of its option."""
+    """Serve the console until SIGTERM or Ctrl-C; ``listen``: address, and the name of its option."""
     from kohort.console.app import ConsoleApp
     from kohort.console.serving import console_served
 
     place, options = console_settings(flags, *listen, cluster)
     logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", stream=sys.stderr)
-    logging.getLogger("kohort.console").setLevel(logging.INFO)  # log logins
+    logging.getLogger("kohort.console").setLevel(logging.INFO)  # the console logs logins at level INFO
     with console_served(source, ConsoleApp(source, options), place) as url:
         kind = source.about().kind
         if output == "table":

@@ -53,14 +53,14 @@ Examples:
     type=click.IntRange(min=0),
     default=1_000,
     show_default=True,
-    help="Most partitions of a group with their own series.",
+    help="Maximum number of partitions of a group with series of their own.",
 )
 @click.option(
     "--max-series",
     type=click.IntRange(min=1_000),
     default=200_000,
     show_default=True,
-    help="Most series on the page; the rest is left out.",
+    help="Maximum number of series on the page; further ones are left out.",
 )
 @store_option
 @cluster_options
@@ -96,7 +96,7 @@ def _serve(sampler: MetricsSampler, cluster: ClusterAccess, listen: str, *, allo
 
     address = parse_page_address(listen, "--listen", allow_anyone=allow_anyone)
     sampler.is_served = True
-    sampler.admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail at once if no broker answers
+    sampler.admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail before the server starts if no broker answers
     with serving(Pages(sampler.make), address, any_host=allow_anyone) as url:
         click.echo(f"metrics of {cluster.address} on {url}")
         sys.stdout.flush()
@@ -104,7 +104,7 @@ def _serve(sampler: MetricsSampler, cluster: ClusterAccess, listen: str, *, allo
 
 
 class MetricsSampler:
-    """Samples a cluster for each scrape; ``begin`` opens the journal, and is retried until one exists."""
+    """Samples the groups of a cluster for each scrape; ``begin`` opens the journal, once one exists."""
 
     def __init__(self, admin: Admin, options: PageOptions, begin: Callable[[], JournalSource | None]) -> None:
         from kohort.metrics.group_families import GroupViews
@@ -117,7 +117,7 @@ class MetricsSampler:
         self._begin = begin
         self._journal: JournalSource | None = None
         self.is_served = False
-        """True if later scrapes follow, which count rebalances that are still open now."""
+        """True if more scrapes follow: a later scrape counts the rebalances that have not ended yet."""
 
     def make(self, form: str) -> tuple[bytes, str]:
         from kohort.metrics.exposition import render_page

@@ -28,7 +28,7 @@ FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 CONSOLE_INTERVAL_S: Final = 5.0
 CONSOLE_END_S: Final = 0.2
-"""Longest wait for the end of the console; the broker's loop blocks meanwhile."""
+"""Maximum time for the console to stop, in seconds; the broker's event loop is blocked meanwhile."""
 HELP = """Run a broker that any Kafka client can connect to.
 
 Without --data all records are in memory, and are lost when the process ends. With --data they are in the folder DIR, in
@@ -87,7 +87,7 @@ Examples:
 @click.option("--metrics-allow-anyone", is_flag=True, help="Allow other computers and all host names on /metrics.")
 @click.option("--console", is_flag=False, flag_value=LISTEN, metavar="[HOST:PORT]", help="Show groups in a browser.")
 @click.option("--console-config", type=FILE, help="Client options of the console, for a secured broker.")
-@click.option("--port-file", type=NEW_FILE, help="Write the port to FILE when ready.")
+@click.option("--port-file", type=NEW_FILE, help="Write the port to FILE when the broker is ready.")
 @output_of(BrokerReady)
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 def serve(
@@ -134,7 +134,7 @@ def serve(
 def configure(
     data_dir: Path | None, listen: Sequence[str], settings: Sequence[str], config_file: Path | None, *, memory: bool
 ) -> tuple[BrokerConfig, Path | None]:
-    """Return the broker's configuration and its data folder. Raises ConfigError."""
+    """Return the broker's configuration, and its data folder (None: in memory). Raises ConfigError."""
     from kohort.config.broker import BrokerConfig
     from kohort.config.listeners import check_listeners, parse_endpoint
     from kohort.config.options import parse_config
@@ -151,7 +151,7 @@ def configure(
         given |= found.options
         folder = Path(found.data_dir) if found.data_dir else None
         _warn_ignored(str(config_file), found.ignored)
-    if listen:  # the last listener of a name wins
+    if listen:  # a repeated listener name replaces the earlier one
         named = {parse_endpoint(text, "--listen")[0]: text for text in listen}
         given |= understand({"listeners": ",".join(named.values())}).options
     pairs = {}
@@ -207,7 +207,7 @@ class RunOptions(NamedTuple):
 
 @contextmanager
 def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> Iterator[str]:
-    """Serve a console of the broker at ``bootstrap`` on its own thread and clients; yield its URL."""
+    """Serve a console of the broker at ``bootstrap`` in its own thread; yield the console's URL."""
     from kohort.config.client_files import read_client_file
     from kohort.console.app import ConsoleApp
     from kohort.console.live import LiveSettings, LiveSource
@@ -217,7 +217,8 @@ def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> 
     options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
     cluster = ClusterAccess({**options, SERVERS: bootstrap}, file_name=str(config_file or ""))
     place, limits = console_settings(ConsoleFlags(), listen, "--console", cluster)
-    settings = LiveSettings(interval_s=CONSOLE_INTERVAL_S, watch=False, end_s=CONSOLE_END_S)  # the broker has a journal
+    # no watcher: the broker writes a journal
+    settings = LiveSettings(interval_s=CONSOLE_INTERVAL_S, watch=False, end_s=CONSOLE_END_S)
     source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
     with console_served(source, ConsoleApp(source, limits), place) as url:
         yield url
@@ -257,7 +258,8 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, options: RunOpti
                 metrics=urls.get("metrics"),
                 console=urls.get("console"),
             )
-            print_result(result, "ndjson")  # a program that started the broker waits for one line
+            # with --output json, print one line even on a terminal: a starting program reads it
+            print_result(result, "ndjson")
         else:
             where = f"data {folder}" if folder else "in memory"
             one = len(addresses) == 1

@@ -27,12 +27,12 @@ DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 COMPLETION_MS: Final = 1_000
 SERVERS: Final = "bootstrap.servers"
 _OURS: Final = ("group.id", "enable.auto.commit", "auto.offset.reset", "allow.auto.create.topics")
-"""Consumer options that the command sets; values from a --config FILE are ignored."""
+"""Consumer options that the command sets itself; their values in a --config FILE are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Client options: ``file_options`` from a file, ``settings`` from --set, which win."""
+    """Client options for a cluster: ``file_options`` from a file, ``settings`` from --set, which win."""
 
     file_options: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class ClusterAccess:
 
 
 def _options_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the options of other client types: one file may serve all clients."""
+    """Remove the options of other client types, as one file may serve all types."""
     from kohort.config.client import ConsumerConfig, ProducerConfig
     from kohort.config.options import options_of
 
@@ -126,12 +126,11 @@ def config_option(*names: str) -> Callable[[F], F]:
 
 
 def cluster_options(command: F) -> F:
-    """Add the options of client connections to a command, as the argument ``cluster``."""
     return _with_cluster(command, "--config", "--command-config")
 
 
 def cluster_options_without_config(command: F) -> F:
-    """Add the same options for a command with another --config; the file is --command-config."""
+    """Add the cluster options to a command with another --config; the client file is --command-config."""
     return _with_cluster(command, "--command-config")
 
 
@@ -187,12 +186,12 @@ def _file_of(context: click.Context) -> ClientSettings | None:
 
 
 def _is_typed(context: click.Context, name: str) -> bool:
-    """Return True if the option is on the command line, not from the environment."""
+    """Return True if the option comes from the command line, not from the environment."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` texts. Raises BadParameter."""
+    """Parse ``KEY=VALUE`` texts of an option. Raises BadParameter."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -206,7 +205,7 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def _completion(names: Callable[[Admin, str], Iterable[str]]) -> Completion:
-    """Return a shell completion; without an answer of a broker it offers nothing. ``names``: admin, group -> names."""
+    """Return a shell completion that lists names from the cluster; without an answering broker it is empty."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:

@@ -79,7 +79,7 @@ _NAMES: Final = MappingProxyType(
     }
 )
 BY_CODE: Final = MappingProxyType({ErrorCode[name]: code for code, names in _NAMES.items() for name in names.split()})
-"""Exit codes by error code of a broker; other codes exit with FAILED."""
+"""Exit codes by a broker's error code; all other error codes exit with FAILED."""
 
 
 def exit_code_of(error: KohortError) -> ExitCode:
@@ -90,7 +90,7 @@ def exit_code_of(error: KohortError) -> ExitCode:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C within the block."""
+    """Handle SIGTERM like Ctrl-C within the block."""
     if current_thread() is not main_thread():
         yield
         return
@@ -105,19 +105,20 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
     on_interrupt = signal.getsignal(signal.SIGINT)
     if callable(on_interrupt):
         on_interrupt(signal.SIGINT, frame)
-    else:  # shells ignore SIGINT in background processes
+    else:  # SIGTERM also interrupts a background process, in which the shell ignores SIGINT
         raise KeyboardInterrupt
 
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Delay the first Ctrl-C or SIGTERM to the end of the block; raise the second at once.
+    """Delay the first Ctrl-C or SIGTERM to the end of the block; raise a second one at once.
 
     Without the delay, ``flush`` may raise KeyboardInterrupt after the reader has received the bytes.
     """
     found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     raising = {number: before for number, before in found.items() if callable(before)}
-    if current_thread() is not main_thread() or not raising:  # no handler raises KeyboardInterrupt here
+    # without a handler that raises KeyboardInterrupt, nothing must be delayed
+    if current_thread() is not main_thread() or not raising:
         yield
         return
     waiting = False

@@ -16,12 +16,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ADMIN_MS: Final = 15_000
 PARTITION_DIGITS: Final = 9
-"""Most digits of a partition number: partitions are int32 on the wire."""
+"""Maximum number of digits of a partition number, which is an int32 on the wire."""
 yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Add several options to a command, in the order of its help."""
+    """Add several options to a command, listed in this order in its help."""
 
     def decorate(command: F) -> F:
         decorated: Any = command
@@ -33,7 +33,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask for a confirmation on the terminal. Raises UsageError without a terminal and without --yes."""
+    """Ask for a confirmation unless ``yes``. Raises UsageError if stdin is not a terminal."""
     if yes:
         return
     question = printable(question)
@@ -43,7 +43,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, given_as: str) -> TopicPartition:
-    """Parse ``orders:3``, or with another separator ``sign``. Raises BadParameter; ``shape``: expected format."""
+    """Parse a partition such as ``orders:3``; ``sign``: the separator. Raises BadParameter."""
     topic, _, number = text.rpartition(sign)
     if not topic or not number.isascii() or not number.isdecimal() or len(number) > PARTITION_DIGITS:
         raise click.BadParameter(f"{text!r}: expected {shape}, such as orders{sign}3", param_hint=given_as)

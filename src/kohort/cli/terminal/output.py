@@ -42,7 +42,7 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
             type=click.Choice(FORMATS),
             default="table",
             envvar="KOHORT_OUTPUT",
-            is_eager=True,  # the schema needs no valid arguments
+            is_eager=True,  # handled first: --output schema works without the other arguments
             callback=print_schema,
             help="Output format; schema: the JSON schema.",
         )
@@ -56,7 +56,7 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
 
 
 def print_result(result: Result, output: str) -> None:
-    """Print a result as JSON (indented on a terminal) or ``ndjson``."""
+    """Print a result as JSON (indented on a terminal) or as lines of JSON (``ndjson``)."""
     if output == "ndjson":
         print_lines(lines_of_result(result))
     else:
@@ -65,7 +65,7 @@ def print_result(result: Result, output: str) -> None:
 
 
 def report(output: str, result: Result, columns: Mapping[str, str], *, none: str = "nothing to show") -> None:
-    """Print a result as JSON or as a table; ``columns``: heading -> field of a row."""
+    """Print a result as JSON or as a table; ``columns``: the field of a row by column heading."""
     if output != "table":
         print_result(result, output)
         return
@@ -74,7 +74,7 @@ def report(output: str, result: Result, columns: Mapping[str, str], *, none: str
 
 
 def report_lines(output: str, result: Result, lines: Iterable[str]) -> None:
-    """Print a result as JSON, or ``lines`` as text."""
+    """Print a result as JSON, or ``lines`` as text without --output json."""
     if output != "table":
         print_result(result, output)
         return

@@ -18,26 +18,26 @@ from kohort.notes import printable
 
 GAP: Final = 2
 SHORTEST: Final = 9
-"""Least number of characters of a cut text."""
+"""Minimum number of characters that remain of a text that is cut to the terminal's width."""
 CUT: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of texts; ``numeric`` columns are right-aligned and never cut."""
+    """A text table; ``numeric`` columns are right-aligned and never cut."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: tuple[bool, ...]
     above: tuple[tuple[str, str], ...] = ()
-    """Name and value of each column that has the same value in all rows: printed above the table."""
+    """Names and values of columns with the same value in all rows, printed above the table."""
 
     def cells(self, column: int) -> list[str]:
         return [row[column] for row in self.rows]
 
 
 def lines_of(table: Table, width: int | None = None) -> list[str]:
-    """Return the lines of a table, headings first; as narrow as ``width`` if possible."""
+    """Return the lines of a table, headings first; if ``width`` is set, narrowed to it where possible."""
     whole, heads = table, [[name] for name in table.columns]
     if width is not None and _width(table, heads) > width:
         heads = _broken_headings(table)
@@ -84,7 +84,7 @@ def _width(table: Table, heads: Sequence[Sequence[str]]) -> int:
 
 
 def _broken(name: str, room: int) -> list[str]:
-    """Split a heading at a hyphen if it is wider than its column."""
+    """Split a column heading at a hyphen if it is wider than its column."""
     breaks = [at + 1 for at, character in enumerate(name) if character == "-"]
     if len(name) <= room or not breaks:
         return [name]
@@ -93,7 +93,7 @@ def _broken(name: str, room: int) -> list[str]:
 
 
 def _lift_constant_columns(table: Table) -> Table:
-    """Move text columns that have the same value in all rows above the table."""
+    """Remove text columns with the same value in all rows, and print them once above the table."""
     once = [i for i, right in enumerate(table.numeric) if not right and len(set(table.cells(i))) == 1]
     kept = [i for i in range(len(table.columns)) if i not in once]
     if not kept and len(table.rows) > 1:
@@ -107,7 +107,7 @@ def _lift_constant_columns(table: Table) -> Table:
 
 
 def _cut(table: Table, heads: Sequence[Sequence[str]], width: int) -> Table:
-    """Cut texts, the widest columns first, until the table fits the width."""
+    """Cut the texts of the widest columns first, until the table fits the width."""
     rooms = _widths(table, heads)
     least = [max(SHORTEST, _widest(head)) for head in heads]
     over = sum(rooms) + GAP * (len(rooms) - 1) - width
@@ -140,14 +140,14 @@ NUMBERS: Final = (int, float)
 
 
 def escaped(text: str) -> str:
-    """Escape unprintable characters of JSON, which could control the terminal."""
+    """Escape unprintable characters of a JSON text: they could control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:
-    """Print a table: cut to the width of a terminal, whole in a pipe. ``none``: text without rows."""
+    """Print a table: cut to the width of a terminal, whole in a pipe. ``none``: text for a table without rows."""
     table = table_of(columns, rows)
     if not sys.stdout.isatty():
         for line in lines_of(table):
@@ -166,7 +166,7 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def print_prose(text: str, *, indent: str = "", first: str | None = None, err: bool = False) -> None:
-    """Print a text without control characters; on a terminal wrapped and indented."""
+    """Print a text with control characters escaped; on a terminal wrapped and indented."""
     text = harmless(text)
     begin = indent if first is None else first
     if (sys.stderr if err else sys.stdout).isatty():
@@ -193,12 +193,12 @@ def is_numeric(column: Sequence[Any]) -> bool:
 
 
 def harmless(text: str) -> str:
-    """Escape control characters, colours and changes of writing direction."""
+    """Escape control characters, colours and changes of writing direction in a text."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def cell(value: Any) -> str:
-    """Return a value as text of a table cell, without control characters."""
+    """Return a value as text of a table cell, with control characters escaped."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, (list, tuple)):
@@ -207,7 +207,7 @@ def cell(value: Any) -> str:
 
 
 def time_text(at_ms: int) -> str:
-    """Return a time in UTC, or the number for a timestamp outside the calendar."""
+    """Return a timestamp as UTC text, or as a number if it is outside the calendar."""
     try:
         at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Texts of findings: lag and times for table cells, rebalances and patterns as sentences."""
+"""Wording of findings: lag and times for table cells, rebalances and patterns as sentences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lag_time_text(lag: int | None, lag_ms: int | None, *, complete: bool) -> str
 
 
 def eta_text(draining: str, eta_ms: int | None) -> str | None:
-    """Return the time until the lag is 0; ``never`` if it grows."""
+    """Return the time until the lag is 0 as text; ``never`` if the lag grows."""
     if draining == "growing":
         return "never"
     if draining == "empty":
@@ -135,7 +135,7 @@ def ago(at_ms: int) -> str:
 
 
 def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> tuple[object, ...]:
-    """Return the table row of a consumer group's member; ``?``: not in the journal."""
+    """Return the table row of a consumer group's member during a rebalance; ``?``: not in the journal."""
     names = names_of(rebalance)
     since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)
     has = spans(row.has) if row.known else f"{spans(row.has)}?"
@@ -148,7 +148,7 @@ def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> t
 
 
 def moves_table(rebalance: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return columns and rows of moved partitions, without columns that are always unknown."""
+    """Return columns and rows of the partitions that a rebalance moved, without columns that have no values."""
     names = names_of(rebalance)
     columns = ["PARTITION", "FROM", "TO"]
     rows: list[list[object]] = [
@@ -190,12 +190,12 @@ def owner(names: dict[str, str], member_id: str | None) -> str | None:
 
 
 def spans(partitions: Iterable[str]) -> str:
-    """Shorten names of partitions: ``t-0..3,5 u-1``."""
+    """Shorten partition names to ranges: ``t-0..3,5 u-1``."""
     return " ".join(f"{topic}-{_runs(of, '..')}" for topic, of in by_topic(sorted(places(partitions))).items())
 
 
 def in_ranges(partitions: Iterable[TopicPartition]) -> str:
-    """Shorten partitions: ``orders:0-3,7;payments:1``."""
+    """Shorten partitions to ranges: ``orders:0-3,7;payments:1``."""
     return ";".join(f"{topic}:{_runs(of, '-')}" for topic, of in by_topic(sorted(set(partitions))).items())
 
 

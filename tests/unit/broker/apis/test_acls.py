@@ -57,7 +57,7 @@ def test_acl_requests_without_authorizer_return_security_disabled(peer, version)
     assert ((answer.error_code, answer.error_message), answer.resources) == (REFUSED, [])
 
 
-def test_each_creation_and_filter_without_authorizer_has_its_own_error(peer):
+def test_acl_request_without_authorizer_has_an_error_for_each_creation_and_filter(peer):
     chosen = AclFilter(resource_type_filter=TOPIC, resource_name_filter="a", operation=READ)
 
     made = peer.ask(CreateAclsRequest(creations=[creation(), creation(permission_type=0)]), 3)
@@ -117,7 +117,7 @@ def test_create_acls_accepts_unusual_hosts_names_and_operations(admin):
 @pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("field", ["resource_type", "operation", "permission_type"])
 @pytest.mark.parametrize("value", [0, 99, -1])
-def test_unknown_enum_value_closes_the_connection(guarded, admin, version, field, value):
+def test_unknown_enum_value_in_an_acl_request_closes_the_connection(guarded, admin, version, field, value):
     odd = creation()
     setattr(odd, field, value)
 
@@ -142,13 +142,13 @@ def test_unknown_enum_value_closes_the_connection(guarded, admin, version, field
         ("nothing", LITERAL, []),
     ],
 )
-def test_filter_matches_the_same_acls_as_kafka(admin, name, pattern, found):
+def test_acl_filter_matches_the_same_acls_as_kafka(admin, name, pattern, found):
     make(admin, creation("*"), creation("a"), creation("a", PREFIXED), creation("ab"), creation("b", PREFIXED))
 
     assert names(admin.ask(DescribeAclsRequest(**choice(name, pattern)), 3)) == found
 
 
-def test_filter_selects_by_principal_resource_and_operation(admin):
+def test_acl_filter_selects_by_principal_resource_and_operation(admin):
     make(admin, creation(), creation("b", principal="User:eve"), creation("c", host="10.0.0.1"),
          creation("d", operation=Operation.ALL), creation("e", permission_type=2))  # fmt: skip
 

@@ -48,7 +48,7 @@ def replace(peer, name="orders", kind=TOPIC, **configs):
     return ErrorCode(answers[-1].error_code)
 
 
-def test_incremental_alter_changes_named_options_and_keeps_others(peer, topic):
+def test_incremental_alter_configs_changes_named_options_and_keeps_others(peer, topic):
     assert change(peer, ("segment.bytes", SET, "4096"), ("max.message.bytes", SET, "99")) == 0
     assert topic.overrides == {"retention.ms": "1000", "segment.bytes": "4096", "max.message.bytes": "99"}
     assert topic.partitions[0].config.segment_bytes == 4096
@@ -58,7 +58,7 @@ def test_incremental_alter_changes_named_options_and_keeps_others(peer, topic):
     assert topic.config.retention_ms == 604_800_000
 
 
-def test_append_and_subtract_change_a_list_option(peer, topic):
+def test_append_and_subtract_change_a_list_option_of_a_topic(peer, topic):
     assert change(peer, ("cleanup.policy", APPEND, "compact")) == 0
     assert topic.config.cleanup_policy == ["delete", "compact"]
     assert change(peer, ("cleanup.policy", SUBTRACT, "delete")) == 0
@@ -66,7 +66,7 @@ def test_append_and_subtract_change_a_list_option(peer, topic):
     assert change(peer, ("retention.ms", APPEND, "5")) == ErrorCode.INVALID_CONFIG
 
 
-def test_append_and_subtract_change_an_empty_list_option(peer, topic):
+def test_append_and_subtract_change_an_empty_list_option_of_a_topic(peer, topic):
     assert change(peer, (THROTTLED, APPEND, "0:1")) == 0
     assert change(peer, (THROTTLED, APPEND, "0:1, 1:1")) == 0
     assert topic.config.leader_replication_throttled_replicas == ["0:1", "1:1"]
@@ -85,11 +85,11 @@ def described(peer, name, option=RATE):
     ("kind", "name"), [(TOPIC, "orders"), (BROKER, "1"), (BROKER, ""), (GROUP, "g"), (METRICS, "m")]
 )
 @pytest.mark.parametrize("option", [RATE, "num.io.threads", "nonsense"])
-def test_delete_of_an_unset_option_succeeds(peer, topic, kind, name, option):
+def test_delete_of_an_unset_topic_option_succeeds(peer, topic, kind, name, option):
     assert change(peer, (option, DELETE, None), kind=kind, name=name) == 0
 
 
-def test_replication_rates_are_described_until_deleted(peer):
+def test_replication_rate_options_are_described_until_they_are_deleted(peer):
     assert change(peer, (RATE, SET, "7"), kind=BROKER, name="1", validate_only=True) == 0
     assert described(peer, "1") == []
 
@@ -145,7 +145,7 @@ def test_min_compaction_lag_must_not_exceed_max_compaction_lag(stage, peer, topi
     assert lower.broker.state.topics.get("orders").config.min_compaction_lag_ms == 11
 
 
-def test_alter_configs_removes_options_that_are_not_named(peer, topic):
+def test_alter_configs_resets_topic_options_missing_in_the_request(peer, topic):
     assert replace(peer, segment_bytes="4096") == 0
 
     assert topic.overrides == {"segment.bytes": "4096"}
@@ -159,7 +159,7 @@ def test_changed_topic_options_survive_a_restart(peer, stage, topic):
     assert stage.broker.state.topics.get("orders").config.segment_bytes == 4096
 
 
-def test_validate_only_changes_nothing(peer, topic):
+def test_validate_only_changes_no_topic_option(peer, topic):
     assert change(peer, ("segment.bytes", SET, "4096"), validate_only=True) == 0
     assert change(peer, ("segment.bytes", SET, "few"), validate_only=True) == ErrorCode.INVALID_CONFIG
 
@@ -197,6 +197,6 @@ def test_validate_only_changes_nothing(peer, topic):
         ([(RATE, DELETE, None)], {"kind": BROKER, "name": "2"}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_invalid_change_is_rejected_without_effect(peer, topic, changes, where, code):
+def test_invalid_change_of_a_topic_option_is_rejected_without_effect(peer, topic, changes, where, code):
     assert change(peer, *changes, **where) == code
     assert topic.overrides == {"retention.ms": "1000"}

@@ -134,12 +134,12 @@ def test_validate_only_changes_no_quota(peer):
         ),
     ],
 )
-def test_invalid_alteration_is_rejected_with_a_message(peer, entity, key, value, words):
+def test_invalid_quota_alteration_is_rejected_with_a_message(peer, entity, key, value, words):
     assert alter(peer, alteration(entity, **{key: value})) == [(INVALID, words)]
     assert entities(describe(peer)) == {}
 
 
-def test_invalid_quota_rejects_only_its_entry(peer):
+def test_invalid_quota_rejects_only_its_entry_of_the_request(peer):
     answer = alter(
         peer, alteration({"user": "a"}, producer_byte_rate=1, nope=1), alteration({"user": "b"}, producer_byte_rate=1)
     )
@@ -148,7 +148,7 @@ def test_invalid_quota_rejects_only_its_entry(peer):
     assert entities(describe(peer)) == {(("user", "b"),): {"producer_byte_rate": 1.0}}
 
 
-def test_duplicate_entity_is_rejected_and_answered_once(peer):
+def test_duplicate_quota_entity_is_rejected_and_answered_once(peer):
     once, again = (alteration({"user": None}, producer_byte_rate=rate) for rate in (1, 2))
     words = "Ignoring duplicate entity ClientQuotaEntity(entries={user=<default>})"
     assert alter(peer, once, again) == [(INVALID, words)]
@@ -159,7 +159,7 @@ def test_duplicate_entity_is_rejected_and_answered_once(peer):
     assert entities(describe(peer)) == {}
 
 
-def test_last_name_of_a_duplicate_entity_type_counts(peer):
+def test_quota_entity_with_a_duplicate_type_uses_the_last_name(peer):
     parts = [QuotaEntityPart(entity_type="user", entity_name=name) for name in ("a", "b")]
     of_both = QuotaAlteration(entity=parts, ops=alteration({}, producer_byte_rate=1).ops)
 
@@ -167,7 +167,7 @@ def test_last_name_of_a_duplicate_entity_type_counts(peer):
     assert entities(describe(peer)) == {(("user", "b"),): {"producer_byte_rate": 1.0}}
 
 
-def test_notations_of_one_ip_address_share_a_quota():
+def test_different_notations_of_an_ip_address_share_one_quota():
     stage = BrokerStage()
     set_quotas(stage.connect(), {"ip": "0:0:0:0:0:0:0:1"}, connection_creation_rate=1)
 
@@ -236,7 +236,7 @@ def known(peer):
         ([("ip", ANY, None)], False, 1),
     ],
 )
-def test_filter_returns_entities_that_match_all_components(known, components, strict, found):
+def test_quota_filter_returns_entities_that_match_all_components(known, components, strict, found):
     assert len(entities(describe(known, *components, strict=strict))) == found
 
 
@@ -262,7 +262,7 @@ def test_filter_returns_entities_that_match_all_components(known, components, st
         ),
     ],
 )
-def test_invalid_filter_is_rejected_with_a_message(known, components, code, words):
+def test_invalid_quota_filter_is_rejected_with_a_message(known, components, code, words):
     answer = describe(known, *components)
     assert (answer.error_code, answer.error_message, answer.entries) == (code, words, None)
 

@@ -29,7 +29,6 @@ BY_API = {api.name: HANDLED[api.request].cost for api in SERVED.values()}
 
 
 def finish(stage: BrokerStage) -> int:
-    """Tick until the broker is idle; return the number of ticks."""
     ticks = 0
     while stage.broker.long_work:
         stage.give(Tick())
@@ -38,7 +37,6 @@ def finish(stage: BrokerStage) -> int:
 
 
 def ask(stage: BrokerStage, message, version: int):
-    """Return the answer to a request of a new client, and the ticks that it took."""
     peer = stage.connect()
     peer.send(message, version)
     ticks = finish(stage)
@@ -58,11 +56,11 @@ def field_at(message, path: str):
 
 class TestDeclarations:
     @pytest.mark.parametrize("name", BY_API)
-    def test_api_has_parts_or_one_step_but_not_both(self, name):
+    def test_each_api_declares_parts_or_one_short_step_but_not_both(self, name):
         assert BY_API[name].parts is None or not BY_API[name].one_step
 
     @pytest.mark.parametrize("name", [n for n, cost in BY_API.items() if cost.parts is None and not cost.one_step])
-    def test_api_without_parts_and_without_a_short_step_has_a_handler_in_steps(self, name):
+    def test_handler_without_parts_or_short_step_is_a_generator_of_steps(self, name):
         request = next(api.request for api in SERVED.values() if api.name == name)
 
         if request in GROUP_APIS:
@@ -71,7 +69,7 @@ class TestDeclarations:
             assert inspect.isgeneratorfunction(HANDLED[request].handle)
 
     @pytest.mark.parametrize("name", BY_API)
-    def test_paths_of_parts_are_arrays_of_request_and_response(self, name):
+    def test_arrays_that_divide_a_request_exist_in_request_and_response(self, name):
         api = next(api for api in SERVED.values() if api.name == name)
         cost: Cost = BY_API[name]
 
@@ -82,7 +80,7 @@ class TestDeclarations:
             assert field_at(api.response, ".".join(parts.response_path)).kind == "array"
 
     @pytest.mark.parametrize("name", [name for name, cost in BY_API.items() if cost.answer is AnswerBound.UNREAD])
-    def test_answer_bound_by_unread_bytes_has_a_refusal_for_its_entries(self, name):
+    def test_api_with_limited_response_size_can_return_an_error_per_entry(self, name):
         parts: Parts = BY_API[name].parts
 
         assert parts.refuse is not None
@@ -113,7 +111,7 @@ class TestDuplicateNames:
         assert many == once
         assert ticks_of_many <= ticks_of_one + 5
 
-    def test_other_groups_keep_their_entries_with_a_duplicate_group(self, crowd):
+    def test_duplicate_group_does_not_change_entries_of_other_groups(self, crowd):
         answer, _ = ask(crowd, DescribeGroupsRequest(groups=["classic", "x", "classic", "y", "x"]), 6)
 
         assert [described.group_id for described in answer.groups] == ["classic", "x", "y"]
@@ -194,7 +192,7 @@ class TestWorkInSteps:
         assert [group.group_id for group in answer.groups] == ["x"]
         assert ticks >= 600
 
-    def test_filter_of_listed_groups_is_read_once_for_all_partitions(self, stage):
+    def test_list_groups_reads_its_filters_once_for_all_offsets_partitions(self, stage):
         with shortest_steps():
             answer, ticks = ask(stage, ListGroupsRequest(states_filter=["Stable"] * 100), 5)
 
@@ -210,7 +208,7 @@ class TestWorkInSteps:
             ),
         ],
     )
-    def test_small_requests_are_served_between_the_users_of_a_request(self, stage, message):
+    def test_small_requests_are_served_between_the_scram_users_of_a_request(self, stage, message):
         with shortest_steps():
             answer, ticks = ask(stage, message, 0)
 
@@ -236,7 +234,7 @@ class TestLargestResponse:
         write_groups(stage, **{f"g{n}": classic_group(f"g{n}", 10, metadata_bytes=4_000) for n in range(60)})
         return stage
 
-    def test_groups_beyond_the_response_limit_are_rejected(self, stage):
+    def test_describe_groups_beyond_the_response_limit_returns_errors(self, stage):
         answer, _ = ask(stage, DescribeGroupsRequest(groups=[f"g{n}" for n in range(60)] + ["x"] * 500), 6)
 
         codes = [group.error_code for group in answer.groups]

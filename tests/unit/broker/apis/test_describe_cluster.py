@@ -39,7 +39,7 @@ def test_quorum_voter_has_address_and_no_lag(stage, peer):
 
 
 @pytest.mark.parametrize(("topic", "index"), [("a", 0), ("__cluster_metadata", 1)])
-def test_other_topics_and_partitions_have_no_quorum(peer, topic, index):
+def test_describe_quorum_rejects_other_topics_and_partitions(peer, topic, index):
     answer = quorum_of(peer, topic, index)
 
     (partition,) = answer.topics[0].partitions
@@ -82,7 +82,7 @@ def test_list_config_resources_version_0_lists_only_client_metrics(peer):
     assert resources(peer, version=0) == []
 
 
-def test_unknown_resource_type_rejects_the_whole_request(peer):
+def test_list_config_resources_rejects_an_unknown_resource_type(peer):
     answer = peer.ask(ListConfigResourcesRequest(resource_types=[TOPIC, 77]), 1)
 
     assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

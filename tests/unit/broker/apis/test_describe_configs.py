@@ -79,7 +79,7 @@ def test_topic_has_kafkas_options_defaults_types_and_synonyms(peer):
     assert all(c.documentation for c in told)
 
 
-def test_integer_options_have_the_type_of_their_size(peer):
+def test_integer_options_are_described_with_the_type_of_their_size(peer):
     told = {c.name: c.config_type for c in describe(peer, BROKER, "1").configs}
 
     short, of_32, of_64 = 4, 3, 5
@@ -88,7 +88,7 @@ def test_integer_options_have_the_type_of_their_size(peer):
     assert told["log.retention.bytes"] == told["log.retention.ms"] == told["log.cleaner.dedupe.buffer.size"] == of_64
 
 
-def test_documentation_is_returned_on_request(peer):
+def test_option_documentation_is_returned_on_request(peer):
     peer.create("a")
 
     (with_doc,) = describe(peer, TOPIC, "a", ["cleanup.policy"], include_documentation=True).configs
@@ -98,7 +98,7 @@ def test_documentation_is_returned_on_request(peer):
     assert (without.documentation, without.synonyms, without.config_type) == (None, [], 7)
 
 
-def test_broker_resource_has_each_broker_option(peer):
+def test_describe_configs_of_a_broker_returns_each_broker_option(peer):
     told = {c.name: c for c in describe(peer, BROKER, "1").configs}
 
     assert told["group.initial.rebalance.delay.ms"].value == "0"
@@ -108,7 +108,7 @@ def test_broker_resource_has_each_broker_option(peer):
     assert {name for name, c in told.items() if not c.read_only} == set(OF_BROKER)
 
 
-def test_node_measures_are_returned_only_if_requested_by_name(stage, peer):
+def test_node_statistics_are_described_only_if_requested_by_name(stage, peer):
     stage.broker.state.counters.loaded(30)
     stage.broker.state.counters.loaded(11)
     stage.broker.state.counters.late.add(40, 0)
@@ -124,7 +124,7 @@ def test_node_measures_are_returned_only_if_requested_by_name(stage, peer):
     assert describe(peer, BROKER, "", keys=list(MEASURES)).configs == []
 
 
-def test_secret_options_have_no_value():
+def test_secret_options_are_described_without_value():
     peer = BrokerStage(**{"ssl.key.password": "planted"}).connect()
     names = ["ssl.key.password", "ssl.keystore.password"]
 
@@ -148,7 +148,7 @@ def test_empty_list_of_options_requests_all_options(peer):
     assert describe(peer, TOPIC, "a", []) == describe(peer, TOPIC, "a")
 
 
-def test_unknown_resource_is_rejected(peer):
+def test_describe_configs_rejects_an_unknown_resource(peer):
     assert describe(peer, TOPIC, "no/name").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe(peer, TOPIC, "zzz").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(peer, BROKER, "9").error_code == ErrorCode.INVALID_REQUEST
@@ -156,7 +156,7 @@ def test_unknown_resource_is_rejected(peer):
     assert describe(peer, BROKER, "").configs == []
 
 
-def test_resource_type_without_options_has_an_empty_list(peer):
+def test_resource_type_without_options_is_described_as_an_empty_list(peer):
     told = describe(peer, LOGGER, "1")
     assert (told.error_code, told.configs) == (ErrorCode.NONE, [])
 

@@ -29,7 +29,6 @@ class Walk:
         self.effects: list[str] = []
 
     def asked(self, name: str, rights: list[Right]):
-        """Call an API with these rights; return the call and its answer."""
         if self.stage is None:
             self.stage = GuardedStage()
             self.things = self.stage.fill()

@@ -58,7 +58,7 @@ def test_fetch_of_out_of_range_offset_is_answered_at_once(peer):
     assert (got.error_code, got.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
-def test_unknown_topics_partitions_and_ids_are_errors_of_their_partition(peer):
+def test_fetch_returns_an_error_for_each_unknown_topic_partition_or_id(peer):
     peer.create("a")
 
     codes = [
@@ -160,7 +160,7 @@ def test_deleted_topic_wakes_the_waiting_fetch(peer, stage):
 # ---------------------------------------------------------------- sizes
 
 
-def test_first_batch_is_returned_above_the_limit_and_later_partitions_within_it(peer):
+def test_fetch_returns_the_first_batch_above_the_limit_and_others_within_it(peer):
     peer.create("a", 3)
     for partition in range(3):
         peer.produce("a", b"x" * 1000, partition=partition)
@@ -180,19 +180,17 @@ def test_fetch_without_partitions_is_answered_at_once(peer):
 
 
 def session_of(peer, topic):
-    """Open a fetch session for a topic id; return the session id."""
     answer = peer.fetch(topic, version=13, topic_id=peer.topic_id(topic), session_epoch=0)
     assert answer.error_code == 0
     return answer.session_id
 
 
 def resume(peer, session_id, epoch=1):
-    """Return the error codes of the partitions in the next response of a session."""
     peer.send(FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=epoch), 13)
     return [p.error_code for topic in peer.take().responses for p in topic.partitions]
 
 
-def test_session_reports_a_deleted_topic_as_unknown_topic_or_partition(peer):
+def test_fetch_session_reports_a_deleted_topic_as_unknown_topic_or_partition(peer):
     peer.create("a")
     session_id = session_of(peer, "a")
 
@@ -204,7 +202,7 @@ def test_session_reports_a_deleted_topic_as_unknown_topic_or_partition(peer):
 @pytest.mark.parametrize(
     ("partitions", "code"), [(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (2, ErrorCode.INCONSISTENT_TOPIC_ID)]
 )
-def test_session_reports_a_recreated_topic_by_its_partitions(peer, partitions, code):
+def test_fetch_session_with_the_id_of_a_deleted_topic_rejects_the_recreated_topic(peer, partitions, code):
     peer.create("a", 2)
     asked = FetchRequest(
         max_wait_ms=0,
@@ -220,7 +218,7 @@ def test_session_reports_a_recreated_topic_by_its_partitions(peer, partitions, c
     assert resume(peer, session_id, epoch=2) == [code]
 
 
-def test_session_with_an_unresolved_id_reports_unknown_topic_id(peer):
+def test_fetch_session_with_an_unresolved_id_reports_unknown_topic_id(peer):
     peer.create("a")
     answer = peer.fetch("a", version=13, topic_id=b"n" * 16, session_epoch=0)
 

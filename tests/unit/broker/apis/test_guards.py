@@ -139,7 +139,7 @@ def test_metadata_of_all_topics_hides_topics_without_describe(stage, peer, versi
 
 
 @pytest.mark.parametrize("right", [acl(Operation.CREATE, TOPICS, "new"), *on_cluster(Operation.CREATE)])
-def test_auto_creation_needs_the_right_create(stage, peer, right):
+def test_auto_creation_of_a_topic_needs_create(stage, peer, right):
     stage.let(acl(Operation.DESCRIBE, TOPICS, "new"))
     assert peer.ask(metadata("new"), 9).topics[0].error_code == DENIED
     assert "new" not in stage.broker.state.topics
@@ -148,7 +148,7 @@ def test_auto_creation_needs_the_right_create(stage, peer, right):
     assert peer.ask(metadata("new"), 9).topics[0].error_code == 0
 
 
-def test_missing_topic_without_auto_creation_is_unknown(stage, peer):
+def test_metadata_reports_a_missing_topic_without_auto_creation_as_unknown(stage, peer):
     stage.let(acl(Operation.DESCRIBE, TOPICS, "new"))
 
     answer = peer.ask(metadata("new", allow_auto_topic_creation=False), 9)
@@ -307,7 +307,7 @@ def test_denied_produce_with_acks_0_closes_the_connection(stage, peer, names):
     assert (end_of(stage, OPEN), end_of(stage, SHUT)) == (len(names), 1)
 
 
-def test_produce_answer_after_a_flush_has_the_denied_topics():
+def test_produce_response_after_a_flush_reports_denied_topics():
     stage = GuardedStage()
     stage.let_everything()
     peer = stage.connect()
@@ -336,7 +336,7 @@ def told_of(answer) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("rights", "told"), [((Operation.READ, Operation.WRITE), 0), ((Operation.WRITE,), DENIED)])
-def test_waiting_fetch_is_checked_again_at_the_end_of_its_wait(stage, peer, rights, told):
+def test_waiting_fetch_checks_rights_again_at_the_end_of_its_wait(stage, peer, rights, told):
     stage.let(*on_topic(Operation.READ))
     peer.send(fetching(OPEN, SHUT, wait_ms=500), 12)
     assert peer.take() is None
@@ -480,7 +480,7 @@ def test_list_describe_and_delete_groups_need_rights_on_the_group(stage, peer):
     assert everything.groups[0].authorized_operations == ALL_OPERATIONS[GROUPS] == 3400
 
 
-def test_find_coordinator_checks_each_key(stage, peer):
+def test_find_coordinator_checks_rights_on_each_key(stage, peer):
     stage.let(*on_group(Operation.DESCRIBE))
 
     answer = peer.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["other", GROUP]), 4)
@@ -493,7 +493,7 @@ def test_find_coordinator_checks_each_key(stage, peer):
     assert (old.error_code, old.node_id) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1)
 
 
-def test_denied_part_of_a_request_is_dropped_with_its_connection(stage):
+def test_errors_of_denied_items_are_dropped_when_the_client_disconnects(stage):
     stage.let(*on_topic(Operation.WRITE))
     stage.broker.state.amendments[99] = lambda answer: answer
     peer = stage.connect()
@@ -565,7 +565,7 @@ def test_idempotent_producer_needs_write_on_any_topic(stage, peer, acls, is_allo
     assert (answer.producer_id >= 0) == is_allowed
 
 
-def test_config_requests_check_each_resource(stage, peer):
+def test_config_requests_check_rights_on_each_resource(stage, peer):
     stage.let(*on_topic(Operation.DESCRIBE_CONFIGS), *on_group(Operation.DESCRIBE_CONFIGS))
     asked = [
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)

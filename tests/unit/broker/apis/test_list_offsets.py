@@ -28,7 +28,7 @@ def produced(peer) -> None:
         assert peer.produce("a", batch=batch).error_code == 0
 
 
-def test_earliest_and_latest_offset(peer):
+def test_list_offsets_returns_earliest_and_latest_offset(peer):
     produced(peer)
 
     assert find(peer, EARLIEST) == (0, 0, -1)
@@ -44,19 +44,19 @@ def test_list_offsets_by_time_finds_first_record_at_or_after_time(peer):
     assert find(peer, 9999) == (0, -1, -1)
 
 
-def test_max_timestamp_returns_the_latest_record(peer):
+def test_list_offsets_by_max_timestamp_returns_the_latest_record(peer):
     produced(peer)
 
     assert find(peer, MAX_TIMESTAMP) == (0, 3, 3001)
 
 
-def test_tiered_offsets_are_unknown(peer):
+def test_list_offsets_returns_no_tiered_offsets(peer):
     produced(peer)
 
     assert [find(peer, -4), find(peer, -5), find(peer, -6)] == [(0, 0, -1), (0, -1, -1), (0, -1, -1)]
 
 
-def test_special_timestamp_is_rejected_in_older_versions(peer):
+def test_list_offsets_rejects_special_timestamp_in_older_versions(peer):
     produced(peer)
 
     codes = [find(peer, MAX_TIMESTAMP, 6)[0], find(peer, -4, 7)[0], find(peer, -5, 8)[0], find(peer, -6, 10)[0]]
@@ -70,7 +70,7 @@ def test_each_version_of_list_offsets_is_answered(peer):
     assert [find(peer, LATEST, version) for version in range(1, 12)] == [(0, 6, -1)] * 11
 
 
-def test_unknown_and_duplicate_partitions_are_rejected(peer):
+def test_list_offsets_rejects_unknown_and_duplicate_partitions(peer):
     produced(peer)
 
     assert find(peer, LATEST, partition=9)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -33,7 +33,7 @@ def sizes(result) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
-def test_data_folder_has_the_size_of_each_log(peer, version):
+def test_describe_log_dirs_reports_the_size_of_each_log(peer, version):
     peer.create("a", partitions=2)
     peer.create("b")
     batch = build_batch([NewRecord(None, b"x" * 100, (), 0)])
@@ -54,13 +54,13 @@ def test_describe_log_dirs_omits_unrequested_and_unknown_partitions(peer):
     assert set(sizes(log_dir(peer, {"a": [2, 0, 9], "gone": [0]}))) == {("a", 0), ("a", 2)}
 
 
-def test_in_memory_broker_has_no_disk_space(peer):
+def test_describe_log_dirs_of_an_in_memory_broker_has_no_disk_space(peer):
     found = log_dir(peer)
 
     assert (found.total_bytes, found.usable_bytes, found.is_cordoned) == (-1, -1, False)
 
 
-def test_disk_error_is_an_error_of_the_folder():
+def test_describe_log_dirs_reports_disk_error_of_the_data_folder():
     class LostDisk(MemoryStorage):
         def disk_space(self):
             raise StorageError("cannot ask for the room on the disk of /data: Input/output error")
@@ -71,7 +71,7 @@ def test_disk_error_is_an_error_of_the_folder():
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_log_moves_only_to_its_own_folder(peer, version):
+def test_alter_replica_log_dirs_accepts_only_the_present_folder(peer, version):
     peer.create("a")
     here, elsewhere = (
         AlterLogDir(path=path, topics=[AlterLogDirTopic(name=name, partitions=at) for name, at in wanted.items()])
@@ -112,7 +112,7 @@ def test_describe_producers_lists_idempotent_producers_and_their_sequences(peer)
     assert (second.partition_index, second.error_code, second.active_producers) == (1, 0, [])
 
 
-def test_timestamp_of_a_producer_is_that_of_its_last_marker(stage, peer):
+def test_describe_producers_reports_the_time_of_the_last_marker(stage, peer):
     peer.create("a")
     producer = Transactional(peer)
     producer.init()
@@ -139,7 +139,7 @@ def test_timestamp_of_a_producer_is_that_of_its_last_marker(stage, peer):
         ("no/name", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_describe_producers_of_an_unknown_partition_is_its_error(peer, topic, index, code):
+def test_describe_producers_rejects_an_unknown_partition(peer, topic, index, code):
     peer.create("a")
 
     assert [p.error_code for p in producers_of(peer, topic, index)] == [code]
@@ -200,7 +200,7 @@ def test_describe_log_dirs_pages_contain_each_partition_once(peer):
         assert found == whole
 
 
-def test_page_is_limited_by_the_broker():
+def test_page_of_described_topic_partitions_is_limited_by_the_broker():
     peer = BrokerStage(max_request_partition_size_limit=2).connect()
     peer.create("a", partitions=3)
 
@@ -210,7 +210,7 @@ def test_page_is_limited_by_the_broker():
     assert shown(page(peer, limit=0)) == {"a": [0]}
 
 
-def test_unknown_topic_does_not_count_against_the_page(peer):
+def test_unknown_topic_does_not_count_against_the_page_limit(peer):
     peer.create("b")
 
     answer = page(peer, "b", "a", "no/name", limit=1)
@@ -221,7 +221,7 @@ def test_unknown_topic_does_not_count_against_the_page(peer):
 
 
 @pytest.mark.parametrize("cursor", [("b", 0), ("a", -1)])
-def test_invalid_cursor_is_an_error_of_each_topic(peer, cursor):
+def test_invalid_cursor_is_reported_for_each_topic(peer, cursor):
     peer.create("a")
 
     assert [(t.name, t.error_code) for t in page(peer, "a", cursor=cursor).topics] == [("a", ErrorCode.INVALID_REQUEST)]

@@ -10,7 +10,7 @@ def named(*names: str, **options) -> MetadataRequest:
     return MetadataRequest(topics=[MetadataRequestTopic(name=n) for n in names], **options)
 
 
-def test_topic_is_described_with_id_and_partitions(peer):
+def test_metadata_returns_id_and_partitions_of_a_topic(peer):
     peer.create("flights", 3)
 
     answer = peer.ask(named("flights"), 12)
@@ -26,7 +26,7 @@ def test_topic_is_described_with_id_and_partitions(peer):
     assert len(answer.cluster_id) == 22
 
 
-def test_unknown_topic_is_created_with_the_default_number_of_partitions():
+def test_metadata_creates_unknown_topic_with_the_default_number_of_partitions():
     peer = BrokerStage(num_partitions=4).connect()
 
     topic = peer.ask(named("new"), 12).topics[0]
@@ -56,11 +56,11 @@ def test_client_and_broker_can_disable_auto_creation(peer):
     assert peer.ask(MetadataRequest(topics=None), 12).topics == []
 
 
-def test_invalid_topic_name_is_rejected(peer):
+def test_metadata_rejects_an_invalid_topic_name(peer):
     assert peer.ask(named("no spaces"), 12).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_null_and_in_version_0_an_empty_list_means_all_topics(peer):
+def test_metadata_returns_all_topics_for_null_and_in_version_0_for_an_empty_list(peer):
     peer.create("a")
     peer.create("b")
 
@@ -69,7 +69,7 @@ def test_null_and_in_version_0_an_empty_list_means_all_topics(peer):
     assert peer.ask(MetadataRequest(topics=[]), 1).topics == []
 
 
-def test_topic_is_found_by_id(peer):
+def test_metadata_finds_a_topic_by_id(peer):
     peer.create("a")
     topic_id = peer.topic_id("a")
 
@@ -86,7 +86,7 @@ def test_each_version_of_metadata_is_answered(peer):
         assert peer.ask(named("a"), version).topics[0].name == "a"
 
 
-def test_metadata_has_the_advertised_listener():
+def test_metadata_returns_the_advertised_listener():
     peer = BrokerStage(**{"advertised.listeners": "PLAINTEXT://kohort.example:19092"}).connect()
 
     broker = peer.ask(named(), 12).brokers[0]

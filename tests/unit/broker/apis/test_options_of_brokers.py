@@ -24,7 +24,6 @@ ALL, ONE = "", "1"
 
 
 def change(peer, name, *changes, validate_only=False):
-    """Change options of a broker; return error code and message."""
     configs = [AlterableConfig(name=n, config_operation=op, value=v) for n, op, v in changes]
     resource = AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=configs)
     answer = peer.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only), 1)
@@ -42,7 +41,6 @@ def replace_all(peer, name, **options):
 
 
 def described(peer, option, name=ONE, kind=BROKER):
-    """Return value, source, read-only flag and synonyms of an option."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=[option])
     (result,) = peer.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4).results
     assert result.error_code == 0, result.error_message
@@ -63,7 +61,7 @@ def test_largest_batch_changes_at_run_time_and_back(stage, peer):
     assert peer.produce("a", b"v" * 200).error_code == 0
 
 
-def test_topic_override_precedes_a_changed_default(peer):
+def test_topic_override_precedes_a_changed_broker_default(peer):
     peer.create("a", max_message_bytes="1000")
     put(peer, "message.max.bytes", 100)
 
@@ -71,7 +69,7 @@ def test_topic_override_precedes_a_changed_default(peer):
     assert described(peer, "max.message.bytes", "a", TOPIC)[0][:2] == ("1000", OWN_TOPIC)
 
 
-def test_new_topic_has_the_changed_defaults(stage, peer):
+def test_new_topic_has_the_changed_broker_defaults(stage, peer):
     put(peer, "log.retention.ms", 5_000)
 
     peer.create("a")
@@ -79,7 +77,7 @@ def test_new_topic_has_the_changed_defaults(stage, peer):
     assert stage.broker.state.topics.get("a").config.retention_ms == 5_000
 
 
-def test_retention_changes_at_run_time(stage, peer):
+def test_log_retention_changes_at_run_time(stage, peer):
     peer.create("a")
     peer.produce("a", b"old")
     log = stage.broker.state.topics.log("a", 0)
@@ -90,7 +88,7 @@ def test_retention_changes_at_run_time(stage, peer):
     assert log.log_start_offset == 1
 
 
-def test_cleaner_uses_changed_options(stage, peer):
+def test_log_cleaner_uses_changed_options(stage, peer):
     put(peer, "log.cleaner.backoff.ms", 77)
     put(peer, "log.cleaner.dedupe.buffer.size", 1 << 21)
 
@@ -98,7 +96,7 @@ def test_cleaner_uses_changed_options(stage, peer):
     assert (cleaner.config.log_cleaner_backoff_ms, cleaner.config.log_cleaner_dedupe_buffer_size) == (77, 1 << 21)
 
 
-def test_idle_producers_expire_by_the_changed_option(stage, peer):
+def test_idle_producers_expire_after_the_changed_time(stage, peer):
     put(peer, "producer.id.expiration.ms", 1_234)
 
     assert stage.broker.state.topics.producer_room.expire_after_ms == 1_234
@@ -121,7 +119,7 @@ def test_assignment_interval_changes_for_consumer_groups(stage, peer):
     assert described(peer, "consumer.assignment.interval.ms", "g", GROUP)[0][:2] == ("2000", DYNAMIC_DEFAULT)
 
 
-def test_synonyms_have_every_level_the_strongest_first(peer_of_a_set_broker):
+def test_option_synonyms_list_every_level_strongest_first(peer_of_a_set_broker):
     peer = peer_of_a_set_broker
     put(peer, "log.retention.ms", 2_000)
     put(peer, "log.segment.bytes", 4_096)
@@ -159,12 +157,12 @@ def test_synonym_of_a_group_default_has_the_name_of_the_broker_option(peer):
     ]
 
 
-def test_option_is_read_only_unless_it_changes_at_run_time(peer):
+def test_broker_option_is_read_only_unless_it_changes_at_run_time(peer):
     assert described(peer, "num.partitions")[0][2]
     assert not described(peer, "log.retention.ms")[0][2]
 
 
-def test_changed_options_survive_a_restart(stage, peer):
+def test_changed_broker_options_survive_a_restart(stage, peer):
     put(peer, "message.max.bytes", 100)
     put(peer, "num.io.threads", 12)
     peer.create("a")
@@ -178,7 +176,7 @@ def test_changed_options_survive_a_restart(stage, peer):
     assert peer.produce("a", b"v" * 200).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_alter_configs_replaces_every_option_of_the_level(peer):
+def test_alter_configs_replaces_all_options_of_the_broker_or_the_default(peer):
     put(peer, "message.max.bytes", 100)
     put(peer, "message.max.bytes", 200, ONE)
 
@@ -188,7 +186,7 @@ def test_alter_configs_replaces_every_option_of_the_level(peer):
     assert described(peer, "message.max.bytes")[0][:2] == ("200", DYNAMIC_BROKER)
 
 
-def test_append_extends_the_list_option_of_the_start(peer):
+def test_append_extends_a_list_option_that_was_set_at_the_start(peer):
     assert change(peer, ALL, ("log.cleanup.policy", APPEND, "compact"))[0] == 0
     assert described(peer, "log.cleanup.policy")[0][0] == "delete,compact"
 
@@ -198,7 +196,7 @@ def test_append_extends_the_list_option_of_the_start(peer):
 
 @pytest.mark.parametrize("option", ["num.partitions", "log.retention.hours", "listeners", "auto.create.topics.enable"])
 @pytest.mark.parametrize("name", [ALL, ONE])
-def test_static_option_is_rejected(peer, option, name):
+def test_change_of_a_static_broker_option_is_rejected(peer, option, name):
     code, message = change(peer, name, (option, SET, "1"))
 
     assert (code, message) == (ErrorCode.INVALID_REQUEST, f"{option} can only be set when a broker starts")
@@ -213,7 +211,7 @@ def test_static_option_is_rejected(peer, option, name):
         ("max.connections.per.ip.overrides", "here:7", "expected ADDRESS:COUNT"),
     ],
 )
-def test_invalid_value_is_rejected_without_effect(stage, peer, option, value, told):
+def test_invalid_value_of_a_broker_option_is_rejected_without_effect(stage, peer, option, value, told):
     before = stage.broker.state.config
 
     code, message = change(peer, ALL, ("log.retention.ms", SET, "5"), (option, SET, value))
@@ -223,7 +221,7 @@ def test_invalid_value_is_rejected_without_effect(stage, peer, option, value, to
     assert stage.broker.state.config is before
 
 
-def test_validate_only_changes_no_option(stage, peer):
+def test_validate_only_changes_no_broker_option(stage, peer):
     assert change(peer, ALL, ("message.max.bytes", SET, "100"), validate_only=True)[0] == 0
 
     assert described(peer, "message.max.bytes", ALL) == []
@@ -246,7 +244,7 @@ def test_failed_write_changes_no_broker_option(stage, peer, monkeypatch):
 @pytest.mark.parametrize(
     "content", [b"{", b'{"version": 2}', b'{"version": 1, "options": {"": {"no.such": "1"}}}', b'{"version": 1}']
 )
-def test_invalid_options_file_stops_the_start_with_advice(stage, content):
+def test_invalid_broker_options_file_stops_the_start_with_advice(stage, content):
     stage.broker.close(stage.now_ms)
     stage.storage.replace("kohort-broker-options.json", content)
 
@@ -256,7 +254,7 @@ def test_invalid_options_file_stops_the_start_with_advice(stage, content):
         stage.start()
 
 
-def test_each_dynamic_option_accepts_its_default(peer):
+def test_each_dynamic_broker_option_accepts_its_default(peer):
     for option in DYNAMIC.values():
         value = ",".join(option.default) if isinstance(option.default, list) else option.default
         if value is not None and not option.name.startswith("sasl."):

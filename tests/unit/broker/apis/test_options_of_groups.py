@@ -31,7 +31,6 @@ OF_GROUP, DEFAULT = 8, 5
 
 
 def change(peer, options, name="g", validate_only=False):
-    """Set options with a value, delete those with None."""
     configs = [
         AlterableConfig(name=n, config_operation=DELETE if v is None else SET, value=v) for n, v in options.items()
     ]
@@ -53,7 +52,6 @@ def listed(peer):
 
 
 def interval_of(peer, group="g"):
-    """Join a group; return the heartbeat interval of the new member."""
     message = ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id="ann",
@@ -155,7 +153,7 @@ def test_session_timeout_must_exceed_the_heartbeat_interval(options):
     assert change(peer, options) == (ErrorCode.INVALID_CONFIG, words)
 
 
-def test_group_option_is_clamped_to_changed_limits():
+def test_group_option_is_clamped_to_changed_limits_of_the_broker():
     narrow = BrokerConfig(group_consumer_min_session_timeout_ms=50_000, group_consumer_session_timeout_ms=55_000)
     assert in_force(narrow, {SESSION: 46_000}, SESSION) == 50_000
     assert in_force(narrow, {SESSION: 70_000}, SESSION) == 60_000

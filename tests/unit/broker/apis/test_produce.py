@@ -13,14 +13,14 @@ def batch(*values: bytes, **options) -> bytes:
     return build_batch([NewRecord(None, v, (), 1_700_000_000_000) for v in values], **options)
 
 
-def test_offsets_start_at_zero_and_increase(peer):
+def test_produced_offsets_start_at_zero_and_increase(peer):
     peer.create("a")
 
     assert [peer.produce("a", b"1", b"2").base_offset, peer.produce("a", b"3").base_offset] == [0, 2]
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_batch_is_returned_unchanged_except_its_offset(peer, codec):
+def test_fetched_batch_equals_the_produced_batch_except_its_offset(peer, codec):
     peer.create("a")
     peer.produce("a", b"before")
     sent = batch(b"x" * 1000, b"y", codec=codec)
@@ -86,7 +86,7 @@ def test_produce_errors_are_per_partition(peer):
     assert peer.produce("a", b"good").base_offset == 0
 
 
-def test_rejected_records_have_their_positions(peer):
+def test_produce_error_lists_the_positions_of_rejected_records(peer):
     peer.create("keyed", cleanup_policy="compact")
     records = [NewRecord(key, b"v", (), 1_700_000_000_000) for key in (b"a", None, b"b", None)]
 
@@ -99,7 +99,7 @@ def test_rejected_records_have_their_positions(peer):
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_damaged_batch_is_a_retriable_error(peer, version):
+def test_damaged_batch_is_rejected_with_a_retriable_error(peer, version):
     peer.create("a")
     whole = batch(b"v")
     for at in [*range(8, 12), *range(17, len(whole))]:
@@ -113,7 +113,7 @@ def test_damaged_batch_is_a_retriable_error(peer, version):
             assert answer.error_code == ErrorCode.CORRUPT_MESSAGE, f"bit {bit} of byte {at}: {answer.error_message}"
 
 
-def test_partition_without_records_is_rejected(peer):
+def test_produce_rejects_a_partition_without_records(peer):
     peer.create("a")
     asked = produce_request("a", b"")
     asked.topic_data[0].partition_data[0].records = None
@@ -157,7 +157,7 @@ def test_failed_produce_with_acks_0_closes_the_connection(peer):
 # ---------------------------------------------------------------- idempotent producers
 
 
-def test_each_producer_gets_its_own_id(peer, stage):
+def test_each_idempotent_producer_gets_its_own_id(peer, stage):
     first, second = (peer.ask(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
     stage.restart()
     third = stage.connect().ask(InitProducerIdRequest(transactional_id=None), 4)
@@ -178,7 +178,7 @@ def sequenced(peer, sequence: int, *values: bytes, epoch: int = 0):
     return answer.error_code, answer.base_offset
 
 
-def test_repeated_batch_gets_the_offset_of_the_first(peer):
+def test_repeated_batch_of_a_producer_gets_the_offset_of_the_first(peer):
     peer.create("a")
 
     assert sequenced(peer, 0, b"1", b"2") == (0, 0)
@@ -187,7 +187,7 @@ def test_repeated_batch_gets_the_offset_of_the_first(peer):
     assert peer.produce("a", b"other").base_offset == 3
 
 
-def test_sequence_gap_is_rejected(peer):
+def test_gap_in_the_sequence_of_a_producer_is_rejected(peer):
     peer.create("a")
     sequenced(peer, 0, b"1")
 

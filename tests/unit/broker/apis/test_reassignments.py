@@ -45,7 +45,7 @@ def test_reassignment_to_live_nodes_completes_at_once(stage):
     assert stage.peer(3).produce("orders", b"v").base_offset == 0
 
 
-def test_leader_stays_if_it_remains_a_replica(stage):
+def test_leader_does_not_change_if_it_remains_a_replica(stage):
     assert stage.reassign("orders", 0, [3, 1]) == 0
 
     assert placed(stage).leader == 1

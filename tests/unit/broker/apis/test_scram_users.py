@@ -48,7 +48,7 @@ def admin(stage):
     return stage.connect()
 
 
-def test_users_are_created_described_changed_and_deleted(admin):
+def test_scram_users_are_created_described_changed_and_deleted(admin):
     assert described(admin) == {}
     assert alter(admin, upsertion(), upsertion("bob", mechanism=SHA_512, iterations=8192)) == {
         "alice": (0, None),
@@ -70,7 +70,7 @@ def test_users_are_created_described_changed_and_deleted(admin):
         (upsertion("x", salt=b""), (93, "the salt has 0 bytes, expected 1 to 1024")),
     ],
 )
-def test_invalid_credential_is_rejected(admin, change, answer):
+def test_invalid_scram_credential_is_rejected(admin, change, answer):
     assert alter(admin, change) == {change.name: answer}
     assert described(admin) == {}
 
@@ -81,7 +81,7 @@ def test_salted_password_of_any_length_is_accepted(admin, salted_password):
     assert described(admin) == {"x": [(1, 4096)]}
 
 
-def test_unknown_mechanism_is_rejected(admin):
+def test_unknown_scram_mechanism_is_rejected(admin):
     unknown = ScramCredentialUpsertion(name="x", mechanism=3, iterations=4096)
     assert alter(admin, unknown) == {"x": (33, "Unknown SCRAM mechanism")}
     assert alter(admin, delete=[("x", 0)]) == {"x": (33, "Unknown SCRAM mechanism")}
@@ -102,7 +102,7 @@ def test_deletion_of_an_unknown_user_is_rejected(admin):
     assert alter(admin, delete=[("alice", SHA_512)]) == {"alice": (91, words)}
 
 
-def test_description_of_duplicate_and_unknown_users_is_rejected(admin):
+def test_description_of_duplicate_and_unknown_scram_users_is_rejected(admin):
     alter(admin, upsertion())
     answers = described(admin, "alice", "alice", "bob")
     assert answers["alice"].endswith("twice in a single request: alice")
@@ -110,7 +110,7 @@ def test_description_of_duplicate_and_unknown_users_is_rejected(admin):
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
-def test_created_user_can_log_in_at_once(mechanism):
+def test_created_scram_user_can_log_in_at_once(mechanism):
     stage = sasl_stage("PLAIN", SHA_256, SHA_512)
     alter(stage.connect(), upsertion(mechanism=mechanism))
     peer = connect(stage)
@@ -162,14 +162,14 @@ def test_invalid_stored_users_stop_the_start(content):
 FIRST = "SCRAM-SHA-256=[name=alice,password=planted]\nSCRAM-SHA-512=[name=bob,password=other]"
 
 
-def test_first_users_come_from_an_option():
+def test_first_scram_users_come_from_kohort_add_scram():
     stage = sasl_stage(SHA_256, SHA_512, **{"kohort.add.scram": FIRST})
     assert described(stage.connect()) == {"alice": [(1, 4096)], "bob": [(2, 4096)]}
     assert log_in(connect(stage), scram("alice", "planted")).error_code == 0
     assert log_in(connect(stage), scram("bob", "other", SHA_512)).error_code == 0
 
 
-def test_first_users_do_not_replace_existing_users():
+def test_kohort_add_scram_does_not_replace_existing_users():
     storage = MemoryStorage()
     stage = BrokerStage(storage)
     alter(stage.connect(), upsertion(iterations=8192))

@@ -41,7 +41,6 @@ def push(peer, given, metrics=b"", **changed):
 
 
 def subscribe(peer, name="s", **options):
-    """Set options of a subscription, delete those with None."""
     configs = [
         AlterableConfig(name=option.replace("_", "."), config_operation=int(value is None), value=value)
         for option, value in options.items()
@@ -76,7 +75,7 @@ class TestSubscriptions:
         assert given.telemetry_max_bytes == 1 << 20
         assert given.client_instance_id not in (NO_ID, bytes(15) + b"\1")
 
-    def test_client_keeps_its_instance_id(self, peer):
+    def test_client_keeps_its_telemetry_instance_id(self, peer):
         assert ask(peer, ANOTHER).client_instance_id == ANOTHER
 
     def test_default_subscription_applies_to_unmatched_clients(self):
@@ -119,19 +118,19 @@ class TestSubscriptions:
             ("client_software_name=franz,client_software_version=2\\..*", False),
             ("client_source_address=127\\.0\\.0\\.1", True),
             ("client_source_address=10\\..*", False),
-            ("client_source_port=.*", False),  # the connection has no known port
+            ("client_source_port=.*", False),  # the test's connection has no known port
             ("client_instance_id=AAECAwQFBgcICQoLDA0ODw", True),
             ("client_id=(a|aa)*b", False),
         ],
     )
-    def test_pattern_must_match_the_whole_value(self, peer, match, is_matched):
+    def test_match_pattern_of_a_subscription_must_match_the_whole_value(self, peer, match, is_matched):
         software = ApiVersionsRequest(client_software_name="franz", client_software_version="1.2.3")
         peer.ask(software, 3)
         subscribe(peer, metrics="a.", match=match)
 
         assert bool(ask(peer, ANOTHER).requested_metrics) is is_matched
 
-    def test_pattern_can_match_the_source_port(self, stage, peer):
+    def test_match_pattern_of_a_subscription_can_match_the_source_port(self, stage, peer):
         stage.give(Connected(99, "127.0.0.1", port=5001))
         stage.peers[99] = other = Peer(stage, 99)
         subscribe(peer, metrics="a.", match="client_source_port=500[0-9]")
@@ -146,7 +145,7 @@ class TestSubscriptions:
         stage.advance(MINUTES_5)
         assert ask(peer, given.client_instance_id).subscription_id == given.subscription_id
 
-    def test_subscription_request_after_a_change_is_not_throttled(self, peer):
+    def test_subscription_request_after_a_changed_subscription_is_not_throttled(self, peer):
         given = ask(peer)
         subscribe(peer, metrics="a.")
 
@@ -204,7 +203,7 @@ class TestRejectedPushes:
         assert push(peer, given, PUSH, subscription_id=given.subscription_id ^ 1) == UNKNOWN
         assert ask(peer, given.client_instance_id).error_code == 0
 
-    def test_push_after_a_changed_subscription_is_rejected(self, peer):
+    def test_push_by_an_outdated_metrics_subscription_is_rejected(self, peer):
         given = ask(peer)
         subscribe(peer, metrics="a.")
 
@@ -240,7 +239,7 @@ class TestRejectedPushes:
 
 
 class TestStoredReports:
-    def test_topic_has_the_last_report_of_a_client(self, stage, peer):
+    def test_client_metrics_topic_has_the_last_report_of_a_client(self, stage, peer):
         peer.ask(ApiVersionsRequest(client_software_name="franz", client_software_version="1.2.3"), 3)
         given = ask(peer)
         push(peer, given, PUSH)
@@ -256,7 +255,7 @@ class TestStoredReports:
         assert told.value("poll.idle.ratio.avg") == 0.25
         assert told.value("another") is None
 
-    def test_reports_in_memory_are_removed_with_their_connection(self, stage, peer):
+    def test_client_reports_in_memory_are_removed_with_their_connection(self, stage, peer):
         instances = stage.broker.state.client_metrics.instances
         push(peer, ask(peer), PUSH)
 
@@ -265,7 +264,7 @@ class TestStoredReports:
         assert list(instances.reports(stage.now_ms)) == []
         assert len(instances) == 0
 
-    def test_instance_expires_after_three_silent_intervals(self, stage, peer):
+    def test_client_instance_expires_after_three_intervals_without_push(self, stage, peer):
         subscribe(peer, metrics="*", interval_ms="60000")
         instances = stage.broker.state.client_metrics.instances
         push(peer, ask(peer), PUSH)
@@ -278,7 +277,7 @@ class TestStoredReports:
 
         assert len(instances) == 1, "the new one"
 
-    def test_number_of_instances_is_limited(self):
+    def test_number_of_client_instances_is_limited(self):
         stage = BrokerStage(**{"kohort.client.metrics.max.instances": 3})
         peer = stage.connect()
 
@@ -289,7 +288,7 @@ class TestStoredReports:
         assert len(instances) == 3
         assert len(list(instances.reports(stage.now_ms))) == 3
 
-    def test_number_of_metric_values_is_limited(self):
+    def test_number_of_stored_metric_values_is_limited(self):
         stage = BrokerStage(**{"kohort.client.metrics.max.values": 5})
         peer = stage.connect()
         two = metrics_data(gauge("a", 1), gauge("b", 2))
@@ -301,17 +300,17 @@ class TestStoredReports:
         told = list(stage.broker.state.client_metrics.instances.reports(stage.now_ms))
         assert sum(len(one.values) for one in told) == 4, "the latest two"
 
-    def test_empty_push_is_not_stored(self, stage, peer):
+    def test_push_without_metrics_is_not_stored(self, stage, peer):
         assert push(peer, ask(peer)) == 0
         assert stage.broker.state.topics.get(TOPIC) is None
 
-    def test_subscriptions_survive_a_restart(self, stage, peer):
+    def test_metrics_subscriptions_survive_a_restart(self, stage, peer):
         subscribe(peer, metrics="a.", match="client_id=test.*")
         stage.restart()
 
         assert ask(stage.connect()).requested_metrics == ["a."]
 
-    def test_full_disk_rejects_subscriptions_but_no_push(self):
+    def test_full_disk_rejects_changed_subscriptions_but_no_push(self):
         disk = FullDisk()
         stage = BrokerStage(disk, **{"kohort.client.metrics.default": ""})
         peer = stage.connect()

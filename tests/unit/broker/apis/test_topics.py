@@ -43,7 +43,7 @@ def test_created_topic_is_returned_with_its_options(peer):
     assert made.topic_id == peer.topic_id("a")
 
 
-def test_minus_1_means_the_defaults_of_the_broker():
+def test_create_topics_with_minus_1_uses_the_broker_defaults():
     peer = BrokerStage(num_partitions=4).connect()
 
     assert create(peer, topic("a", -1, -1))[0].num_partitions == 4
@@ -53,7 +53,7 @@ def test_each_version_of_create_topics_creates_a_topic(peer):
     assert [create(peer, topic(f"t{v}"), version=v)[0].error_code for v in range(2, 8)] == [0] * 6
 
 
-def test_invalid_topics_have_their_own_error_codes(peer):
+def test_create_topics_returns_an_error_code_for_each_invalid_topic(peer):
     create(peer, topic("there"))
     answers = create(
         peer,
@@ -83,7 +83,7 @@ def test_invalid_topics_have_their_own_error_codes(peer):
     assert names(peer) == ["good", "there"]
 
 
-def test_validate_only_creates_nothing(peer):
+def test_create_topics_with_validate_only_creates_nothing(peer):
     (valid,) = create(peer, topic("a", 2), validate_only=True)
     (invalid,) = create(peer, topic("b", 0), validate_only=True)
 
@@ -92,7 +92,7 @@ def test_validate_only_creates_nothing(peer):
     assert names(peer) == []
 
 
-def test_manual_assignment_must_name_this_broker(peer):
+def test_manual_replica_assignment_must_name_this_broker(peer):
     def by_hand(name: str, *brokers: int) -> CreatableTopic:
         assignments = [CreatableReplicaAssignment(partition_index=i, broker_ids=[b]) for i, b in enumerate(brokers)]
         return topic(name, -1, -1, assignments=assignments)
@@ -103,7 +103,7 @@ def test_manual_assignment_must_name_this_broker(peer):
     assert elsewhere.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_duplicate_topic_is_rejected_once(peer):
+def test_create_topics_rejects_a_duplicate_topic_once(peer):
     create(peer, topic("a"))
     asked = CreatePartitionsTopic(name="a", count=2, assignments=None)
 
@@ -145,7 +145,7 @@ def test_internal_topics_cannot_be_created(peer):
     assert journal.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_topic_deletion_can_be_disabled():
+def test_delete_topic_enable_false_forbids_deletion():
     peer = BrokerStage(delete_topic_enable=False).connect()
     create(peer, topic("a"))
 
@@ -154,7 +154,7 @@ def test_topic_deletion_can_be_disabled():
     assert answer.error_code == ErrorCode.TOPIC_DELETION_DISABLED
 
 
-def test_partitions_can_only_be_added(peer):
+def test_number_of_partitions_can_only_grow(peer):
     create(peer, topic("a", 2))
 
     def widen(name: str, count: int, version: int = 3):

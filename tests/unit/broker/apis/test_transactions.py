@@ -39,7 +39,7 @@ def state_of(peer, transactional_id="t"):
     return answer.transaction_states[0]
 
 
-def test_find_coordinator_of_a_transactional_id(peer):
+def test_find_coordinator_returns_the_node_of_a_transactional_id(peer):
     answer = peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), 4)
 
     assert (answer.coordinators[0].error_code, answer.coordinators[0].node_id) == (0, 1)
@@ -56,7 +56,7 @@ def test_read_committed_fetch_returns_only_committed_records(peer, producer):
     assert latest(peer, "a") == 3, "the marker has an offset of its own"
 
 
-def test_aborted_transaction_is_listed_for_read_committed(peer, producer):
+def test_read_committed_fetch_lists_aborted_transactions(peer, producer):
     producer.send("a", b"1")
     producer.end(commit=True)
     producer.send("a", b"gone")
@@ -81,7 +81,7 @@ def test_transaction_over_two_topics_commits_in_both(peer, producer):
     assert (committed_values(peer, "a"), committed_values(peer, "b")) == ([b"left"], [b"right"])
 
 
-def test_offset_by_time_of_undecided_records_is_unknown_for_read_committed(peer, producer):
+def test_list_offsets_by_time_finds_no_open_transaction_for_read_committed(peer, producer):
     from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
     def at(isolation):
@@ -96,7 +96,7 @@ def test_offset_by_time_of_undecided_records_is_unknown_for_read_committed(peer,
     assert (at(0), at(1)) == (0, 0)
 
 
-def test_open_transaction_holds_back_fetches_and_its_end_wakes_them(stage, peer, producer):
+def test_read_committed_fetch_waits_for_the_end_of_an_open_transaction(stage, peer, producer):
     producer.send("a", b"first")
     other = Transactional(stage.connect(), "other", new=producer.new)
     other.init()
@@ -118,7 +118,7 @@ def test_open_transaction_holds_back_fetches_and_its_end_wakes_them(stage, peer,
     assert committed_values(peer, "a") == [b"first", b"second", b"third"]
 
 
-def test_offsets_of_a_transaction_count_after_its_commit(peer, producer):
+def test_transactional_offsets_are_committed_with_their_transaction(peer, producer):
     assert producer.commit_offsets("g", "a", 10) == 0
     assert committed_offset(peer, "g", "a") == (0, -1)
     assert committed_offset(peer, "g", "a", stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
@@ -128,7 +128,7 @@ def test_offsets_of_a_transaction_count_after_its_commit(peer, producer):
     assert committed_offset(peer, "g", "a", stable=True) == (0, 10)
 
 
-def test_offsets_of_an_aborted_transaction_are_dropped(peer, producer):
+def test_transactional_offsets_are_dropped_with_an_aborted_transaction(peer, producer):
     producer.commit_offsets("g", "a", 10)
     producer.end(commit=True)
     producer.commit_offsets("g", "a", 20)
@@ -137,7 +137,7 @@ def test_offsets_of_an_aborted_transaction_are_dropped(peer, producer):
     assert committed_offset(peer, "g", "a", stable=True) == (0, 10)
 
 
-def test_transactional_commit_rejects_an_unknown_member(peer, producer):
+def test_transactional_offset_commit_of_an_unknown_member_is_rejected(peer, producer):
     assert producer.commit_offsets("g", "a", 10, generation=3, member="m") == ErrorCode.ILLEGAL_GENERATION
     assert producer.end(commit=False) == 0
 
@@ -163,7 +163,7 @@ def test_open_and_decided_transactions_survive_a_restart(stage, peer, producer, 
     assert committed_offset(peer, "g", "a", stable=True) == (0, 7)
 
 
-def test_transaction_past_its_timeout_is_aborted_and_its_epoch_refused(stage, peer, producer):
+def test_transaction_past_its_timeout_is_aborted_and_its_producer_epoch_rejected(stage, peer, producer):
     producer.send("a", b"slow")
     producer.commit_offsets("g", "a", 5)
 
@@ -232,7 +232,7 @@ def test_second_producer_fences_the_first_and_aborts_its_transaction(stage, peer
     assert committed_values(peer, "a") == [b"of the second"]
 
 
-def test_transactional_batch_without_transactional_id_is_refused(peer, producer):
+def test_transactional_batch_without_transactional_id_is_rejected(peer, producer):
     batch = build_batch(
         [NewRecord(None, b"v", (), 0)],
         producer_id=producer.producer_id,
@@ -261,7 +261,7 @@ def test_batch_is_rejected_without_the_partition_in_the_transaction(peer, produc
     assert producer.write("a", b"after its end").error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_repeated_end_txn_is_done_once(peer, producer):
+def test_repeated_end_txn_ends_the_transaction_once(peer, producer):
     producer.send("a", b"1")
     before = producer.producer_id, producer.epoch
     assert producer.end(commit=True) == 0
@@ -329,7 +329,6 @@ def test_exhausted_epochs_lead_to_a_new_producer_id(stage, peer, producer):
 
 @contextmanager
 def no_aborts_listed(stage, folder):
-    """Fail writes of the index of aborted transactions, but not of markers."""
     taken = stage.storage.open
 
     def refusing(name):
@@ -342,7 +341,7 @@ def no_aborts_listed(stage, folder):
     stage.storage.open = taken
 
 
-def test_failed_marker_is_written_later_and_delays_the_next_transaction(stage, peer, producer):
+def test_failed_marker_write_is_retried_and_delays_the_next_transaction(stage, peer, producer):
     producer.send("a", b"1")
     log = stage.broker.state.topics.log("a", 0)
     with no_aborts_listed(stage, "a-0"):
@@ -424,7 +423,7 @@ def test_expensive_pattern_does_not_stall_the_broker(peer):
     assert answer.transaction_states == []
 
 
-def test_administrator_ends_a_hanging_transaction(peer, producer):
+def test_administrator_ends_a_hanging_transaction_with_a_marker(peer, producer):
     producer.send("a", b"hangs")
     topics = [WritableTxnMarkerTopic(name="a", partition_indexes=[0, 9])]
     marker = WritableTxnMarker(producer_id=producer.producer_id, producer_epoch=producer.epoch, topics=topics)
@@ -462,7 +461,7 @@ def test_empty_transactional_id_is_rejected(peer):
     assert Transactional(peer, "").init() == ErrorCode.INVALID_REQUEST
 
 
-def test_unknown_partition_keeps_the_others_out_of_the_transaction(peer, producer):
+def test_add_partitions_with_an_unknown_partition_adds_no_partition(peer, producer):
     from kohort.wire.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 
     answer = peer.ask(

@@ -21,14 +21,14 @@ def feature(name: str, level: int, upgrade_type: int = UPGRADE) -> FeatureUpdate
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_update_to_the_finalized_level_succeeds(peer, validate_only):
+def test_feature_update_to_the_finalized_level_succeeds(peer, validate_only):
     answer = update(peer, feature("transaction.version", 2), feature("group.version", 1), validate_only=validate_only)
 
     assert (answer.error_code, answer.error_message, answer.results) == (ErrorCode.NONE, None, [])
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_older_versions_have_a_result_for_each_feature(peer, version):
+def test_older_update_features_versions_have_a_result_for_each_feature(peer, version):
     answer = update(peer, feature("transaction.version", 2), feature("group.version", 1), version=version)
 
     assert answer.error_code == ErrorCode.NONE
@@ -46,7 +46,7 @@ def test_older_versions_have_a_result_for_each_feature(peer, version):
         (feature("no.such.feature", 1), "The broker does not support this feature, only metadata.version, "),
     ],
 )
-def test_invalid_level_is_refused_with_the_message_of_kafka(peer, asked, reason):
+def test_invalid_feature_level_is_rejected_with_the_message_of_kafka(peer, asked, reason):
     answer = update(peer, asked)
 
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
@@ -55,7 +55,7 @@ def test_invalid_level_is_refused_with_the_message_of_kafka(peer, asked, reason)
 
 
 @pytest.mark.parametrize("upgrade_type", [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE])
-def test_downgrade_fails_and_the_feature_keeps_its_level(peer, upgrade_type):
+def test_feature_downgrade_fails_and_the_feature_keeps_its_level(peer, upgrade_type):
     answer = update(peer, feature("transaction.version", 1, upgrade_type))
 
     assert answer.error_code == ErrorCode.FEATURE_UPDATE_FAILED
@@ -67,7 +67,7 @@ def test_downgrade_fails_and_the_feature_keeps_its_level(peer, upgrade_type):
     assert finalized["transaction.version"] == 2
 
 
-def test_version_0_allows_a_downgrade_by_its_flag(peer):
+def test_update_features_version_0_allows_a_downgrade_by_its_flag(peer):
     refused = update(peer, FeatureUpdateKey(feature="group.version", max_version_level=0), version=0)
     failed = update(
         peer, FeatureUpdateKey(feature="group.version", max_version_level=0, allow_downgrade=True), version=0
@@ -77,13 +77,13 @@ def test_version_0_allows_a_downgrade_by_its_flag(peer):
     assert failed.error_code == ErrorCode.FEATURE_UPDATE_FAILED
 
 
-def test_invalid_update_rejects_all_updates(peer):
+def test_invalid_feature_update_rejects_all_updates(peer):
     answer = update(peer, feature("group.version", 1), feature("metadata.version", 99), version=1)
 
     assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
 
 
-def test_broker_of_an_older_release_has_that_releases_features():
+def test_broker_that_acts_as_an_older_kafka_release_has_its_features():
     peer = BrokerStage(as_version="3.9").connect()
 
     assert update(peer, feature("metadata.version", 21), version=1).error_code == ErrorCode.NONE

@@ -82,7 +82,7 @@ def test_replication_factor_is_limited_by_the_live_nodes(stage):
     assert [p.replica_nodes for p in describe(stage, "c")] == [[3, 1], [2, 3], [1, 2]]
 
 
-def test_error_of_a_follower_names_the_leader(stage):
+def test_error_response_of_a_follower_names_the_leader(stage):
     create(stage, "orders", assignments=[[2]])
     stranger, topic_id = stage.peer(1), stage.cluster.topics.get("orders").topic_id
 
@@ -136,7 +136,7 @@ def test_internal_topics_have_the_configured_replicas(topic, option, factor, rep
     assert {len(partition.replica_nodes) for partition in describe(stage, topic)} == {replicas}
 
 
-def test_next_leader_continues_the_log_in_a_later_epoch(stage):
+def test_new_leader_continues_the_log_in_a_later_epoch(stage):
     create(stage, "orders", assignments=[[1, 2]])
     assert stage.peer(1).produce("orders", b"one").base_offset == 0
 
@@ -205,7 +205,7 @@ def test_last_live_node_cannot_be_stopped(stage):
     assert sorted(stage.nodes) == [2, 3]
 
 
-def test_unneeded_and_impossible_elections_are_rejected(stage):
+def test_unneeded_and_impossible_leader_elections_are_rejected(stage):
     create(stage, "orders", assignments=[[3]])
     create(stage, "pair", assignments=[[3, 2]])
     stage.stop_node(3)

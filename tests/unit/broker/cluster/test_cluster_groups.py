@@ -48,7 +48,7 @@ def test_leader_of_the_offsets_partition_coordinates_the_group(stage):
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_stable_group_survives_a_move_without_rebalance(stage):
+def test_stable_group_survives_a_coordinator_move_without_rebalance(stage):
     leader, follower = stable_pair(stage)
     assert leader.commit("orders", 0, 41) == 0
     old = stage.coordinator("crew")
@@ -67,7 +67,7 @@ def test_stable_group_survives_a_move_without_rebalance(stage):
         assert (leader.heartbeat(), follower.heartbeat()) == (0, 0)
 
 
-def test_waiting_joins_get_not_coordinator_after_a_move(stage):
+def test_waiting_join_group_gets_not_coordinator_when_its_group_moves(stage):
     leader, follower = stable_pair(stage)
     late = stage.member("crew", ["orders"])
     late.start_join()
@@ -89,7 +89,7 @@ def test_waiting_joins_get_not_coordinator_after_a_move(stage):
     assert {leader.generation, follower.generation, late.generation} == {3}
 
 
-def test_moved_partition_is_loaded_again_when_it_returns(stage):
+def test_offsets_partition_is_loaded_again_when_it_returns_to_a_node(stage):
     leader, _ = stable_pair(stage)
     old = stage.coordinator("crew")
     partition = stage.coordinator_partition("crew")
@@ -117,7 +117,7 @@ class FullDisk(MemoryStorage):
 
 
 @pytest.mark.parametrize("refused", ["kohort-cluster.json", "leader-epoch-checkpoint"])
-def test_failed_move_keeps_the_coordinator(refused, monkeypatch):
+def test_failed_leader_move_keeps_the_coordinator(refused, monkeypatch):
     stage = ClusterStage(storage=MemoryStorage())
     stage.peer().create("orders", 2)
     leader, _ = stable_pair(stage)
@@ -140,7 +140,7 @@ def test_failed_move_keeps_the_coordinator(refused, monkeypatch):
     assert leader.commit("orders", 0, 43) == 0, "it may write under the epoch that was begun"
 
 
-def test_leader_after_a_stopped_node_does_not_wait_for_a_full_disk():
+def test_leader_that_replaces_a_stopped_node_does_not_wait_for_a_full_disk():
     disk = FullDisk()
     stage = ClusterStage(storage=disk)
     stage.peer().create("orders", 2)
@@ -160,7 +160,7 @@ def test_leader_after_a_stopped_node_does_not_wait_for_a_full_disk():
     assert stage.coordinator("crew") != stopped, "it was written as soon as there was room"
 
 
-def test_stopped_coordinator_is_replaced(stage):
+def test_coordinator_on_a_stopped_node_is_replaced(stage):
     leader, follower = stable_pair(stage)
     assert follower.commit("orders", 1, 7) == 0
 
@@ -172,7 +172,7 @@ def test_stopped_coordinator_is_replaced(stage):
     assert committed(leader.wire, "crew", "orders", [1]) == {1: 7}
 
 
-def test_members_that_die_during_a_move_are_expired_by_the_next_coordinator(stage):
+def test_members_that_die_during_a_coordinator_move_expire_on_the_next_coordinator(stage):
     stable_pair(stage)
 
     stage.move_coordinator("crew", other(stage.coordinator("crew")))
@@ -182,7 +182,7 @@ def test_members_that_die_during_a_move_are_expired_by_the_next_coordinator(stag
     assert [(g.group_id, g.group_state) for g in answer.groups] == [("crew", "Empty")]
 
 
-def test_group_without_a_live_coordinator_is_coordinator_not_available(stage):
+def test_request_to_a_group_without_a_live_coordinator_gets_coordinator_not_available(stage):
     stage.coordinator("crew")
     partition = stage.coordinator_partition("crew")
     assert stage.reassign(OFFSETS, partition, [3]) == 0
@@ -196,7 +196,7 @@ def test_group_without_a_live_coordinator_is_coordinator_not_available(stage):
     assert stage.coordinator("crew") == 3
 
 
-def test_large_partition_is_loaded_in_steps(stage):
+def test_large_offsets_partition_is_loaded_in_steps(stage):
     leader, _ = stable_pair(stage)
     for n in range(2100):
         assert leader.commit("orders", 0, n) == 0
@@ -264,8 +264,7 @@ def test_journal_is_written_by_each_node_and_read_from_its_leader(stage):
     assert reader.take().responses[0].partitions[0].records
 
 
-def test_first_request_of_a_fresh_cluster_does_not_wait_for_the_coordinator(monkeypatch):
-    """JoinGroup is the first event after another node created ``__consumer_offsets``."""
+def test_join_group_is_served_right_after_another_node_created_the_offsets_topic(monkeypatch):
     stage = ClusterStage()
     peers = {node_id: stage.peer(node_id) for node_id in stage.nodes}
     monkeypatch.setattr(stage, "settle", lambda: None)

@@ -54,7 +54,7 @@ def other(node_id):
     return node_id % 3 + 1
 
 
-def test_only_the_coordinator_answers(stage, producer):
+def test_only_the_coordinator_serves_transaction_requests(stage, producer):
     node = producer.peer.coordinator()
     stranger = Transactional(stage.peer(other(node)))
 
@@ -65,7 +65,7 @@ def test_only_the_coordinator_answers(stage, producer):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_fetches_on_the_leader_are_woken_by_another_coordinator(stage, producer, commit):
+def test_waiting_fetch_on_the_leader_is_woken_by_the_coordinator_on_another_node(stage, producer, commit):
     stage.move("a", 0, other(producer.peer.coordinator()))
     producer.send("a", b"1")
     waiting = reader(stage)
@@ -79,7 +79,7 @@ def test_fetches_on_the_leader_are_woken_by_another_coordinator(stage, producer,
     assert committed_values(reader(stage), "a") == [b"1"] * commit
 
 
-def test_transactional_offsets_are_committed_on_another_node(stage, producer):
+def test_transactional_offsets_of_a_group_on_another_node_are_committed(stage, producer):
     stage.coordinator("g")
     stage.move_coordinator("g", other(producer.peer.coordinator()))
     assert producer.commit_offsets("g", "a", 7) == 0
@@ -91,7 +91,7 @@ def test_transactional_offsets_are_committed_on_another_node(stage, producer):
     assert committed_offset(asker, "g", "a", stable=True) == (0, 7)
 
 
-def test_pending_offsets_move_with_their_group(stage, producer):
+def test_pending_transactional_offsets_move_with_their_group(stage, producer):
     assert producer.commit_offsets("g", "a", 7) == 0
 
     stage.move_coordinator("g", other(stage.coordinator("g")))

@@ -26,7 +26,7 @@ def attack(peer, count=60, name="stranger"):
     return [Transactional(peer, f"{name}{i}").init() for i in range(count)]
 
 
-def test_new_transactional_ids_above_the_limit_are_rejected(stage, peer):
+def test_new_transactional_ids_above_the_memory_limit_are_rejected(stage, peer):
     producer = Transactional(peer, "mine")
     assert producer.init() == 0
 
@@ -41,13 +41,13 @@ def test_new_transactional_ids_above_the_limit_are_rejected(stage, peer):
     assert any("transaction.coordinator.max.bytes" in line for line in stage.said())
 
 
-def test_long_transactional_ids_count_with_their_bytes(peer):
+def test_memory_of_long_transactional_ids_counts_their_bytes(peer):
     codes = attack(peer, name="x" * 325)
 
     assert codes.index(REFUSED) == 3
 
 
-def test_known_id_may_add_partitions_up_to_twice_the_limit():
+def test_existing_transactional_id_may_add_partitions_up_to_twice_the_limit():
     peer = BrokerStage(transaction_coordinator_max_bytes=4 * ID_BYTES).connect()
     peer.create("orders", 20)
     peer.create("payments", 20)
@@ -63,7 +63,7 @@ def test_known_id_may_add_partitions_up_to_twice_the_limit():
 
 
 @pytest.mark.heavy
-def test_ids_unused_for_a_day_expire_longest_unused_first(stage, peer):
+def test_transactional_ids_unused_for_a_day_expire_longest_unused_first(stage, peer):
     attack(peer, 10, "old")
     stage.advance(CHECK_EVERY_MS)
     attack(peer, 10, "younger")
@@ -85,5 +85,5 @@ def test_memory_of_transactional_ids_is_counted_after_a_restart(stage, peer):
     assert Transactional(stage.connect(), "new").init() == REFUSED
 
 
-def test_no_id_is_rejected_without_a_limit():
+def test_no_transactional_id_is_rejected_without_a_limit():
     assert set(attack(BrokerStage(transaction_coordinator_max_bytes=-1).connect())) == {0}

@@ -14,7 +14,6 @@ SUBJECT = "C=DE,O=Kohort,OU=eng,CN=alice"
 
 
 def secured(name, **options):
-    """Return a broker with a TLS connection and its certificate, and its log lines."""
     given = {"listeners": "TLS://127.0.0.1:9093", "listener.security.protocol.map": "TLS:SSL", **options}
     broker = Broker(parse_config(BrokerConfig, given), MemoryStorage(), random.Random(1), 0)
     said = broker.handle(Connected(1, "127.0.0.1", "TLS"), 1)

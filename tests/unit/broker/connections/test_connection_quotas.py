@@ -43,7 +43,7 @@ def test_connection_above_max_connections_per_ip_is_rejected():
     assert stage.connect("10.0.0.2").closed is None
 
 
-def test_override_sets_the_limit_of_an_address():
+def test_max_connections_per_ip_overrides_sets_the_limit_of_an_address():
     stage = BrokerStage(max_connections_per_ip=1, max_connections_per_ip_overrides="10.0.0.1:2,[::1]:0")
 
     assert [stage.connect("10.0.0.1").closed is None for _ in range(3)] == [True, True, False]
@@ -61,6 +61,6 @@ def test_rejected_connection_is_ignored_and_not_counted():
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1", "somewhere:3", "10.0.0.1:many", ":5", "10.0.0.1:-1"])
-def test_invalid_override_is_named(text):
+def test_invalid_max_connections_per_ip_override_is_named_in_the_error(text):
     with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip\.overrides.*ADDRESS:COUNT"):
         parse_overrides([text])

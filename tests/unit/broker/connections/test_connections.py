@@ -32,7 +32,7 @@ def test_pipelined_requests_are_answered_in_order(peer):
     assert [type(peer.take()).__name__ for _ in range(2)] == ["MetadataResponse", "ApiVersionsResponse"]
 
 
-def test_requests_after_a_waiting_request_wait(peer, stage):
+def test_pipelined_requests_wait_for_an_earlier_waiting_request(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
     peer.send(MetadataRequest(topics=[]), 12)
@@ -66,13 +66,13 @@ def test_unknown_api_closes_only_its_connection(peer, stage):
     assert other.ask(MetadataRequest(topics=[]), 12).brokers
 
 
-def test_unserved_kafka_api_is_named(peer):
+def test_unserved_kafka_api_is_named_in_the_log(peer):
     peer.send_bytes(frame(struct.pack(">hhih", 76, 0, 1, -1)))
 
     assert "API 76 (unknown) is not served" in peer.closed
 
 
-def test_unserved_version_closes_the_connection(peer):
+def test_unserved_api_version_closes_the_connection(peer):
     peer.send_bytes(frame(struct.pack(">hhih", 3, 99, 1, -1)))
 
     assert peer.closed == "127.0.0.1: Metadata version 99 is not served, only 0 to 13"
@@ -181,7 +181,7 @@ def test_large_answers_to_pipelined_requests_are_sent_over_several_events(peer, 
     assert at_once + few + rest == 10
 
 
-def test_bytes_of_a_closed_connection_are_dropped(peer):
+def test_bytes_received_after_the_connection_was_closed_are_dropped(peer):
     peer.send_bytes(struct.pack(">i", -5))
 
     peer.send_bytes(b"still talking")

@@ -12,7 +12,6 @@ HUGE = 100 * 1000 * 1000
 
 
 def begin(peer, size: int, sent: int = 100_000) -> None:
-    """Send the start of a request while the broker reads."""
     peer.send_bytes(struct.pack(">i", size) + bytes(10))
     more(peer, sent - 10)
 
@@ -64,7 +63,7 @@ def test_slow_ordinary_request_is_read_beside_a_huge_one():
     assert honest.take().responses
 
 
-def test_waiting_request_is_read_after_the_first_is_complete():
+def test_large_request_waits_until_an_earlier_one_is_complete():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -78,7 +77,7 @@ def test_waiting_request_is_read_after_the_first_is_complete():
     assert stage.broker._frame_budget.used_bytes == 2 * MIB
 
 
-def test_waiting_request_is_read_after_the_first_client_disconnects():
+def test_large_request_waits_until_an_earlier_client_disconnects():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -92,7 +91,7 @@ def test_waiting_request_is_read_after_the_first_client_disconnects():
     assert stage.broker._frame_budget.waiting == 0
 
 
-def test_slow_request_is_closed_while_others_wait():
+def test_connection_of_a_slow_large_request_is_closed_while_others_wait():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -118,7 +117,7 @@ def test_request_larger_than_the_budget_is_read_alone():
     assert peer.produce("a", b"x" * 1_000_000).error_code == 0
 
 
-def test_no_request_waits_without_a_limit():
+def test_no_large_request_waits_without_a_memory_limit():
     stage = BrokerStage(queued_max_request_bytes=-1)
     peers = [stage.connect() for _ in range(20)]
     for peer in peers:
@@ -128,7 +127,7 @@ def test_no_request_waits_without_a_limit():
     assert stage.broker.wake_at_ms is None or stage.broker.wake_at_ms > stage.now_ms
 
 
-def test_small_requests_need_no_budget():
+def test_small_requests_need_no_frame_budget():
     stage = BrokerStage(queued_max_request_bytes=1)
     peers = [stage.connect() for _ in range(20)]
     for peer in peers:

@@ -38,7 +38,6 @@ def signed(stage, seconds=3600, kid="one", **claims):
 
 
 def wishes(stage):
-    """Return the URLs to fetch now."""
     return [out for out in stage.broker.handle(Tick(), stage.now_ms) if isinstance(out, FetchKeys)]
 
 

@@ -47,8 +47,7 @@ def test_plain_login_after_api_versions_is_served(stage, peer):
     assert principal_of(stage, peer) == user("alice")
 
 
-def test_bytes_of_a_login_equal_kafkas(stage, peer):
-    """Client id p, alice and alice-secret by PLAIN."""
+def test_responses_of_a_sasl_login_have_the_same_bytes_as_kafkas(stage, peer):
     out = []
     peer.received = lambda buffers: out.append(b"".join(buffers).hex())
     peer.send_bytes(bytes.fromhex("0000001200110001000000010001700005504c41494e"))
@@ -155,7 +154,7 @@ def test_request_instead_of_a_raw_token_is_rejected(stage, peer, api):
     assert peer.closed
 
 
-def test_metadata_within_a_login_has_empty_lists(stage, peer):
+def test_metadata_request_within_a_login_gets_empty_lists(stage, peer):
     handshake(peer)
     peer.send(MetadataRequest(topics=[]), 1)
     stage.advance(DELAY_MS)
@@ -256,7 +255,7 @@ def test_invalid_raw_token_has_no_response(stage, peer):
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "SASL"])
-def test_unneeded_login_request_is_rejected_and_the_connection_stays(stage, listener):
+def test_login_request_without_sasl_is_rejected_and_the_connection_stays_open(stage, listener):
     peer = stage.connect(listener=listener)
     if listener == "SASL":
         log_in(peer, plain())
@@ -363,7 +362,7 @@ def test_other_request_within_a_relogin_is_rejected():
     assert peer.closed
 
 
-def test_authenticate_without_handshake_is_rejected_and_the_connection_stays():
+def test_sasl_authenticate_without_handshake_is_rejected_and_the_connection_stays_open():
     _, peer = limited()
     log_in(peer, plain())
     assert authenticate(peer, plain().first()).error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -438,18 +437,17 @@ def test_mechanism_without_required_option_stops_the_start(mechanism, overrides,
         sasl_stage(mechanism, overrides=overrides)
 
 
-def test_plain_without_users_stops_the_start():
+def test_sasl_plain_without_users_prevents_the_broker_start():
     with pytest.raises(ConfigError, match="user_NAME="):
         BrokerStage(listeners=["SASL_PLAINTEXT://127.0.0.1:9093"])
 
 
-def test_unsecured_oauthbearer_is_logged():
+def test_unsecured_oauthbearer_mechanism_is_logged_at_the_start():
     stage = sasl_stage("OAUTHBEARER")
     assert any("accepts any token" in line for line in stage.said())
 
 
 def failure_of(stage, user, host="127.0.0.1"):
-    """Return the log line of a connection that was closed for a wrong password."""
     peer = stage.connect(host, "SASL")
     log_in(peer, plain(user, "guessed"))
     stage.advance(DELAY_MS)

@@ -30,7 +30,6 @@ def large_fetch(max_bytes: int = 50 * MIB, version: int = 12):
 
 
 def ask(stage: BrokerStage, peer, max_bytes: int = 50 * MIB) -> list:
-    """Return the broker's immediate effects of a large fetch."""
     data = peer.request_bytes(large_fetch(max_bytes), 12)
     return list(stage.broker.handle(Received(peer.number, data), stage.now_ms))
 
@@ -52,7 +51,7 @@ def test_large_answer_is_sent_in_pieces():
     assert values_of(partition.records) == [VALUE] * 10
 
 
-def test_event_sends_at_most_one_piece_to_a_client():
+def test_one_event_sends_at_most_one_piece_of_an_answer_to_a_client():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
 
@@ -128,7 +127,7 @@ def test_three_hundred_clients_that_do_not_read_stay_within_the_limit():
     assert unread.ended == 0
 
 
-def test_oldest_unread_answer_is_closed_above_the_limit():
+def test_connection_with_the_oldest_unread_answer_is_closed_above_the_limit():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
     peers = [stage.connect() for _ in range(40)]
     for peer in peers:
@@ -143,7 +142,7 @@ def test_oldest_unread_answer_is_closed_above_the_limit():
     assert "queued.max.request.bytes" in ended[0].closed
 
 
-def test_slow_reader_is_not_closed_first():
+def test_slow_but_steady_reader_is_not_closed_first():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
     slow = stage.connect()
     slow.send(large_fetch(), 12)
@@ -158,7 +157,7 @@ def test_slow_reader_is_not_closed_first():
     assert slow.closed is None
 
 
-def test_single_connection_may_exceed_the_limit():
+def test_single_connection_may_exceed_the_limit_of_unread_answers():
     stage = BrokerStage(queued_max_request_bytes=1)
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
@@ -168,7 +167,7 @@ def test_single_connection_may_exceed_the_limit():
     assert peer.take().brokers
 
 
-def test_no_connection_is_closed_without_a_limit():
+def test_no_connection_is_closed_without_a_limit_of_unread_answers():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=-1)
     peers = [stage.connect() for _ in range(40)]
     for peer in peers:
