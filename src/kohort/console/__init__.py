@@ -1,1 +1,1 @@
-"""The console: a page that shows groups live, and what happened to them."""
+"""The console: a web page that shows consumer groups live, and their past rebalances."""

@@ -1,4 +1,4 @@
-"""The console as an ASGI application: checks of each request, then the page or the API.
+"""The console as an ASGI application: checks each request, then serves the page or the API.
 
 Blocking work runs on threads.
 """
@@ -48,7 +48,7 @@ API: Final = "/api/v1"
 THREADS: Final = 8
 BODY_S: Final = 10.0
 ROWS_AT_ONCE: Final = 200
-"""With more changed groups, the page reloads all groups."""
+"""Maximum number of changed groups that are sent as single rows; above it the page reloads all groups."""
 NO_STORE: Final = {"cache-control": "no-store"}
 
 
@@ -57,14 +57,14 @@ class ConsoleOptions:
     allow_changes: bool = False
     hosts: Hosts = field(default_factory=Hosts)
     login: TryLogin | None = None
-    """None: no login is required."""
+    """Function that checks name and password; None if the console needs no login."""
     secure: bool = False
-    """True over TLS."""
+    """True if the console is served over TLS: cookies are then marked as secure."""
     pipelines: Sequence[Path] = ()
 
 
 class ConsoleApp:
-    """The application; ``begin`` and ``end`` must be called on its event loop."""
+    """The ASGI application; ``begin`` and ``end`` must be called on its event loop."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ConsoleApp:
         self._threads: anyio.CapacityLimiter | None = None
         self._login_threads: anyio.CapacityLimiter | None = None
         self._cluster_threads: anyio.CapacityLimiter | None = None
-        """Threads only for ``/cluster``: the report of an outage must not wait for other requests."""
+        """Separate threads for ``/cluster``, which reports outages: it must not wait for other requests."""
 
     def begin(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -123,7 +123,7 @@ class ConsoleApp:
         guard.check_target(raw_path, request.scope["query_string"])
         guard.check_host(request.headers, self._options.hosts)
         if request.method not in ("GET", "HEAD", "POST"):
-            raise Rejected(405, f"the console does not allow {request.method}", "use GET")
+            raise Rejected(405, f"the console does not allow {request.method}", "send GET instead")
         path = raw_path.decode("latin-1")
         session = self._sessions.of(request.cookies.get(COOKIE)) if self._options.login else None
         if path == "/login":
@@ -135,7 +135,7 @@ class ConsoleApp:
                 raise Rejected(401, "a login is required", "log in at /login")
             return await self._api(request, segments_of(raw_path)[2:], session)
         if request.method == "POST":
-            raise Rejected(405, "this address does not allow POST", "use GET")
+            raise Rejected(405, "this address does not allow POST", "send GET instead")
         if self._options.login is not None and session is None:
             return RedirectResponse(f"/login?next={quote(path, safe='/%')}", 303)
         headers = {"content-security-policy": guard.policy(self._page.hashes), "cache-control": "no-cache", **VARIES}
@@ -146,7 +146,7 @@ class ConsoleApp:
     def _static(self, request: Request, name: str) -> Response:
         found = self._page.file(name)
         if found is None:
-            raise Rejected(404, "the file does not exist", "reload the page")
+            raise Rejected(404, "the file does not exist", "reload the page of the console")
         smaller = self._page.gzipped(found) if _takes_gzip(request) else None
         tag = found.tag if smaller is None else f'{found.tag[:-1]}-gzip"'
         headers = {"etag": tag, "cache-control": "no-cache", **VARIES}
@@ -193,7 +193,7 @@ class ConsoleApp:
         return session.view
 
     async def _encoded(self, request: Request, work: Callable[[], bytes]) -> Response:
-        """Encode and gzip an answer on a thread. Never used for the answer with the CSRF token."""
+        """Encode and gzip an answer on a thread. Must not be used for the answer with the CSRF token."""
         takes = _takes_gzip(request)
         headers = {**NO_STORE, **VARIES, "content-type": "application/json"}
 
@@ -205,7 +205,7 @@ class ConsoleApp:
         return await self._blocking(made)
 
     def _groups_now(self) -> bytes:
-        """Return the present groups, encoded once per sample."""
+        """Return the present list of groups as JSON, encoded once per sample."""
         try:
             at_ms = self._source.groups(None).at_ms
         except ClusterUnreachable:
@@ -249,17 +249,17 @@ class ConsoleApp:
     async def _stream(self, request: Request, view: ConsoleView, group: str | None) -> Response:
         source = view.source
         if not view.full_rights and not await self._blocking(lambda: source.sees(group or "")):
-            group = None  # the times of events would reveal a group that the user may not DESCRIBE
+            group = None  # the times of these events would reveal a group that the user may not DESCRIBE
         queue = self.hub.open(group, is_narrowed=not view.full_rights)
         if queue is None:
-            raise Rejected(503, "too many browser tabs are open", "close some tabs")
+            raise Rejected(503, "too many browser tabs are open", "close some tabs of the console")
         headers = {**NO_STORE, "x-accel-buffering": "no"}
         last_id = request.headers.get("last-event-id")
         content = self.hub.stream(queue, last_id, lambda: self._blocking(lambda: self._first_events(source, group)))
         return _Events(content, lambda: self.hub.close(queue), headers)
 
     def _first_events(self, source: ConsoleSource, group: str | None) -> bytes:
-        """Return the first events of a stream: reachability, time of the last sample, group of the stream.
+        """Return the first events of a browser's stream: reachability, last sample, group.
 
         A page may have requested older values before its stream was open.
         """
@@ -276,7 +276,7 @@ class ConsoleApp:
         return b"%sevent: group\ndata: %s\n\n" % (events, json_of(GroupStatus(status=found)))
 
     def _publish_changes(self, news: SourceNews) -> None:
-        """Encode changes on the thread of the source, and publish them on the event loop."""
+        """Encode changed groups on the calling thread, and publish them to the browsers on the event loop."""
         events: list[tuple[str, bytes, str | None]] = []
         if news.reach is not None:
             events.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
@@ -322,7 +322,8 @@ class ConsoleApp:
             return response
         check, login = self._options.login, None
         if max(len(name), len(password)) <= LONGEST:
-            self._attempts.failed(address)  # counted before the check, so that parallel attempts count
+            # count the attempt before the password check, so that parallel attempts are limited
+            self._attempts.failed(address)
             login = await anyio.to_thread.run_sync(lambda: check(name, password), limiter=self._login_threads)
         if login is None:
             self.log.write(warning(f"login of {user} refused: wrong name or password", ("wrong", user)))
@@ -336,7 +337,7 @@ class ConsoleApp:
 
 
 class _Events(StreamingResponse):
-    """A response with a stream; ``close`` is called in any case at its end."""
+    """A response with server-sent events; ``close`` is called at its end, also after an error."""
 
     def __init__(self, content: AsyncIterator[bytes], close: Callable[[], object], headers: dict[str, str]) -> None:
         super().__init__(content, media_type="text/event-stream", headers=headers)
@@ -350,13 +351,13 @@ class _Events(StreamingResponse):
 
 
 def _target_after_login(text: str) -> str:
-    """Return the path to open after a login; "/" if ``text`` is not a path of this site."""
+    """Return the path to open after a login; "/" if ``text`` is not a path of the console."""
     good = text.startswith("/") and not text.startswith(("//", "/\\", "/login")) and text.isprintable()
     return text if good and len(text) <= guard.MOST_TARGET else "/"
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body. Raises Rejected if it is too long or too late."""
+    """Return the body of a request. Raises Rejected if the body is too long, or arrives too late."""
     length = request.headers.get("content-length", "0")
     parts, size = [], 0
     too_long = Rejected(413, f"the body is longer than {guard.MOST_BODY} bytes", "send a shorter body")
@@ -370,7 +371,9 @@ async def _body(request: Request) -> bytes:
                     raise too_long
                 parts.append(part)
     except TimeoutError:
-        raise Rejected(408, f"the body did not arrive within {BODY_S:g} s", "send the body at once") from None
+        raise Rejected(
+            408, f"the body did not arrive within {BODY_S:g} s", "send the body together with the request head"
+        ) from None
     return b"".join(parts)
 
 

@@ -56,14 +56,14 @@ TO: Final = {
     "file": "from-file",
     "group": "",
 }
-"""Values of ``to`` and their options; ``group`` is ``kohort group clone``."""
+"""Option of ``kohort group reset-offsets`` for each value of ``to``; ``group`` is ``kohort group clone``."""
 FILE: Final = "offsets.csv"
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = ("offsets", "offsets:delete", "members:remove", "group:delete")
 
 
 class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of a plan, or, with ``confirm``, of its execution."""
+    """Body of a request to plan a change; with ``confirm`` (a token), of a request to execute it."""
 
     to: str | None = None
     value: str | int | None = None
@@ -75,7 +75,7 @@ class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A requested change, and the state of the group at the time of the plan."""
+    """A planned change, and the state of the group at that time."""
 
     kind: Kind
     group: str
@@ -93,7 +93,7 @@ class Changes:
         self._plans: OrderedDict[str, PlannedChange] = OrderedDict()
 
     def plan(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Any:
-        """Return the result of the change without executing it, with ``confirm`` (token) and ``command``.
+        """Return the effect of a change without executing it, with ``confirm`` (token) and ``command``.
 
         Raises UsageError for an invalid request, NothingThere for a missing group or member, RefusedByState.
         """
@@ -151,7 +151,7 @@ class Changes:
         return OffsetTarget(name)
 
     def apply(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Result:
-        """Execute a plan. Raises Rejected (409) for an unknown token, another request, or a changed group."""
+        """Execute a planned change. Raises Rejected (409) for an unknown plan, or if request or group have changed."""
         plan = self._plans.pop(request.confirm or "", None)
         if plan is None or self._clock() - plan.made_s > PLAN_S:
             raise Rejected(409, "unknown or expired plan", "create a new plan, and confirm it")
@@ -194,7 +194,7 @@ def check_request(kind: Kind, request: ChangeRequest) -> None:
 
 
 def command_of(kind: Kind, group: str, request: ChangeRequest) -> str:
-    """Return the ``kohort group`` command for the same change."""
+    """Return the ``kohort group`` command with the same effect as a change."""
     topics = [part for topic in request.topics for part in ("--topic", topic)]
     if kind == "offsets" and request.to == "group":
         words = ["clone", str(request.value), group, "--execute"]
@@ -276,14 +276,14 @@ def _execute(admin: Admin, plan: PlannedChange, about: GroupDescription | None) 
 
 
 def _raise_first(errors: Mapping[Any, KohortError], count: int) -> None:
-    """Raise the first error if all ``count`` items failed."""
+    """Raise the first error if each of the ``count`` items failed."""
     if errors and len(errors) >= count:
         raise next(iter(errors.values()))
 
 
 def _allowed(changes: Changes | None) -> Changes:
     if changes is None:
-        raise Rejected(403, "this console allows no changes", "start it with --allow-changes")
+        raise Rejected(403, "this console allows no changes", "start kohort console with --allow-changes")
     return changes
 
 

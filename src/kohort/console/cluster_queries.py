@@ -1,4 +1,4 @@
-"""Answers of the API that query the cluster: members in full, records, nodes, topics, what-if, pipelines."""
+"""Answers of the API that query the cluster: member details, records, nodes, topics, what-if, pipelines."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 MOST_RECORDS: Final = 100
 CAUSES_BACK_MS: Final = 3_600_000
-"""Age of pushed client metrics to consider."""
+"""Maximum age of pushed client metrics that are shown, in ms."""
 
 
 class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of a what-if request, with the options of ``kohort group what-if``."""
+    """Body of a what-if request: the options of ``kohort group what-if``."""
 
     add: int | None = None
     remove: list[str] = []
@@ -63,14 +63,14 @@ class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ClusterQueries:
-    """Queries of the cluster. Each call takes its clients, which may have the rights of the logged-in user."""
+    """Queries of the cluster. ``clients`` may have the rights of the logged-in user."""
 
     def __init__(self, source: ConsoleSource, pipelines: Sequence[Path] = (), *, full_rights: bool = True) -> None:
-        """``full_rights``: False if the source is narrowed to the rights of a user."""
+        """``full_rights``: False if the source shows only what one user may DESCRIBE."""
         self._source, self._pipelines, self._full_rights = source, pipelines, full_rights
 
     def describe(self, clients: WatchClients, group: str) -> GroupDescribed:
-        """Return a group with target assignments and epochs of its members."""
+        """Return a group with the target assignment and epoch of each member."""
         with clients.admin() as admin:
             sample = sample_groups(admin, [group], SamplingLimits(append_times=0, timeout_ms=ADMIN_MS))
             if (error := sample.errors.get(group)) is not None:
@@ -90,7 +90,7 @@ class ClusterQueries:
     def software(
         self, clients: WatchClients | None, since_ms: int | None, group: str | None, span: TimeSpan
     ) -> CausesSoftware:
-        """Return the client software of members that triggered rebalances.
+        """Return the client software of the members that triggered rebalances.
 
         The journal has it, or else client metrics pushed within the last hour.
         """
@@ -132,14 +132,14 @@ class ClusterQueries:
             )
 
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
-        """Return records before and from the committed offset on; ``around``: number of each."""
+        """Return the records around a group's committed offset; ``around``: number before, and from it on."""
         with clients.admin() as admin:
             ends = position_of(admin, group, place)
         before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
         return peek(clients.consumer, group, place, ends, range(-before, after))
 
     def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
-        """Return records from an offset on, or the last ones; ``committed`` in the result is the first offset."""
+        """Return records of a partition from offset ``at`` on, or the last ones of the partition."""
         with clients.admin() as admin:
             starts, ends = ends_of(admin, [place], "earliest"), ends_of(admin, [place], "latest")
         if place not in ends:
@@ -149,7 +149,7 @@ class ClusterQueries:
         return peek(clients.consumer, "", place, known, range(min(MOST_RECORDS, max(0, many))))
 
     def what_if(self, clients: WatchClients | None, group: str, request: WhatIfRequest) -> GroupWhatIf:
-        """Predict the effect of a change, without executing it. Raises UsageError, NothingThere."""
+        """Predict the effect of a change on a group, without executing it. Raises UsageError, NothingThere."""
         from kohort.insight.what_if.scenario import Assumptions
         from kohort.watch.sampling import racks_of
 
@@ -189,7 +189,7 @@ def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientRep
     try:
         with clients.admin() as admin:
             return read_reports(clients.consumer, admin, back_ms), "this cluster stores no client metrics (KIP-714)"
-    except KohortError as error:  # the journal has part of the answer
+    except KohortError as error:  # without pushed metrics, the journal still has some of the software
         return None, f"client metrics could not be read: {error}"
 
 

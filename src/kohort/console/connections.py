@@ -1,4 +1,4 @@
-"""Connections of a console: time limits of request heads and answers, the budget of unread answers, the log."""
+"""Connections of a console: time limits, memory limit of unread answers, log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_NAME: Final = 100
-"""Most characters of a user name in a log line."""
+"""Maximum number of characters of a user name in a log line."""
 
 UNFINISHED: Final = {
     "ASGI callable returned without completing response.": "an answer was cut off, since the client read too slowly"
@@ -26,14 +26,14 @@ UNFINISHED: Final = {
 
 
 class ConsoleLog:
-    """Log of the console. Used only on the event loop of the server."""
+    """Log of the console. Must only be used on the server's event loop."""
 
     def __init__(self) -> None:
         self._lines = BrokerLog(logging.getLogger("kohort.console"))
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, note: Note) -> None:
-        """Write a line, or count it if a line of its kind was written within the last minute."""
+        """Write a log line; only count it if a line of its kind was written within the last minute."""
         self._lines.write([note], _now_ms())
         self._write_counts_later()
 
@@ -55,7 +55,7 @@ class ConsoleLog:
 
 
 class ConnectionLog:
-    """Replaces uvicorn's logger of a connection: implements the methods that uvicorn calls."""
+    """Logger of a connection with the methods that uvicorn calls."""
 
     level = logging.WARNING
 
@@ -82,17 +82,17 @@ def _now_ms() -> int:
 
 PIECE: Final = 64 << 10
 MOST_UNREAD: Final = 64 << 20
-"""Bound on the bytes of all unread answers; a single larger answer is sent alone."""
+"""Limit of all answers that clients have not read yet, in bytes; a single larger answer is sent alone."""
 ANSWER_S: Final = 120.0
 
 
 class AnswerBudget:
-    """Bounds the memory of answers that clients have not read yet."""
+    """Limits the memory of answers that clients have not read yet."""
 
     def __init__(self, most_bytes: int = MOST_UNREAD) -> None:
         self._most = most_bytes
         self._open: dict[asyncio.Timeout, int] = {}
-        """Size of each unread answer, the oldest first."""
+        """Size of each answer that is being sent, in bytes, the oldest answer first."""
 
     @property
     def size(self) -> int:
@@ -100,8 +100,8 @@ class AnswerBudget:
 
     @asynccontextmanager
     async def sending(self, size: int) -> AsyncIterator[None]:
-        """Send an answer of ``size`` bytes in the block; the block is cancelled if newer answers need the budget."""
-        if size <= PIECE:  # fits into the buffers of the connection
+        """Send an answer of ``size`` bytes in the block; newer answers that need the memory cancel the block."""
+        if size <= PIECE:  # small answers need no budget: they fit into the buffers of the connection
             yield
             return
         while self._open and self.size + size > self._most:
@@ -120,7 +120,7 @@ class AnswerBudget:
 
 
 def in_pieces(send: Send) -> Send:
-    """Wrap ``send``: split bodies into pieces, and wait after each until the client has read it."""
+    """Wrap ``send`` of ASGI: split bodies into pieces, and wait after each until the client has read it."""
 
     async def sent(message: Mapping[str, Any]) -> None:
         body = message.get("body", b"")
@@ -139,29 +139,28 @@ with needs("console", "the console"):
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 AT_ONCE: Final = 512
-"""Bound on connections; a new connection replaces the longest idle one."""
+"""Maximum number of open connections; a new connection replaces the one that is idle longest."""
 HEAD_S: Final = 10.0
-"""Time limit of a request head and of a TLS handshake."""
+"""Time limit to receive a request head, or to finish a TLS handshake, in seconds."""
 PIECE_S: Final = 20.0
-"""Time limit for a client to read a piece of an answer."""
+"""Time limit for a client to read one piece of an answer, in seconds."""
 Phase = Literal["head", "work", "answer"]
 LIMITS: Final[dict[Phase, float]] = {"head": HEAD_S, "answer": PIECE_S}
 
 
 class ConsoleConnection(H11Protocol):
-    """A connection with time limits, which ``cut_overdue`` enforces."""
+    """A connection with time limits; ``cut_overdue`` closes it when they are exceeded."""
 
     def __init__(self, *args: Any, log: ConsoleLog, **options: Any) -> None:
         super().__init__(*args, **options)
         self.logger: Any = ConnectionLog(log)
         self._steps = 0
-        """Number of sent answers and read pieces; each step restarts the time limit."""
         self._known: tuple[Phase, int] = ("head", 0)
         self.since_s = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection; at the bound, close the longest idle one first."""
-        if len(self.connections) >= AT_ONCE - 1:  # with one more uvicorn answers 503
+        """Accept a connection; if there are too many, first close the one that is idle longest."""
+        if len(self.connections) >= AT_ONCE - 1:  # above the limit, uvicorn would answer 503
             waiting = [one for one in self.connections if isinstance(one, ConsoleConnection) and one.phase != "work"]
             if waiting:
                 min(waiting, key=lambda one: one.since_s).cut()
@@ -169,7 +168,7 @@ class ConsoleConnection(H11Protocol):
 
     @property
     def phase(self) -> Phase:
-        """Present phase: request head, work of the console, or unread answer."""
+        """Present phase of the connection: request head, work of the console, or unread answer."""
         if self.flow.write_paused:
             return "answer"
         if self.cycle is not None and not self.cycle.response_complete and not self.transport.is_closing():
@@ -177,12 +176,10 @@ class ConsoleConnection(H11Protocol):
         return "answer" if self.transport.get_write_buffer_size() else "head"
 
     def on_response_complete(self) -> None:
-        """Start the time limit of the next request head."""
         self._steps += 1
         super().on_response_complete()
 
     def resume_writing(self) -> None:
-        """Start the time limit of the next piece."""
         self._steps += 1
         super().resume_writing()
 
@@ -198,7 +195,7 @@ class ConsoleConnection(H11Protocol):
 
 
 def cut_overdue(connections: Iterable[asyncio.Protocol], now_s: float) -> None:
-    """Close the overdue connections; the server calls this twice a second."""
+    """Close the connections that exceed a time limit; called twice a second."""
     for one in list(connections):
         if isinstance(one, ConsoleConnection) and one.is_overdue(now_s):
             one.cut()

@@ -13,7 +13,7 @@ import msgspec
 
 
 def json_of(result: Any) -> bytes:
-    """Return JSON in UTF-8; lone surrogates, which UTF-8 cannot encode, are escaped."""
+    """Return a result as JSON in UTF-8; lone surrogates, which UTF-8 cannot encode, are escaped."""
     try:
         return msgspec.json.encode(result)
     except UnicodeEncodeError:
@@ -21,7 +21,7 @@ def json_of(result: Any) -> bytes:
 
 
 def json_in_html(result: Any) -> str:
-    """Return JSON for a script element: without ``<``, ``>``, ``&`` and JavaScript line ends."""
+    """Return JSON that is safe in a script element: without ``<``, ``>``, ``&`` and JavaScript line ends."""
     text = json_of(result).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -29,11 +29,11 @@ def json_in_html(result: Any) -> str:
 
 
 LEAST_BYTES: Final = 1400
-"""Smaller answers fit into one packet, so gzip saves nothing."""
+"""Answers below this size (bytes) are not compressed: they fit into one packet anyway."""
 FAST_LEVEL: Final = 3
-"""Level for answers, which are compressed per request: higher levels take twice the time to save a tenth."""
+"""gzip level of answers, which are compressed per request: higher levels take twice the time to save a tenth."""
 BEST_LEVEL: Final = 9
-"""Level for static files, which are compressed only once."""
+"""gzip level of static files, which are compressed only once."""
 ENCODED: Final = {"content-encoding": "gzip"}
 VARIES: Final = {"vary": "Accept-Encoding"}
 
@@ -57,7 +57,7 @@ def _is_zero(weight: str) -> bool:
 
 
 def gzipped(content: bytes, level: int = FAST_LEVEL) -> bytes | None:
-    """Return ``content`` as gzip; None if gzip saves less than a tenth. Blocks for milliseconds."""
+    """Return ``content`` compressed; None if gzip saves less than a tenth. Blocks for milliseconds."""
     if len(content) < LEAST_BYTES:
         return None
     smaller = gzip.compress(content, level, mtime=0)

@@ -21,9 +21,9 @@ from kohort.verbs.refusals import NothingThere
 from kohort.version import VERSION
 
 AS_IN_PAGES: Final = "!'()*"
-"""Characters that encodeURIComponent keeps, but ``quote`` would encode."""
+"""Characters that JavaScript's encodeURIComponent keeps, but Python's ``quote`` would encode."""
 MOST_BYTES: Final = 32 << 20
-"""Bound on the answers in one file; older events are left out."""
+"""Limit of all answers in an exported file, in bytes; older events are left out."""
 
 
 def view_of(group: str, tab: str = "timeline") -> str:
@@ -31,7 +31,7 @@ def view_of(group: str, tab: str = "timeline") -> str:
 
 
 def exported(source: ConsoleSource, group: str, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Return the answers by path; older events are left out beyond ``most_bytes``.
+    """Return the API's answers about a group by path; above ``most_bytes`` older events are left out.
 
     Raises NothingThere for a missing group, UsageError if the present state alone is too large.
     """
@@ -59,7 +59,7 @@ def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[s
     }
     for route, handler in view.routes():
         if route.exported:
-            with suppress(NothingThere):  # there may be no journal
+            with suppress(NothingThere):  # a cluster without journal has no answer here
                 found[f"/{route.path.format(at)}"] = route.answer(handler, query, [group])
     found[f"/doctor?group={quote(group, safe='*-._')}"] = found["/doctor"]
     if (history := found.get(f"/groups/{at}/rebalances")) is not None:

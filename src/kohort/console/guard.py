@@ -24,7 +24,7 @@ from kohort.results.console import ConsoleFailure
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
 MOST_TARGET: Final = 128 << 10
-"""Longest path and query, in bytes: a group name has up to 32,767 bytes, three times that in an address."""
+"""Maximum length of path and query in bytes: a group name of 32,767 bytes takes three times that."""
 MOST_BODY: Final = 256 << 10
 JSON_TYPE: Final = "application/json"
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
@@ -50,7 +50,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Allowed host names of the console. IP addresses are always allowed: DNS rebinding needs a name."""
+    """Host names by which browsers may open the console. IP addresses are always allowed."""
 
     names: frozenset[str] = frozenset({"localhost"})
 
@@ -59,30 +59,34 @@ class Hosts:
 
 
 def check_host(headers: Mapping[str, str], hosts: Hosts) -> None:
-    """Raise Rejected for a Host header that does not name this console: protects against DNS rebinding."""
+    """Raise Rejected if the Host header names another site: protects against DNS rebinding."""
     if not hosts.allows(headers.get("host")):
-        raise Rejected(421, "the console has another host name", "use its address, or start it with --allow-host")
+        raise Rejected(
+            421,
+            "the Host header does not name this console",
+            "open the printed address, or start kohort console with --allow-host",
+        )
 
 
 def check_target(raw_path: bytes, query: bytes) -> None:
     if len(raw_path) + len(query) > MOST_TARGET:
-        raise Rejected(414, f"the address is longer than {MOST_TARGET} bytes", "shorten the address")
+        raise Rejected(414, f"the address is longer than {MOST_TARGET} bytes", "shorten path and query of the address")
 
 
 def check_same_site(headers: Mapping[str, str]) -> None:
     """Raise Rejected if the browser reports that another site sent the request."""
     if headers.get("sec-fetch-site") not in (None, "same-origin", "none"):
-        raise Rejected(403, "the request comes from another site", "open the console itself")
+        raise Rejected(403, "the request comes from another site", "open the address of the console directly")
 
 
 def check_origin(headers: Mapping[str, str], scheme: str) -> None:
-    """Raise Rejected for a POST that does not come from the console's own page."""
+    """Raise Rejected for a POST from another page than the console's own."""
     check_same_site(headers)
     origin = headers.get("origin")
     if origin is None:
         raise Rejected(403, "the Origin header is missing", f"send Origin: {scheme}://{headers.get('host', '')}")
     if origin.lower() != f"{scheme}://{headers.get('host', '')}".lower():
-        raise Rejected(403, "the Origin header names another site", "open the console itself")
+        raise Rejected(403, "the Origin header names another site", "open the address of the console directly")
 
 
 def check_type(headers: Mapping[str, str], expected: str) -> None:
@@ -91,14 +95,14 @@ def check_type(headers: Mapping[str, str], expected: str) -> None:
 
 
 def check_token(headers: Mapping[str, str], token: str) -> None:
-    """Raise Rejected for a POST without the token of GET /cluster."""
+    """Raise Rejected for a POST without the CSRF token, which GET /cluster returns."""
     sent = headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogatepass")
     if not hmac.compare_digest(sent, token.encode()):
         raise Rejected(403, "the token is missing or wrong", "reload the page: GET /api/v1/cluster has the token")
 
 
 def policy(hashes: tuple[str, ...] = ()) -> str:
-    """Return the content security policy; ``hashes``: allowed inline scripts."""
+    """Return the value of the Content-Security-Policy header; ``hashes``: allowed inline scripts."""
     return POLICY.format(hashes="".join(f" 'sha256-{one}'" for one in hashes))
 
 

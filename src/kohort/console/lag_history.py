@@ -1,4 +1,4 @@
-"""Lag of groups over time, from samples; the number of points of all groups together is bounded."""
+"""Lag of groups over time, from samples; the number of points over all groups is limited."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TREND_POINTS: Final = 60
 
 
 class LagPoint(msgspec.Struct, frozen=True, gc=False):
-    """Lag at one moment, in records and in ms, and by topic for the topics with the largest lag."""
+    """Lag of a group at one time: in records, in ms, and for the topics with the largest lag."""
 
     at_ms: int
     lag: int | None
@@ -34,7 +34,7 @@ class LagHistory:
         self._points: dict[str, deque[LagPoint]] = {}
 
     def add(self, found: Iterable[GroupFinding]) -> None:
-        """Add a point for each group; remove the points of deleted groups."""
+        """Add a point of the lag of each group; remove the points of deleted groups."""
         groups = list(found)[:MOST_GROUPS]
         most = max(LEAST_OF_GROUP, min(MOST_OF_GROUP, MOST_POINTS // max(1, len(groups))))
         kept, self._points = self._points, {}
@@ -49,7 +49,7 @@ class LagHistory:
         return list(self._points.get(group, ()))
 
     def trend(self, group: str, now_ms: int) -> list[int | None]:
-        """Return at most 60 lags of the last 15 minutes, oldest first."""
+        """Return at most 60 values of a group's lag in the last 15 minutes, oldest first."""
         recent = [point for point in self.of(group) if point.at_ms > now_ms - TREND_MS]
         return [point.lag for point in thinned(recent, TREND_POINTS)]
 

@@ -1,4 +1,4 @@
-"""A live cluster as the source of the console: samples of its groups every few seconds, and its journal."""
+"""A live cluster as the data source of the console: samples of its groups every few seconds, and its journal."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kohort.console")
 SNAPSHOTS_KEPT: Final = 6
 MOST_LETTERS: Final = 2 << 20
-"""Bound on the characters of all shown group names together."""
+"""Limit of the total length of all shown group names, in characters."""
 FIRST_WAIT_S: Final = 20.0
 PAUSE_FACTOR: Final = 4
-"""Least pause after a sample, as a multiple of its duration."""
+"""Minimum pause after a sample of all groups, as a multiple of the sample's duration."""
 YIELD_EVERY: Final = 10
 YIELD_S: Final = 0.001
-"""Pause after ``YIELD_EVERY`` groups, for other threads of the process: a broker, requests of the console."""
+"""Pause after ``YIELD_EVERY`` groups, in seconds: other threads (a broker, requests) can run then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class LiveSettings:
     journal_mib: int = 64
     store: Path | None = None
     watch: bool = True
-    """True to record a journal if the cluster has none."""
+    """True to start a watcher that records a journal if the cluster has none."""
     end_s: float = 5.0
-    """Longest wait for requests in flight at the end."""
+    """Maximum time to wait for running requests when the console stops, in seconds."""
 
 
 class LiveSource:
@@ -68,7 +68,7 @@ class LiveSource:
         self._lag = LagHistory()
         self._snapshots: dict[str, deque[GroupSnapshot]] = {}
         self._partitions: dict[TopicPartition, TopicPartition] = {}
-        """Partitions of the last sample, reused by the next one to save memory."""
+        """Partition objects of the last sample, which the next sample reuses to save memory."""
         self._known: GroupsKnown | None = None
         self._coordinators: dict[str, int] = {}
         """Last known coordinator of each group."""
@@ -156,7 +156,7 @@ class LiveSource:
         self._publish(SourceNews(reach=ReachNews(outage)))
 
     def _pulse(self) -> None:
-        """Request the nodes every two seconds on a separate connection: a sample may take long."""
+        """Request the list of nodes every two seconds, on a separate connection, as a sample may take long."""
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
@@ -216,13 +216,13 @@ class LiveSource:
         self._take(sample, unseen, gaps)
 
     def _shown(self, names: Sequence[str]) -> list[str]:
-        """Return the groups to sample, the shortest names first."""
+        """Return the groups to sample, within the limits; groups with shorter names come first."""
         shortest = sorted(names, key=len)[: self._settings.max_groups]
         sums = accumulate(len(name) for name in shortest)
         return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
 
     def groups_of_silent_brokers(self, listed: ListedGroups, names: Sequence[str]) -> dict[str, str]:
-        """Return the unlisted groups of coordinators that did not answer, with the reason."""
+        """Return known groups that are not listed because their coordinator did not answer, with the reason."""
         silent = {
             group: f"its coordinator, broker {node}, does not answer: {listed.errors[node]}"
             for group, node in self._coordinators.items()

@@ -23,9 +23,9 @@ IDLE_S: Final = 12 * 3600.0
 LIFE_S: Final = 7 * 24 * 3600.0
 MOST_SESSIONS: Final = 1_000
 FAILURES: Final = 5
-"""Wrong passwords of one network within ``FAILED_S``, after which its next attempt must wait."""
+"""Wrong passwords of one network within ``FAILED_S`` seconds; then its next attempt must wait."""
 PRESSED: Final = 20 * FAILURES
-"""Wrong passwords of all networks within ``FAILED_S``, after which each network has only one attempt."""
+"""Wrong passwords of all networks within ``FAILED_S`` seconds; then each network has one attempt."""
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024
@@ -33,30 +33,30 @@ LONGEST: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """A user, and the clients for the user's requests (None: clients of the console)."""
+    """A logged-in user, and the clients for the user's requests (None: the console's clients)."""
 
     user: str
     clients: WatchClients | None = None
 
 
 TryLogin = Callable[[str, str], LoggedIn | None]
-"""Checks name and password; returns None if they are wrong. May block."""
+"""Function that checks name and password, and returns None if they are wrong. May block."""
 
 
 @dataclass(slots=True)
 class ConsoleSession:
-    """A session after a login; ``token``: required in its POST requests."""
+    """A login session; ``token``: CSRF token that its POST requests must have."""
 
     login: LoggedIn
     since_s: float
     seen_s: float
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     view: ConsoleView | None = None
-    """Narrowed view of the user; None before the first request, or for a user with the console's rights."""
+    """Groups and topics that the user may see; None before the first request, or with the console's rights."""
 
 
 class Sessions:
-    """Sessions by the hash of their cookie; at the bound, the longest idle session ends."""
+    """Login sessions by the hash of their cookie; above the limit the longest idle session ends."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -88,7 +88,7 @@ class Sessions:
 
 
 class Attempts:
-    """Wrong passwords by network (an IPv4 address, or a /64 of IPv6)."""
+    """Times of wrong passwords by network (an IPv4 address, or a /64 of IPv6)."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -96,7 +96,7 @@ class Attempts:
         self._all: deque[float] = deque(maxlen=PRESSED)
 
     def wait_s(self, address: str) -> float:
-        """Return the seconds until an address may try again; 0: now."""
+        """Return the seconds until a client address may try to log in again; 0: now."""
         now_s = self._clock()
         is_pressed = len(self._all) == PRESSED and now_s - self._all[0] < FAILED_S
         most = 1 if is_pressed else FAILURES
@@ -112,14 +112,14 @@ class Attempts:
             self._failed.popitem(last=False)
 
     def succeeded(self, address: str) -> None:
-        """Remove the failures of an address after a successful login."""
+        """Forget the wrong passwords of an address after a successful login."""
         self._failed.pop(network_of(address), None)
         if self._all:
             self._all.pop()
 
 
 def network_of(address: str) -> str:
-    """Return the /64 network of an IPv6 address; other addresses are unchanged."""
+    """Return the /64 network of an IPv6 address; any other address unchanged."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -130,7 +130,7 @@ def network_of(address: str) -> str:
 
 
 def by_password(password: str, user: str = "operator") -> TryLogin:
-    """Return a login that accepts any name with this password."""
+    """Return a login function that accepts any user name with the console's password."""
     expected = hashlib.sha256(password.encode()).digest()
 
     def check(name: str, entered: str) -> LoggedIn | None:
@@ -145,7 +145,7 @@ def _hash(cookie: str) -> bytes:
 
 
 def login_html(target: str, error: str) -> str:
-    """Return the login page; ``target``: path after the login, ``error``: of the last attempt."""
+    """Return the HTML of the login page; ``target``: path to open after the login, ``error``: of the last attempt."""
     alert = f'<p role="alert">{escape(error)}</p>' if error else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kohort console: log in</title>'

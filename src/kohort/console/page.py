@@ -24,7 +24,7 @@ STYLE: Final = re.compile(r"<link rel=\"stylesheet\" href=\"/static/([^\"]+)\">"
 ICON: Final = re.compile(r"[ \t]*<link rel=\"icon\"[^>]*>\n?")
 IMPORT: Final = re.compile(r"""((?:\bfrom|\bimport)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
 STATIC_IMPORT: Final = re.compile(r"""(?:\bfrom|\bimport)\s*(["'])([^"']+)\1""")
-"""A static import, not ``import(...)``."""
+"""Matches a static import of JavaScript, but not ``import(...)``."""
 PICTURE: Final = re.compile(r"\"/static/([\w/.-]+\.svg)\"")
 FIRST: Final = '<script>if (!location.hash) history.replaceState(null, "", {});</script>\n'
 KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -33,7 +33,7 @@ MOST_GZIPPED: Final = 256
 SINGLE_FILE_POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
-"""Content security policy of the single file: only its own scripts run, and no request is allowed."""
+"""Content security policy of the exported file: its own scripts run, and no request is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class StaticFile:
 
 
 class ConsolePage:
-    """The files of the page. Raises ConfigError for missing files."""
+    """Static files of the console's page. Raises ConfigError for missing files."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = (folder or STATIC).resolve()
@@ -63,7 +63,7 @@ class ConsolePage:
         self._gzipped: dict[str, bytes | None] = {}
 
     def file(self, name: str) -> StaticFile | None:
-        """Return a file by its path; None for a missing file or a path outside the folder."""
+        """Return a static file by its path; None for a missing file, or a path outside the folder."""
         path = self._folder / name
         if "\x00" in name or not path.resolve().is_relative_to(self._folder) or not path.is_file():
             return None
@@ -74,13 +74,14 @@ class ConsolePage:
 
     def gzipped(self, found: StaticFile) -> bytes | None:
         if found.tag not in self._gzipped:
-            if len(self._gzipped) >= MOST_GZIPPED:  # files change while they are served
+            # files of a source tree may change, so old compressed versions accumulate
+            if len(self._gzipped) >= MOST_GZIPPED:
                 self._gzipped.clear()
             self._gzipped[found.tag] = gzipped(found.content, BEST_LEVEL)
         return self._gzipped[found.tag]
 
     def single_file(self, answers: Mapping[str, Any], first: str | None = None) -> str:
-        """Return the page as one HTML file.
+        """Return the console's page as one HTML file that needs no server.
 
         ``answers``: answers of the API, by path without ``/api/v1``; ``first``: path of the first view.
         """
@@ -107,7 +108,7 @@ class ConsolePage:
         return html.replace("</head>", f"{head}</head>", 1).replace("</body>", f"{start}</body>", 1)
 
     def _static_imports(self) -> list[str]:
-        """Return the modules of the page and their static imports, recursively."""
+        """Return the JavaScript modules that the page imports statically, directly or not."""
         bare = {
             name: at.removeprefix("/static/")
             for text in INLINE.findall(self._html)
@@ -142,7 +143,7 @@ class ConsolePage:
 
 
 def _absolute_imports(text: str, name: str) -> str:
-    """Replace relative imports by names of the import map: data URLs cannot resolve relative paths."""
+    """Replace relative imports by names of the import map: data URLs have no relative paths."""
     folder = posixpath.dirname(name)
 
     def named(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Reachability of the cluster: a small request every two seconds, and the outcome of each sample of the groups."""
+"""Reachability of the cluster, from a small request every two seconds and from the samples of the groups."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kohort.results.console import UnreachableCluster
 
 logger = logging.getLogger("kohort.console")
 PULSE_S: Final = 2.0
-"""Time between two requests for the nodes of the cluster."""
+"""Time between two requests for the cluster's nodes, in seconds."""
 PULSE_MS: Final = 6_000
-"""Timeout of such a request."""
+"""Timeout of a request for the cluster's nodes, in ms."""
 OVERDUE_S: Final = 30.0
-"""Extra time for a sample, beyond three times the duration of the previous one."""
+"""Delay of a sample, in seconds beyond three times the last duration, that counts as an outage."""
 LONGEST_ERROR: Final = 300
 
 
 class ClusterUnreachable(KohortError):
-    """The cluster has not answered since ``outage.since_ms``, so the state of its groups is unknown."""
+    """The cluster has not answered since ``outage.since_ms``: the state of its groups is unknown."""
 
     def __init__(self, address: str, outage: UnreachableCluster, groups: Iterable[str] = ()) -> None:
         since = datetime.fromtimestamp(outage.since_ms / 1000, UTC).strftime("%H:%M:%S UTC")
@@ -40,11 +40,11 @@ class ClusterUnreachable(KohortError):
 
 
 class GroupUnknown(KohortError):
-    """The cluster lists the group, but its coordinator did not describe it."""
+    """The cluster lists the group, but the group's coordinator did not describe it."""
 
 
 def foreseen(error: Exception) -> KohortError:
-    """Return an error for the page; other errors than KohortError are logged with their traceback."""
+    """Return an error that the page can show; an unexpected exception is logged with its traceback."""
     if isinstance(error, KohortError):
         return error
     logger.error("a thread of the console failed: an error in kohort", exc_info=error)
@@ -52,7 +52,7 @@ def foreseen(error: Exception) -> KohortError:
 
 
 class Reachability:
-    """Reachability of the cluster. Thread-safe.
+    """Reachability of the cluster, and the start of an outage. Thread-safe.
 
     A failed request starts an outage. Only a complete sample that began after the failure ends it.
     """
@@ -73,11 +73,11 @@ class Reachability:
 
     @property
     def unreachable(self) -> UnreachableCluster | None:
-        """Start and cause of the outage; None while the cluster answers."""
+        """Start and cause of the present outage; None while the cluster answers."""
         return self._unreachable
 
     def pulse_answered(self) -> bool:
-        """Record an answer to the small request; return True for the first one after a failure."""
+        """Note that the cluster answered the small request; return True if the previous one failed."""
         with self._lock:
             returned, self._pulse_failed = self._pulse_failed, False
             if self._unreachable is None:
@@ -102,7 +102,7 @@ class Reachability:
             self._changed(self._unreachable)
 
     def sampled(self, began_s: float, next_within_s: float) -> None:
-        """Record a complete sample that began at ``began_s``; the next one begins within ``next_within_s``."""
+        """Note a complete sample that began at ``began_s``; the next one must begin within ``next_within_s``."""
         with self._lock:
             now_s = self._clock()
             self._due_s = now_s + next_within_s + 3 * (now_s - began_s) + OVERDUE_S

@@ -1,4 +1,4 @@
-"""A recording as the source of the console: journal entries from a file or a simulation; "now" is its end."""
+"""A recording as the data source of the console: journal entries of a file or simulation; "now" is their end."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 SQLITE: Final = b"SQLite format 3\x00"
 MOST_BYTES: Final = 512 * MIB
-"""Bound on the bytes of a recording."""
+"""Maximum size of a recording in bytes."""
 SHOWN: Final = 60
 
 
 class RecordedSource:
-    """A recorded journal. Raises UsageError without entries."""
+    """A recorded journal as the data source. Raises UsageError without entries."""
 
     def __init__(self, entries: Iterable[JournalEntry], title: str, *, until_ms: int | None = None) -> None:
         self._kept = ConsoleJournal(MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Server of a console: uvicorn on its own thread and event loop."""
+"""HTTP server of a console: uvicorn on its own thread and event loop."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ with needs("console", "the console"):
     import uvicorn
 
 HEADERS: Final = 256 << 10
-"""Most bytes of a request head: each byte of a long group name takes three."""
+"""Maximum size of a request head in bytes: a long group name takes three bytes per byte."""
 GRACE_S: Final = 1
 FAREWELL_S: Final = 0.1
-"""Time for the last event of open streams at the end."""
+"""Time to send the last event of open streams when the server stops, in seconds."""
 END_S: Final = 5.0
 START_S: Final = 10.0
 BACKLOG: Final = 128
@@ -42,17 +42,17 @@ class ConsolePlace:
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Install no signal handlers: they belong to the command."""
+        """Install no signal handlers: the command handles signals."""
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        """Close overdue connections twice a second."""
+        """Close connections that exceed a time limit, twice a second."""
         if counter % 5 == 0:
             cut_overdue(self.server_state.connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Abort all connections after ``FAREWELL_S``, also open streams."""
+        """Stop the server; abort all connections, also open streams, after ``FAREWELL_S``."""
         if self.server_state.tasks:
             await asyncio.wait(set(self.server_state.tasks), timeout=FAREWELL_S)
         for connection in list(self.server_state.connections):
@@ -64,7 +64,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) -> Iterator[str]:
-    """Serve a console while the block runs; yield its URL. Raises ConfigError if it cannot listen."""
+    """Serve a console while the block runs; yield its URL. Raises ConfigError if the address cannot be used."""
     listening = _listening(place)
     config = uvicorn.Config(
         app,
@@ -73,7 +73,7 @@ def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) 
         lifespan="off",
         loop="asyncio",
         log_config=None,
-        log_level="warning",  # without uvicorn's lines about start and end
+        log_level="warning",  # omits uvicorn's lines about its start and end
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -119,7 +119,8 @@ class _Running:
     async def _serve(self) -> None:
         loop: Any = asyncio.get_running_loop()
         self._loop = loop
-        if self._server.config.is_ssl:  # uvicorn has no option for this timeout; asyncio's default is a minute
+        # uvicorn has no option for the time limit of TLS handshakes; asyncio's default is a minute
+        if self._server.config.is_ssl:
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_S)
         self._app.begin()
         self._is_ready.set()
@@ -135,12 +136,12 @@ class _Running:
 
 def _listening(place: ConsolePlace) -> socket.socket:
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol
+    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol number
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((place.host, place.port))
-        listening.listen(BACKLOG)  # early clients wait until the server is up
+        listening.listen(BACKLOG)  # clients can connect before the server is up; they wait
     except OSError as error:
         listening.close()
         raise ConfigError(f"the console cannot listen on {place.host}:{place.port}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Interface of the console's data sources: a live cluster, a recording, or either one narrowed to a user."""
+"""Interface of the console's data sources: a live cluster, a recording, or either one limited to a user's rights."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class GroupsKnown:
     rebalances: Mapping[str, Sequence[RebalanceFinding]] | None = None
     """Rebalances of the last hour, by group; None without a journal."""
     unseen: Sequence[str] = ()
-    """Gaps of the whole cluster, as sentences."""
+    """Problems that concern the whole cluster, as sentences."""
     unseen_groups: Mapping[str, str] = field(default_factory=dict)
-    """Gap of each group that was not described, or only in part."""
+    """Reason why a group was not described, or only in part, by group."""
 
     @property
     def unknown(self) -> dict[str, str]:
-        """Groups that are listed but not described, with the reason."""
+        """Groups that the cluster lists but that were not described, with the reason."""
         return {group: why for group, why in self.unseen_groups.items() if group not in self.groups}
 
 
@@ -57,12 +57,12 @@ class SourceNews:
     gone: Sequence[str] = ()
     entries: Sequence[JournalEntry] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Groups without a description, with the reason."""
+    """Groups that could not be described, with the reason."""
     reach: ReachNews | None = None
 
 
 class ConsoleSource(Protocol):
-    """State that the console shows. Thread-safe; requests to a cluster block.
+    """State of the groups that the console shows. Thread-safe; requests to a cluster block.
 
     ``at_ms``: moment of the state, None: now. Raises NothingThere for a missing group, ClusterUnreachable for the
     present state during an outage.
@@ -71,13 +71,13 @@ class ConsoleSource(Protocol):
     def about(self) -> SourceAbout: ...
 
     def now_ms(self) -> int:
-        """Return the present time, or the end of a recording."""
+        """Return the present time in ms, or the end of a recording."""
 
     def known_until_ms(self) -> int:
-        """Return the last moment with a known state: now, or the start of an outage."""
+        """Return the last time with a known state, in ms: now, or the start of an outage."""
 
     def unreachable(self) -> ClusterUnreachable | None:
-        """Return the error of the present outage; None without an outage."""
+        """Return the error of the present outage; None while the cluster answers."""
 
     def groups(self, at_ms: int | None) -> GroupsKnown: ...
 
@@ -94,13 +94,13 @@ class ConsoleSource(Protocol):
         """Return the lag of a group over time, oldest first."""
 
     def clients(self) -> WatchClients | None:
-        """Return clients of the cluster; None for a recording."""
+        """Return the clients of the cluster; None for a recording."""
 
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
-        """Return True if the user may DESCRIBE the group and the topics."""
+        """Return True if the logged-in user may DESCRIBE the group and the topics."""
 
     def listen(self, publish: Callable[[SourceNews], object]) -> None:
-        """Call ``publish`` for every change, on any thread."""
+        """Call ``publish`` for every change of the groups, on any thread."""
 
     def begin(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Streams of server-sent events: one per browser tab, each with a bounded queue.
+"""Streams of server-sent events: one per browser tab, each with a queue of limited size.
 
 A tab that reads too slowly gets a ``resync`` event and reloads. All code here runs on the loop of the server.
 """
@@ -14,19 +14,19 @@ PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
 MOST_QUEUED: Final = 64
 MOST_QUEUED_BYTES: Final = 1 << 20
-"""Bounds of the queue of one stream; an overflow becomes one ``resync``."""
+"""Maximum size of the unsent events of one stream in bytes; an overflow becomes one ``resync``."""
 MOST_KEPT: Final = 256
 MOST_KEPT_BYTES: Final = 4 << 20
-"""Bounds of sent events that are kept for tabs that reconnect with Last-Event-ID."""
+"""Maximum size of sent events, in bytes, that are kept for tabs that reconnect (Last-Event-ID)."""
 RETRY_MS: Final = 1_000
 RESYNC: Final = b"id: %d\nevent: resync\ndata: {}\n\n"
 WITHOUT_VALUES: Final = ("reach", "resync")
-"""Events without data of groups."""
+"""Names of events that contain no data of groups."""
 GOODBYE: Final = b"event: bye\ndata: {}\n\n"
 
 
 class Event:
-    """An encoded event; ``group``: None for all tabs."""
+    """An encoded server-sent event; ``group``: group whose tabs get it, None for all tabs."""
 
     __slots__ = ("data", "group", "name", "number")
 
@@ -36,7 +36,7 @@ class Event:
 
 
 class EventQueue:
-    """Unsent events of one stream. A narrowed stream sends no values: its page reloads with the user's rights."""
+    """Unsent events of one browser tab. A user with limited rights gets no values: the page requests them."""
 
     def __init__(self, group: str | None, *, is_narrowed: bool = False) -> None:
         self.group, self._is_narrowed = group, is_narrowed
@@ -71,7 +71,7 @@ class EventQueue:
         return self._bytes
 
     async def next(self, within_s: float) -> bytes | None:
-        """Return all queued events; None if none arrives within ``within_s``."""
+        """Return all unsent events of the stream; None if no event arrives within ``within_s``."""
         if not self._events:
             self._woken.clear()
             try:
@@ -116,7 +116,7 @@ class Hub:
         return sum(queue.size for queue in self._streams)
 
     def publish(self, name: str, data: bytes, group: str | None = None) -> None:
-        """Send an event with JSON ``data`` to all streams, or to the streams of one group."""
+        """Send an event with JSON ``data`` to all browser tabs, or to the tabs that show one group."""
         self._number += 1
         event = Event(self._number, name, data, group)
         self._kept.append(event)
@@ -132,13 +132,13 @@ class Hub:
             queue.wake()
 
     def has_stream_of(self, group: str) -> bool:
-        """Return True if a tab shows the group. Thread-safe."""
+        """Return True if a browser tab shows the group. Thread-safe."""
         return group in self._streams_of_group
 
     async def stream(
         self, queue: EventQueue, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the events of a stream until its client or the hub closes; ``first`` returns the first events."""
+        """Yield the events of a stream until the browser or the server closes it; ``first``: the first events."""
         try:
             self._resume(queue, last_id)
             yield b"retry: %d\n\n" % RETRY_MS
@@ -155,7 +155,7 @@ class Hub:
             self.close(queue)
 
     def _resume(self, queue: EventQueue, last_id: str | None) -> None:
-        """Queue the events after ``last_id``, or a ``resync`` if they are no longer kept."""
+        """Queue the events after ``last_id`` again, or a ``resync`` if they are no longer kept."""
         if last_id is None or not (last_id.isascii() and last_id.isdecimal() and len(last_id) < 19):
             return
         last = int(last_id)

@@ -1,6 +1,6 @@
-"""A source narrowed to one user of the cluster: only groups and topics that the user may DESCRIBE.
+"""A data source limited to the groups and topics that a user of the cluster may DESCRIBE.
 
-The cluster decides: the user's own clients describe each group and list the topics. Samples are narrowed to the result.
+The cluster decides: the user's own clients describe each group and list the topics.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from kohort.watch.opening import WatchClients
 
 RIGHTS_S: Final = 10.0
-"""Cache time of a right: a revoked right stays valid for so long."""
+"""Time for which a right is cached, in seconds: a revoked right stays valid for so long."""
 MOST_NAMES: Final = 20_000
 HIDDEN: Final = REASONS[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 class UserRights:
-    """Groups and topics that a user may DESCRIBE, cached. Thread-safe."""
+    """Groups and topics that a user of the cluster may DESCRIBE, cached. Thread-safe."""
 
     def __init__(self, clients: WatchClients, clock: Callable[[], float]) -> None:
         self._clients, self._clock = clients, clock
         self._groups: dict[str, tuple[float, bool]] = {}
         self._topics: tuple[float, frozenset[str]] | None = None
         self._lock = threading.Lock()
-        """Held during a query, so that parallel requests query the cluster only once."""
+        """Serializes queries, so that parallel requests query the user's rights only once."""
 
     def groups(self, names: Collection[str]) -> set[str]:
         with self._lock:
@@ -70,12 +70,12 @@ class UserRights:
 
 
 def is_allowed(error: KohortError | None) -> bool:
-    """Return True if the result of a describe proves the right: a description, or GROUP_ID_NOT_FOUND."""
+    """Return True if a describe result proves the right: no error, or GROUP_ID_NOT_FOUND."""
     return error is None or (isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 class UserSource:
-    """A source narrowed to the rights of one user."""
+    """A data source limited to the rights of one user."""
 
     def __init__(self, source: ConsoleSource, clients: WatchClients, clock: Callable[[], float]) -> None:
         self._source, self._clients = source, clients
@@ -91,7 +91,7 @@ class UserSource:
         return self._source.known_until_ms()
 
     def unreachable(self) -> ClusterUnreachable | None:
-        """Return the error of an outage, without group names: their rights cannot be checked."""
+        """Return the error of an outage without group names: the user's rights to them cannot be checked."""
         lost = self._source.unreachable()
         return None if lost is None else lost.without_groups()
 
@@ -110,7 +110,7 @@ class UserSource:
         topics = self._rights.topics()
         told = known.rebalances
         found = {name: one for name, one in known.groups.items() if name in seen}
-        if at_ms is None:  # groups of a past time have no offsets
+        if at_ms is None:  # a past state has no offsets, so nothing must be hidden
             narrow = {name: self._narrowed(one, topics, told) for name, one in found.items()}
             found = {name: one for name, one in narrow.items() if one is not None}
         return GroupsKnown(
@@ -130,7 +130,7 @@ class UserSource:
     def _narrowed(
         self, found: GroupFinding, topics: frozenset[str], rebalances: Mapping[str, Sequence[RebalanceFinding]] | None
     ) -> GroupFinding | None:
-        """Return the finding of the user's topics alone; None for a deleted group."""
+        """Return a group with only the topics that the user may DESCRIBE; None for a deleted group."""
         if all(one.topic in topics for one in found.partitions):
             return found
         looks = [narrowed(look, topics) for look in self._source.snapshots(found.group)]
@@ -174,7 +174,7 @@ class UserSource:
 
 
 def narrowed(look: GroupSnapshot, topics: frozenset[str]) -> GroupSnapshot:
-    """Return a snapshot without the offsets of other topics, as OffsetFetch answers."""
+    """Return a snapshot without the offsets of topics that the user may not DESCRIBE, as OffsetFetch does."""
     assigned = {tp for member in look.members for tp in member.assignment}
     partitions = [
         one if one.partition.topic in topics else PartitionSnapshot(partition=one.partition, error=HIDDEN)

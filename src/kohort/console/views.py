@@ -1,4 +1,4 @@
-"""All routes of the API, over one source."""
+"""All routes of the console's API, over one data source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUTES: Final[tuple[Route[Any], ...]] = (*ANSWERS, *CLUSTER_ROUTES, *CHANGES)
 
 
 class ConsoleView:
-    """All API routes, with the rights of one user or of the console."""
+    """Answers to all API requests, with the rights of one user or of the console."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class ConsoleView:
         *,
         full_rights: bool = True,
     ) -> None:
-        """``changes``: None if changes are not allowed; ``full_rights``: False for the rights of one user."""
+        """``changes``: None if the console allows no changes; ``full_rights``: False for the rights of one user."""
         self.source, self.full_rights = source, full_rights
         self.answers = ConsoleAnswers(source)
         self._queries = ClusterQueries(source, pipelines, full_rights=full_rights)
@@ -40,7 +40,7 @@ class ConsoleView:
         yield from ((route, self._changes) for route in CHANGES)
 
     def answer(self, method: str, segments: Sequence[str], query: ApiQuery) -> Any:
-        """Return the answer for a path. Raises NothingThere; Rejected for a wrong method."""
+        """Return the answer to an API request. Raises NothingThere for an unknown path, Rejected for a wrong method."""
         for route, handler in self.routes():
             names = route.names_in(segments)
             if names is not None:

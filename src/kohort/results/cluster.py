@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node, with the number of partitions that it leads; null is unknown."""
+    """A node and the number of partitions that it leads; null fields are unknown."""
 
     node: int
     address: str | None
@@ -19,15 +19,15 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     group_partitions: int
     controller: bool
     loads: int | None = None
-    """Partitions of ``__consumer_offsets`` that the node has loaded since its start."""
+    """Number of ``__consumer_offsets`` partitions that the node has loaded since its start."""
     load_avg_ms: int | None = None
     load_max_ms: int | None = None
     late_ms: int | None = None
-    """Longest delay of its event loop in the last one or two minutes, in ms."""
+    """Longest delay of the node's event loop in the last one or two minutes, in ms."""
     late_max_ms: int | None = None
-    """Longest delay since its start, in ms."""
+    """Longest delay of the node's event loop since its start, in ms."""
     unknown: str | None = None
-    """Reason why the statistics are missing."""
+    """Reason why the node's statistics are missing."""
 
 
 class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list"):
@@ -37,7 +37,7 @@ class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list")
 
 
 class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A transactional id; ``seconds`` since the start of its transaction, null without one."""
+    """A transactional id; ``seconds``: age of its open transaction, null without one."""
 
     transactional_id: str
     state: str
@@ -50,7 +50,7 @@ class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/transactions"):
-    """Transactional ids, the longest open first."""
+    """Transactional ids, the longest open transaction first."""
 
     LINES: ClassVar[str] = "transactions"
 
@@ -92,7 +92,7 @@ class HangingTransactionsFound(Result, frozen=True, kw_only=True, tag="kohort/v1
 
 
 class CreatedTopicRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A created topic. ``partitions`` is -1 if the broker does not report it."""
+    """A topic that was created. ``partitions`` is -1 if the broker does not report the number."""
 
     name: str
     topic_id: str
@@ -119,7 +119,7 @@ class TopicsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/topics.list
 
 
 class TopicPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition; ``leader`` is -1 without one."""
+    """A partition of a topic; ``leader`` is -1 without a leader."""
 
     partition: int
     leader: int
@@ -131,12 +131,11 @@ class TopicPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        """Number of offsets between log start and log end."""
         return self.log_end_offset - self.log_start_offset
 
 
 class TopicAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic with its partitions and its non-default options; secret values are null."""
+    """A topic with its partitions, and the options that differ from defaults; secret values are null."""
 
     name: str
     topic_id: str
@@ -159,9 +158,9 @@ class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     interval_ms: int
     metrics: list[str]
-    """Name prefixes; ``*`` means all."""
+    """Prefixes of the metrics that clients push; ``*`` means all metrics."""
     match: list[str]
-    """Conditions such as ``client_id=REGEX``; a client must match all."""
+    """Conditions such as ``client_id=REGEX``; the subscription applies to clients that match all."""
 
 
 class SubscriptionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metrics.list"):
@@ -185,7 +184,7 @@ class PushedValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
-    """Last metrics that a client pushed; null is unknown."""
+    """A client and the metrics that it last pushed; null fields are unknown."""
 
     client_instance_id: str
     client_id: str
@@ -198,9 +197,9 @@ class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
     pushed_at_ms: int
     interval_ms: int
     is_last: bool
-    """True if the client was closing."""
+    """True if the client pushed its metrics while it closed."""
     is_cut: bool
-    """True if values above the limit were dropped."""
+    """True if metrics above the limit were dropped."""
     labels: dict[str, str]
     values: list[PushedValue]
 
@@ -212,7 +211,7 @@ class ClientsShown(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metr
 
 
 class AclRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An ACL, in lower-case words of Kafka's tools."""
+    """An ACL, with the lower-case names of Kafka's tools."""
 
     principal: str
     permission: str
@@ -274,7 +273,7 @@ class UsersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/users.remov
 
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Quotas of an entity: names by entity type, null for the default."""
+    """Quotas of an entity; ``entity``: name by entity type, null for the default of the type."""
 
     entity: dict[str, str | None]
     values: dict[str, float]

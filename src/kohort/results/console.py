@@ -1,4 +1,4 @@
-"""Results that only the console has: cluster, trends, lag over time, causes over time."""
+"""Results that only the console has: state of the cluster, lag over time, causes over time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kohort.results.result import Result
 
 
 class JournalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Source and time range of the rebalance journal; ``kind`` is null without one, with the reason in ``why_not``."""
+    """Source and time range of the rebalance journal; ``kind`` is null without a journal, ``why_not``: the reason."""
 
     kind: Literal["journal topic", "watcher", "own watcher", "recording"] | None
     since_ms: int | None = None
     until_ms: int | None = None
     stale: bool = False
-    """True if the watcher has stopped."""
+    """True if the watcher that writes the journal has stopped."""
     why_not: str | None = None
 
 
@@ -41,17 +41,17 @@ class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     allow_changes: bool
     journal: JournalReport
     unseen: list[str]
-    """Errors of failed samples, a sentence each."""
+    """Errors of failed samples, one sentence each."""
     unreachable: UnreachableCluster | None = None
     """Null while the cluster answers; otherwise health, lag and members of all groups are unknown."""
     user: str | None
-    """Null without a login."""
+    """Name of the logged-in user; null without a login."""
     token: str | None
-    """Required header ``X-Kohort-Token`` of every POST."""
+    """CSRF token: required in the header ``X-Kohort-Token`` of every POST."""
 
 
 class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.groups"):
-    """Groups, the worst first, and the lag of each in the last 15 minutes, oldest first."""
+    """Groups, the worst health first, and the lag of each group over the last 15 minutes, oldest value first."""
 
     LINES: ClassVar[str] = "groups"
 
@@ -63,7 +63,7 @@ class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.gr
 
 
 class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):
-    """Lag of a group over time; all lists are as long as ``times_ms``. ``topics``: the ten with the largest lag."""
+    """Lag of a group over time, by ``times_ms``; ``topics``: the ten topics with the largest lag."""
 
     group: str
     times_ms: list[int]
@@ -73,7 +73,7 @@ class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console
 
 
 class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of rebalances by cause in a time range."""
+    """Number of rebalances by cause, in one interval of a time range."""
 
     from_ms: int
     until_ms: int
@@ -81,7 +81,7 @@ class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offender(msgspec.Struct, frozen=True, kw_only=True):
-    """A host, client, topic or group with several rebalances, and their most frequent cause."""
+    """A host, client, topic or group with many rebalances, and the most frequent cause of these."""
 
     kind: Literal["host", "client", "topic", "group"]
     name: str
@@ -106,7 +106,7 @@ class SoftwareOffender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CausesSoftware(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes-software"):
-    """Software of the members that triggered rebalances; ``unknown``: counts by reason."""
+    """Client software of the members that triggered rebalances; ``unknown``: number of rebalances by reason."""
 
     LINES: ClassVar[str] = "software"
 
@@ -115,7 +115,7 @@ class CausesSoftware(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
 
 
 class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nodes"):
-    """Nodes, and the groups that each coordinates."""
+    """Nodes of the cluster, and the groups that each coordinates."""
 
     LINES: ClassVar[str] = "nodes"
 
@@ -124,15 +124,15 @@ class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nod
 
 
 class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The client of a member; ``unknown``: why ``software``, ``limits`` or ``polls`` are missing."""
+    """Client of a group member; ``unknown``: reason why ``software``, ``limits`` or ``polls`` are missing."""
 
     member_id: str
     software: str | None
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
-    """``max.poll.interval.ms`` in Java clients and librdkafka."""
+    """Rebalance timeout: ``max.poll.interval.ms`` in Java clients and librdkafka."""
     last_poll_ms_ago: int | None
-    """Time since the last poll, as of ``said_at_ms``."""
+    """Time from the client's last poll to its report (``said_at_ms``)."""
     longest_poll_gap_ms: int | None
     said_at_ms: int | None
     unknown: dict[str, str]
@@ -151,7 +151,7 @@ class ConsolePipelines(Result, frozen=True, kw_only=True, tag="kohort/v1/console
 
 
 class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.error"):
-    """Error of a request; ``members`` prevent the requested change."""
+    """Error of a request to the console; ``members`` of the group prevent the requested change."""
 
     error: str
     what_to_do: str
@@ -175,4 +175,4 @@ CONSOLE_RESULTS = (
     ConsolePipelines,
     ConsoleFailure,
 )
-"""Results without a command; docs/schemas has their schemas too."""
+"""Results that no command prints; docs/schemas has their schemas too."""

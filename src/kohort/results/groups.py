@@ -17,17 +17,17 @@ from kohort.results.result import Result, SeveralResults
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed or assigned partition; null is unknown."""
+    """A partition that a group has committed or that is assigned; null fields are unknown."""
 
     topic: str
     partition: int
     leader_epoch: int | None = None
-    """Leader epoch of the last record before the committed offset, if the commit has it."""
+    """Leader epoch that the commit contains: epoch of the last record before the committed offset."""
     current_offset: int | None
     log_start_offset: int | None
     log_end_offset: int | None
     lag: int | None
-    """Negative if the committed offset is beyond the log end."""
+    """Records after the committed offset; negative if the offset is beyond the log end."""
     member_id: str | None
     client_id: str | None
     host: str | None
@@ -35,7 +35,7 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A member; target and epoch are null in a classic group. Partitions look like ``orders-3``."""
+    """A group member; target and epoch are null in a classic group. Partitions look like ``orders-3``."""
 
     member_id: str
     group_instance_id: str | None
@@ -54,7 +54,7 @@ class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.describe"):
-    """A group with its members and partitions; a line of ndjson is a partition."""
+    """A group with its members and partitions; ndjson has a line per partition."""
 
     LINES: ClassVar[str] = "partitions"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
@@ -74,13 +74,13 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     unowned: list[str]
     """Subscribed partitions that no member owns."""
     status: GroupFinding | None = None
-    """Health, lag in time, rates; null in the console."""
+    """Health, lag in time and rates of the group; null in the console."""
     topics: list[TopicLagRow] = []
-    """Lag by topic, the largest first."""
+    """Lag of the group by topic, the largest first."""
 
 
 class GroupsDescribed(SeveralResults, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):
-    """Several groups by name, without those that could not be described."""
+    """Several described groups; groups that could not be described are missing."""
 
     groups: list[GroupDescribed]
 
@@ -96,19 +96,19 @@ class GroupsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.dele
 
 
 class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.why"):
-    """Rebalances of a group, oldest first; ``known``: number of all in the journal."""
+    """Rebalances of a group, oldest first; ``known``: number of all rebalances in the journal."""
 
     LINES: ClassVar[str] = "rebalances"
 
     group: str
     known: int
     patterns: list[PatternFinding] = []
-    """Patterns of the shown rebalances."""
+    """Patterns that the listed rebalances form."""
     rebalances: list[RebalanceFinding]
 
 
 class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition with its new offset; ``prior_offset`` is null without a commit."""
+    """A partition with its new committed offset; ``prior_offset`` is null without a commit."""
 
     group: str
     topic: str
@@ -116,11 +116,11 @@ class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
     prior_offset: int | None
     new_offset: int
     skipped: int | None
-    """Records that the group will skip, in offsets."""
+    """Number of offsets that the group skips because of the reset."""
     read_again: int | None
-    """Records that the group will read again, in offsets."""
+    """Number of offsets that the group reads again because of the reset."""
     error: str | None = None
-    """Error of the coordinator."""
+    """Error of the coordinator for this partition."""
 
 
 class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OffsetsReset(Result, frozen=True, kw_only=True, tag="kohort/v1/group.reset-offsets"):
-    """New offsets; ``executed`` is false for a plan."""
+    """New committed offsets of a group; ``executed`` is false if they were only planned."""
 
     LINES: ClassVar[str] = "partitions"
     ON_LINES: ClassVar[tuple[str, ...]] = ("executed",)
@@ -170,14 +170,14 @@ class MembersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/group.rem
 
 
 class PeekedHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """A header; bytes that are not UTF-8 become ``{"base64": ...}``."""
+    """A record header; a value that is not UTF-8 becomes ``{"base64": ...}``."""
 
     name: str
     value: str | dict[str, str] | None
 
 
 class PeekedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record near a committed offset; ``read`` is yes, next or no."""
+    """A record near the committed offset; ``read``: yes, next or no."""
 
     read: str
     offset: int
@@ -201,7 +201,7 @@ class GroupPeek(Result, frozen=True, kw_only=True, tag="kohort/v1/group.peek"):
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the group list. Lag is in records; null is unknown."""
+    """A row of the group list. Lag is in records; null fields are unknown."""
 
     group: str
     state: str
@@ -216,20 +216,20 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     idle_members: int | None = 0
     lag_ms: int | None = None
-    """Age of the oldest unread record, in ms."""
+    """Age of the oldest unread record of the group, in ms."""
     lag_ms_complete: bool = True
-    """False after incomplete lookups: the age may be greater."""
+    """False if timestamps of some records could not be read: the age may be greater."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
     rebalances_1h: int | None = None
     last_rebalance: LastRebalance | None = None
     stuck_members: int | None = 0
-    """Members with lag but without progress."""
+    """Number of members with lag but without progress."""
     stable_share_1h: float | None = None
     """Share of the last hour without a rebalance; null without a journal."""
     topics: list[str] = []
-    """Names of up to 100 subscribed or committed topics."""
+    """Up to 100 topics that the group subscribes to or has committed."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):
@@ -246,30 +246,30 @@ class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: int
     behind: int
-    """Partitions with a lag."""
+    """Number of the topic's partitions with a lag."""
     lag: int | None
     stable_lag: int | None
     lag_ms: int | None
     lead: int | None
-    """Smallest distance of a committed offset to the log start, in offsets."""
+    """Smallest distance from log start to a committed offset of the topic, in offsets."""
     written_per_s: float | None
     read_per_s: float | None
     eta_ms: int | None
 
 
 class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
-    """Findings, the worst first."""
+    """Problems of groups, the worst first."""
 
     LINES: ClassVar[str] = "findings"
 
     examined: int
     findings: list[DoctorFinding]
     unknown: int = 0
-    """Groups of unknown health: only one sample, a past time, or no answer of the coordinator."""
+    """Number of groups with unknown health: only one sample, a past time, or no answer of the coordinator."""
 
 
 class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):
-    """A group that meets the conditions of a wait."""
+    """A group that has met the conditions of ``kohort group wait``."""
 
     group: str
     waited_ms: int
@@ -291,7 +291,7 @@ class GroupFenced(Result, frozen=True, kw_only=True, tag="kohort/v1/group.fenced
     group: str
     fenced: list[FencedFinding]
     from_outside: bool = False
-    """True if only a watcher observed the group: it cannot see rejected requests."""
+    """True if the journal comes from a watcher, which cannot see rejected requests."""
 
 
 class GroupTimeline(Result, frozen=True, kw_only=True, tag="kohort/v1/group.timeline"):
@@ -299,7 +299,7 @@ class GroupTimeline(Result, frozen=True, kw_only=True, tag="kohort/v1/group.time
 
 
 class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
-    """The prediction with one assignor."""
+    """Predicted effect of a change with one of the assignors."""
 
     protocol: str
     assignor: str
@@ -307,7 +307,7 @@ class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
     moved: int
     moved_in_all: int
     pause_from_s: float
-    """Unowned time, in partition-seconds."""
+    """Lower bound of the time without owner, summed over all partitions, in seconds."""
     pause_to_s: float
     idle: int
     most_partitions: int
@@ -315,7 +315,7 @@ class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-if"):
-    """A prediction; nothing was changed."""
+    """Predicted effect of a change on a group; nothing was changed."""
 
     LINES: ClassVar[str] = "compare"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)

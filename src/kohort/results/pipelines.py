@@ -1,4 +1,4 @@
-"""Results of ``kohort pipeline``."""
+"""Results of ``kohort pipeline`` about Spark pipelines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class PipelineValid(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.validate"):
-    """A valid pipeline file: kinds of its sources and sinks."""
+    """A valid pipeline file, with the kinds of its sources and sinks."""
 
     name: str
     valid: bool
@@ -40,7 +40,7 @@ class SourcePartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A source and the lag of its group; partitions look like ``orders-3``."""
+    """A source of a pipeline, and the lag of its group; partitions look like ``orders-3``."""
 
     name: str
     group: str
@@ -49,7 +49,7 @@ class PipelineSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineChecked(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.dry-run"):
-    """A pipeline that Spark can run: lag of its sources, columns of its sinks."""
+    """A pipeline that Spark can run, with the lag of its sources and the columns of its sinks."""
 
     name: str
     sources: list[PipelineSource]
@@ -63,7 +63,7 @@ class RunningPipeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished micro-batch (``done`` in ISO 8601); ``redelivered``: rows that may be repeated."""
+    """A completed micro-batch (``done``: ISO 8601); ``redelivered``: rows that a sink may get twice."""
 
     batch: int
     done: str
@@ -75,19 +75,19 @@ class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineStatus(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.status"):
-    """State of a pipeline; ``problem``: why its sources are missing."""
+    """State of a pipeline; ``problem``: reason why its sources are missing."""
 
     name: str
     sources: list[PipelineSource]
     last_run: dict[str, Any] | None
-    """Result of the last ``pipeline run``."""
+    """Result of the last ``kohort pipeline run``."""
     running: RunningPipeline | None
     batches: list[PipelineBatch]
     problem: str | None = None
 
 
 class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Row counts of all micro-batches of a run, by origin and outcome; ``problems``: mismatches."""
+    """Row counts of all micro-batches of a run, by origin and outcome; ``problems``: counts that differ."""
 
     rows_in: int
     undecoded: int
@@ -109,7 +109,7 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A table source: row counts, and end offsets by topic and partition."""
+    """A table that a pipeline reads: row counts, and end offsets by topic and partition."""
 
     rows: int
     undecoded: int
@@ -118,7 +118,7 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineRan(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.run"):
-    """Result of a run; ``balanced``: every row is accounted for."""
+    """Result of a pipeline run; ``balanced``: the row counts account for every input row."""
 
     name: str
     balanced: bool

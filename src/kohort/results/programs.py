@@ -14,21 +14,21 @@ class BrokerReady(Result, frozen=True, kw_only=True, tag="kohort/v1/serve"):
     listeners: dict[str, str]
     cluster_id: str
     data: str | None
-    """Data folder; null for a broker in memory."""
+    """Data folder of the broker; null for a broker in memory."""
     as_version: str
     metrics: str | None
     console: str | None = None
 
 
 class LookAlike(msgspec.Struct, frozen=True, kw_only=True):
-    """A similar cause, and the difference."""
+    """A cause that looks similar, and how the two causes differ."""
 
     cause: str
     difference: str
 
 
 class CauseExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause, an event or a pattern; ``kafka_log``: the matching log line of Apache Kafka, if any."""
+    """Explanation of a cause, an event or a pattern; ``kafka_log``: the matching log line of Apache Kafka."""
 
     code: str
     sentence: str
@@ -40,7 +40,7 @@ class CauseExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """An error code of Kafka; ``causes``: causes of rebalances that it comes with."""
+    """Explanation of a Kafka error code; ``causes``: causes of rebalances in which the error occurs."""
 
     name: str
     code: int
@@ -57,7 +57,7 @@ class CausesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/explain.lis
 
 
 class Explained(Result, frozen=True, kw_only=True, tag="kohort/v1/explain"):
-    """A cause or an error code; the other field is null."""
+    """Explanation of a cause or of an error code; the other field is null."""
 
     SEVERAL: ClassVar[type[Result] | None] = CausesListed
 

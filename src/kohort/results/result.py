@@ -15,25 +15,25 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
-    """Result of a command. Fields may be added with a default, never renamed."""
+    """Result of a command. Fields may be added with a default, but are never renamed."""
 
     LINES: ClassVar[str] = ""
-    """Field whose entries are the lines of ``ndjson``; empty: the result is one line."""
+    """Name of the list field whose entries are the lines of ``ndjson``; empty: one line."""
     ON_LINES: ClassVar[tuple[str, ...]] = ()
-    """Fields that are repeated on every line."""
+    """Names of the fields that are repeated on every line of ``ndjson``."""
     SEVERAL: ClassVar[type[Result] | None] = None
-    """Result for several objects; its first field is their list."""
+    """Result class for several objects; its first field is the list of them."""
 
 
 class SeveralResults(Result, frozen=True, kw_only=True):
-    """Several results of one kind; their ``ndjson`` lines follow each other."""
+    """Several results of one kind; ``ndjson`` has the lines of all."""
 
     def each(self) -> Iterable[Result]:
         raise NotImplementedError
 
 
 def lines_of_result(result: Result) -> Iterator[dict[str, Any]]:
-    """Return the lines of ``ndjson``: the entries of the list, each with its schema and the repeated fields."""
+    """Yield the lines of ``ndjson``: the list entries, each with the schema name and the repeated fields."""
     if isinstance(result, SeveralResults):
         for one in result.each():
             yield from lines_of_result(one)
@@ -61,7 +61,7 @@ def line_schema_name(result: type[Result]) -> str:
 
 
 def schema_of(result: type[Result]) -> dict[str, Any]:
-    """Return the JSON schema of a result, of its lines, and of several results, as alternatives."""
+    """Return the JSON schema of a result; alternatives: one of its lines, several results."""
     row = _row_of(result)
     kinds = [kind for kind in (result, row, result.SEVERAL) if kind is not None]
     (whole, *others), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")

@@ -1,1 +1,1 @@
-"""Cluster operations of commands and the console: describe, predict, peek, reset offsets."""
+"""Cluster operations that commands and the console share: describe, predict, peek, reset offsets."""

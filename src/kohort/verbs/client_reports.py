@@ -1,4 +1,4 @@
-"""Metrics reports that clients pushed (KIP-714), and the clients' software, limits and polls."""
+"""Metrics that clients pushed (KIP-714), and the software, limits and polls of group members."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
 POLL_MS: Final = 200
 READ_S: Final = 10.0
 BACK_MS: Final = 900_000
-"""Age up to which client metrics of members are read, in ms."""
+"""Maximum age of the client metrics of members, in ms."""
 
 
 def read_reports(
     consumer_with: Callable[[Mapping[str, Any]], Consumer], admin: Admin, back_ms: int
 ) -> list[ClientReport] | None:
-    """Return the last report of each client within ``back_ms``, the newest first; None if the cluster has no such
-    topic.
+    """Return the last metrics report of each client within ``back_ms``, newest first; None without the metrics topic.
 
     Raises ApiError, ApiTimeout.
     """
@@ -82,7 +81,7 @@ class ClientLimits(NamedTuple):
 
 
 class JournaledClients(NamedTuple):
-    """Last journaled limits, metrics and software, by member id."""
+    """Limits, metrics and software of members from the journal, by member id."""
 
     limits: dict[str, ClientLimits]
     said: dict[str, MemberMetrics]
@@ -96,7 +95,7 @@ def client_rows(
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> ConsoleClients:
-    """Describe the client of each member. ``reports`` is None without the topic of reports."""
+    """Describe the client of each member. ``reports`` is None if the cluster stores no client metrics."""
     known = journaled_clients(entries)
     rows = [_client(group, member, known, reports, why_no_reports) for member in members]
     return ConsoleClients(group=group, clients=rows)
@@ -114,7 +113,7 @@ def journaled_clients(entries: Sequence[JournalEntry]) -> JournaledClients:
 
 
 def journaled_software(entries: Iterable[JournalEntry]) -> dict[str, str]:
-    """Return the client software of members (KIP-511), by member id."""
+    """Return the client software of members (KIP-511) from the journal, by member id."""
     found = {}
     for entry in entries:
         about = entry.cause if isinstance(entry, EpochRaised) else entry
@@ -192,9 +191,9 @@ def software_of_triggers(
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> CausesSoftware:
-    """Count rebalances by the software of the triggering member, from the journal, else from client metrics.
+    """Count rebalances by the client software of the triggering member, from the journal or client metrics.
 
-    ``reports`` is None without the topic of reports.
+    ``reports`` is None if the cluster stores no client metrics.
     """
     causes: Mapping[str, Counter[str]] = defaultdict(Counter)
     unknown: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Nodes and topics of a cluster."""
+"""Nodes and topics of a cluster, for commands and the console."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ STATISTICS: Final = {
     "late_ms": "kohort.node.late.ms",
     "late_max_ms": "kohort.node.late.max.ms",
 }
-"""Configuration options in which a kohort node reports its statistics, by field of NodeRow."""
+"""Dynamic options in which a kohort node reports its statistics, by field of NodeRow."""
 
 
 def node_rows(admin: Admin) -> tuple[list[NodeRow], int]:
-    """Return all nodes, also stopped ones, and the number of partitions without a leader."""
+    """Return all nodes, including stopped ones, and the number of partitions without a leader."""
     described = admin.describe_cluster(timeout_ms=ADMIN_MS)
     topics = all_topics(admin)
     stopped = stopped_nodes(admin) or []
@@ -86,7 +86,7 @@ def all_topics(admin: Admin) -> list[TopicDescription]:
 
 
 def stopped_nodes(admin: Admin) -> list[int] | None:
-    """Return the stopped nodes; None if the brokers have no option ``kohort.stopped.nodes``."""
+    """Return the ids of stopped nodes; None if the brokers have no option ``kohort.stopped.nodes``."""
     from kohort.client.admin.model import ConfigResource
 
     all_brokers = ConfigResource("broker", "")

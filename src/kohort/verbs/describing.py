@@ -1,4 +1,4 @@
-"""Results of ``kohort group describe`` and ``kohort groups``."""
+"""Results of ``kohort group describe`` and ``kohort groups``, from descriptions and snapshots."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def described(
     coordinator: str | None,
     status: GroupFinding | None = None,
 ) -> GroupDescribed:
-    """Describe a group: members from ``about``, offsets from ``snapshot``."""
+    """Return a described group: members from ``about``, offsets from ``snapshot``."""
     owners = {tp: member for member in about.members for tp in member.assignment}
     partitions = [
         _partition_row(p, owners.get(p.partition))
@@ -127,7 +127,7 @@ def _unowned(
 
 
 def topic_rows(found: GroupFinding) -> list[TopicLagRow]:
-    """Return the lag of each subscribed topic, the largest first."""
+    """Return the lag of each topic that a group subscribes to, the largest lag first."""
     by_topic: dict[str, list[PartitionFinding]] = {}
     for one in found.partitions:
         if one.blame != "not_subscribed":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def explained(word: str) -> Explained:
-    """Explain a cause or an error code. Raises NothingThere, with the nearest name."""
+    """Explain a rebalance cause or a Kafka error code. Raises NothingThere with the nearest name."""
     from kohort.insight.catalogue import find_cause_entry, find_error, suggestion
 
     if (entry := find_cause_entry(word)) is not None:

@@ -1,4 +1,4 @@
-"""Group functions of commands: describe, remove members, find log ends."""
+"""Operations on groups for commands: describe, remove members, find log ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
-    """Return a group. Raises NothingThere, with the nearest name."""
+    """Describe a group. Raises NothingThere with the nearest group name if it is missing."""
     found = described_or_none(admin, group_id)
     if found is None:
         raise no_such_group(admin, group_id)
@@ -46,7 +46,7 @@ def no_such_group(admin: Admin, group_id: str) -> KohortError:
 
 
 def check_described(group_id: str, group_type: str) -> None:
-    """Raise KohortError for an unsupported group type, such as share groups (KIP-932)."""
+    """Raise KohortError for a group type that kohort does not describe, such as share groups (KIP-932)."""
     if group_type not in ("", "classic", "consumer"):
         raise KohortError(f"group {group_id!r} is a {group_type} group; only classic and consumer groups are described")
 
@@ -65,7 +65,7 @@ def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """Return the first or last offsets of existing partitions. Raises errors other than missing partitions."""
+    """Return log start or log end (``which``) of the partitions that exist. Raises all other errors."""
     results = admin.list_offsets(dict.fromkeys(partitions, which), timeout_ms=ADMIN_MS)
     for error in results.errors.values():
         if not isinstance(error, ApiError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -87,7 +87,7 @@ def find_members(about: GroupDescription, names: Sequence[str]) -> list[MemberDe
 def remove_members(
     admin: Admin, group_id: str, chosen: Sequence[MemberDescription], reason: str
 ) -> tuple[list[MemberDescription], Results[str, None]]:
-    """Remove members; return the removed ones, and the results with errors."""
+    """Remove members from a group; return the removed members, and the errors of the others."""
     static = [m.group_instance_id for m in chosen if m.group_instance_id is not None]
     dynamic = [m.member_id for m in chosen if m.group_instance_id is None]
     results = admin.remove_group_members(

@@ -1,4 +1,4 @@
-"""Offsets of a group: reset by the rules of Kafka's own tool, plans in CSV files, clone."""
+"""Committed offsets of a group: reset by the rules of Kafka's own tool, plans in CSV files, clone."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 Offsets = Mapping[TopicPartition, int]
 FilePlan = Mapping[str, dict[TopicPartition, int]]
-"""Offsets by group; the empty name stands for the only group of a reset."""
+"""New offsets of a CSV file by group; the empty name stands for the only group of the command."""
 INT64_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetTarget:
-    """A target of a reset: an option's name without dashes, its value (or time in ms), or the plan of a file."""
+    """Target of an offset reset: name of the option, its value (or time in ms), or offsets of a file."""
 
     name: str
     value: int = 0
@@ -38,7 +38,7 @@ class OffsetTarget:
 def offsets_for(
     admin: Admin, way: OffsetTarget, group_id: str, committed: Offsets, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the new offsets, sorted by partition. Raises NothingThere, RefusedByState."""
+    """Return the new offsets of a group by partition. Raises NothingThere, RefusedByState."""
     if way.name == "from-file":
         return within(admin, way.plan.get(group_id) or way.plan.get("", {}))
     if way.name in ("to-earliest", "to-latest"):
@@ -58,21 +58,21 @@ def offsets_for(
 
 
 def within(admin: Admin, targets: Offsets) -> dict[TopicPartition, int]:
-    """Limit offsets to the range of the log."""
+    """Limit offsets to the range from log start to log end."""
     starts, ends = ends_of(admin, targets, "earliest"), ends_of(admin, targets, "latest")
     existing(targets, ends)
     return {tp: min(max(targets[tp], starts[tp]), ends[tp]) for tp in sorted(targets)}
 
 
 def first_after(admin: Admin, partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-    """Return the offset of the first record at or after a time, else the log end."""
+    """Return for each partition the first offset at or after a timestamp, else the log end."""
     ends = existing(partitions, ends_of(admin, partitions, "latest"))
     found = admin.list_offsets(dict.fromkeys(partitions, at_ms), timeout_ms=ADMIN_MS).check()
     return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp] for tp in ends}
 
 
 def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPartition, int]:
-    """Return ``found``, sorted. Raises NothingThere if partitions are missing."""
+    """Return the offsets sorted by partition. Raises NothingThere if a wanted partition is missing."""
     missing = sorted(set(wanted) - set(found))
     if missing:
         names = ", ".join(str(tp) for tp in missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
@@ -81,7 +81,7 @@ def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPart
 
 
 def parse_partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
-    """Parse ``TOPIC`` and ``TOPIC:0,3``. Raises NothingThere, UsageError."""
+    """Parse ``TOPIC`` and ``TOPIC:0,3`` to partitions. Raises NothingThere, UsageError."""
     wanted: dict[TopicPartition, None] = {}
     for text in topics:
         name, _, numbers = text.partition(":")
@@ -104,7 +104,7 @@ def parse_numbers(text: str, numbers: str) -> list[int]:
 
 
 def parse_time(text: str) -> int:
-    """Parse an ISO 8601 time, by default UTC; return ms. Raises UsageError."""
+    """Parse an ISO 8601 time (UTC by default) to a timestamp in ms. Raises UsageError."""
     try:
         at = dt.datetime.fromisoformat(text)
         at = at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at
@@ -117,11 +117,11 @@ def parse_time(text: str) -> int:
 
 
 SHOWN: Final = 80
-"""Maximum of characters of a CSV line in an error."""
+"""Maximum number of characters of a CSV line that an error message quotes."""
 
 
 def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, int]]:
-    """Parse CSV lines ``[group,]topic,partition,offset``. Raises UsageError with the line number."""
+    """Parse CSV lines ``[group,]topic,partition,offset`` of a reset. Raises UsageError with the line number."""
     plan: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(_rows_of(text), 1):
         if not row:
@@ -142,7 +142,7 @@ def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, i
 def _rows_of(text: str) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(text)))
-    except csv.Error as error:  # a field of 128 KiB, a NUL
+    except csv.Error as error:  # such as a field over 128 KiB, or a NUL character
         raise UsageError(f"invalid CSV: {error}") from None
 
 
@@ -157,7 +157,7 @@ def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
 
 @dataclass(slots=True)
 class Moved:
-    """Offsets of a group before and after a reset; ``about`` is None for a missing group."""
+    """Committed offsets of a group before and after a reset; ``about`` is None for a missing group."""
 
     before: Mapping[TopicPartition, int]
     after: dict[TopicPartition, int]
@@ -165,7 +165,7 @@ class Moved:
     failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
     gone: Sequence[TopicPartition] = ()
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """New offsets with the metadata of the cloned group."""
+    """New offsets with the commit metadata of the cloned group, by partition."""
 
     @property
     def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:
@@ -173,7 +173,7 @@ class Moved:
 
 
 def move(admin: Admin, group_id: str, topics: Sequence[str], way: OffsetTarget, *, execute: bool) -> Moved:
-    """Plan new offsets of a group; commit them with ``execute``. Raises NothingThere, RefusedByState."""
+    """Compute new offsets of a group; commit them with ``execute``. Raises NothingThere, RefusedByState."""
     about = described_or_none(admin, group_id)
     if about is None and not topics and way.name != "from-file":
         raise no_such_group(admin, group_id)
@@ -220,7 +220,7 @@ def moved_rows(moved: Mapping[str, Moved]) -> list[MovedPartition]:
 
 
 def clone_offsets(admin: Admin, source: str, target: str, *, execute: bool) -> Moved:
-    """Plan to copy the offsets and metadata of ``source``; commit them with ``execute``.
+    """Copy the offsets and metadata of group ``source`` to ``target``; without ``execute`` only show them.
 
     Raises UsageError, NothingThere, RefusedByState.
     """

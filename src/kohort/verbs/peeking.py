@@ -25,11 +25,11 @@ PEEK_OPTIONS: Final = {
     "auto.offset.reset": "earliest",
     "isolation.level": "read_uncommitted",
 }
-"""Override the user's options: records of open transactions must be visible."""
+"""Consumer options that override the user's: records of open transactions must be visible, too."""
 
 
 def position_of(admin: Admin, group_id: str, partition: TopicPartition) -> Ends:
-    """Return the committed offset and both ends of the log. Raises NothingThere."""
+    """Return a group's committed offset, and log start and log end of the partition. Raises NothingThere."""
     describe(admin, group_id)
     starts, ends = ends_of(admin, [partition], "earliest"), ends_of(admin, [partition], "latest")
     if partition not in ends:
@@ -59,7 +59,7 @@ class Ends(NamedTuple):
 
 
 def peek(consumer_with: ConsumerWith, group: str, partition: TopicPartition, ends: Ends, around: range) -> GroupPeek:
-    """Read the records ``around`` the committed offset: from ``start`` before it to ``stop`` after it."""
+    """Read records around the committed offset of a partition: ``start`` before it to ``stop`` after it."""
     first, behind = max(ends.start, ends.committed + around.start), min(ends.end, ends.committed + around.stop)
     with consumer_with(PEEK_OPTIONS) as consumer:
         records = read_between(consumer, partition, first, behind) if first < behind else []

@@ -1,4 +1,4 @@
-"""State of a declared pipeline: lag of its sources, last micro-batches, last run."""
+"""State of a Spark pipeline: lag of its sources, last micro-batches, last run."""
 
 from __future__ import annotations
 

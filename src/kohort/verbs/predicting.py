@@ -30,7 +30,7 @@ def predict(
     *,
     compare: bool = False,
 ) -> GroupWhatIf:
-    """Predict a change of the sampled group; ``options`` are those of ``kohort group what-if`` by name.
+    """Predict the effect of a change on a sampled group; ``options``: those of ``kohort group what-if``.
 
     Raises UsageError.
     """

@@ -1,4 +1,4 @@
-"""Errors of commands that have exit codes of their own."""
+"""Errors of commands that have an exit code of their own."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class OpenTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class HangingTransactions:
-    """Hanging transactions found in ``partitions`` partitions, and errors of brokers and coordinators."""
+    """Hanging transactions of ``partitions`` searched partitions, and errors of brokers and coordinators."""
 
     partitions: int = 0
     transactions: list[HangingTransactionRow] = field(default_factory=list)
@@ -38,8 +38,9 @@ class HangingTransactions:
 
 
 def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_ms: float) -> HangingTransactions:
-    """Return hanging transactions of these topics, or of all, with producers silent for ``silent_ms``. Raises
-    ApiError.
+    """Return the hanging transactions of some topics (or all) whose producers are silent for ``silent_ms``.
+
+    Raises ApiError.
     """
     partitions = _partitions_of(admin, topics)
     found = HangingTransactions(len(partitions))
@@ -62,7 +63,7 @@ def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_m
 
 
 def _hangs(partition: TopicPartition, name: str | None, described: Results[str, TransactionDescription]) -> bool:
-    """Return True if no coordinator has the partition in a transaction of this id; False after an error."""
+    """Return True if the transaction of this id does not contain the partition; False if that is unknown."""
     if name is None:
         return True
     if name in described.errors:
@@ -71,7 +72,7 @@ def _hangs(partition: TopicPartition, name: str | None, described: Results[str, 
 
 
 def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenTransaction:
-    """Return the transaction that starts at this offset. Raises NothingThere, with the open ones."""
+    """Return the open transaction that starts at an offset. Raises NothingThere with the open transactions."""
     known = admin.describe_producers([partition], timeout_ms=ADMIN_MS)[partition]
     present = [producer for producer in known if producer.transaction_start_offset is not None]
     for producer in present:
@@ -83,7 +84,7 @@ def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenT
 
 
 def known_to_coordinator(admin: Admin, transaction: OpenTransaction) -> TransactionDescription | None:
-    """Return the coordinator's transaction if it contains the partition; then nothing hangs."""
+    """Return the coordinator's transaction if it contains the partition: then the transaction does not hang."""
     name = _names_of(admin, [transaction]).get(transaction.producer.producer_id)
     if name is None:
         return None
