@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 
 PARTITIONS = 8
 BAD_EVERY = 1000
-"""Every n-th record is not JSON and becomes a dead letter."""
+"""One of so many records is not JSON and becomes a dead letter."""
 CHUNK = 10_000
 """Consecutive records sent to one partition."""
 MORE = 20_000
@@ -43,13 +43,10 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "spark-operating.md"
 
 @dataclass
 class Cluster:
-    """Spark cluster, and the folder of its logs and workers."""
-
     master: str
     folder: Path
 
     def executors(self) -> int:
-        """Number of executors started by the workers."""
         return len(list(self.folder.glob("work-*/app-*/*")))
 
 

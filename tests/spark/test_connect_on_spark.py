@@ -34,7 +34,6 @@ RUNS_S = 600.0
 
 @pytest.fixture(scope="module")
 def environ() -> dict[str, str]:
-    """Return an environment without another Java."""
     return {**os.environ, **QUICK_JVM, "JAVA_HOME": str(find_java({"PATH": ""}).home)}
 
 

@@ -22,7 +22,7 @@ GOOD = b'{"id": %d, "at": "2026-01-02T03:04:05Z", "tags": ["a"], "place": {"x": 
 
 
 @pytest.mark.campaign
-def test_json_values_become_columns_and_a_bad_one_a_dead_letter_with_its_bytes(
+def test_json_values_become_columns_and_a_bad_value_becomes_a_dead_letter(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     topic, dead = cluster.new_topic(partitions=1), cluster.new_topic(partitions=1)

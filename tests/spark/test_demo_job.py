@@ -1,4 +1,4 @@
-"""The demo on a part of the data, in its own processes."""
+"""The Spark demo on a part of its data, in its own processes."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def metrics(port: int) -> dict[str, float]:
 
 
 @pytest.mark.campaign
-def test_ctrl_c_ends_a_run_in_order_and_all_counts_agree(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_pipeline_run_after_its_micro_batch_and_all_counts_agree(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "clicks.yaml").write_text(WINDOWS)
     with Broker() as broker:
@@ -75,11 +75,11 @@ def test_ctrl_c_ends_a_run_in_order_and_all_counts_agree(tmp_path: Path) -> None
         state = tmp_path / "state" / "clicks"
         try:
             eventually("all is read", lambda: run.check_runs() or ledger_of(state).rows_in == 103, WAIT_S)
-            # late for a window that closed at watermark 8:30
+            # these rows are late for a window that closed at watermark 8:30
             send(broker.bootstrap, click(0), click(9))
             eventually("the late one too", lambda: run.check_runs() or ledger_of(state).rows_in == 105, WAIT_S)
             seen = metrics(port)
-            os.killpg(run.process.pid, signal.SIGINT)  # like a terminal, to all processes in the foreground
+            os.killpg(run.process.pid, signal.SIGINT)  # like Ctrl-C in a terminal, to all processes in the foreground
             code = run.process.wait(WAIT_S)
         finally:
             run.kill()
@@ -98,7 +98,7 @@ def test_ctrl_c_ends_a_run_in_order_and_all_counts_agree(tmp_path: Path) -> None
 
 
 @pytest.mark.campaign
-def test_ctrl_c_while_spark_starts_ends_both_at_once(tmp_path: Path) -> None:
+def test_ctrl_c_while_spark_starts_ends_pipeline_and_spark_at_once(tmp_path: Path) -> None:
     (tmp_path / "clicks.yaml").write_text(WINDOWS)
     with Broker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -107,7 +107,7 @@ def test_ctrl_c_while_spark_starts_ends_both_at_once(tmp_path: Path) -> None:
         run = PipelineProcess(tmp_path / "clicks.yaml", environ, "--continuous", log=tmp_path / "run.log")
         try:
             eventually("Spark starts", lambda: run.check_runs() or "starting Spark" in run.printed, WAIT_S)
-            time.sleep(1)  # Spark is starting for some seconds
+            time.sleep(1)  # Spark takes some seconds to start
             os.killpg(run.process.pid, signal.SIGINT)
             began = time.monotonic()
             code = run.process.wait(WAIT_S)

@@ -24,7 +24,7 @@ ROWS_PER_S = 100
 LIMIT = 400
 """Maximum rows of a micro-batch that may be killed."""
 BAD_EVERY = 50
-"""Every n-th record is not JSON and becomes a dead letter."""
+"""One of so many records is not JSON and becomes a dead letter."""
 WAIT_S = 600.0
 MOMENTS = ("it starts", "it goes on", "rows are written")
 """Time of the kill: some time after the start, after the first micro-batch, or after rows are written and before
@@ -33,7 +33,7 @@ Spark's commit.
 LONGEST_S = 4.0
 LEDGER, WRITTEN = "state/orders/ledger/*.json", "out/batch-*.parquet"
 ENDS_MOST = 4
-"""Runs to the end: on a busy machine Spark may not wait for a worker."""
+"""Maximum number of runs to the end: on a busy machine Spark may not wait for a worker."""
 ORDERS = """\
 name: orders
 brokers: "${BROKERS}"
@@ -79,7 +79,7 @@ def orders_coming(bootstrap: str) -> Iterator[list[bytes]]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("seed", "kills"), [(1, 3), (2, 20)])
-def test_driver_killed_at_any_time_leaves_each_row_once(seed: int, kills: int, tmp_path: Path) -> None:
+def test_driver_killed_at_any_time_leaves_each_row_once_in_the_sink(seed: int, kills: int, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     chance = random.Random(seed)
     with Broker() as broker:
@@ -110,7 +110,7 @@ def run_and_kill(chance: random.Random, folder: Path, bootstrap: str, moment: st
         else:
             if moment == "it goes on":
                 eventually(moment, lambda: goes_on(run) and fresh(folder, LEDGER) - done, WAIT_S)
-            time.sleep(pause_s)  # the seed decides the time
+            time.sleep(pause_s)  # the random seed decides the time of the kill
         if driver_alone:
             run.kill_driver()
     finally:

@@ -193,7 +193,7 @@ def test_failing_micro_batch_ends_each_run_and_commits_nothing_until_fixed(
 
 
 @pytest.mark.campaign
-def test_topic_truncated_during_a_query_ends_it_or_is_skipped(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_topic_truncated_during_a_query_ends_the_query_or_is_skipped(spark: Any, cluster: Any, tmp_path: Path) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 100))
     seen: list[int] = []
@@ -226,7 +226,7 @@ def test_topic_truncated_during_a_query_ends_it_or_is_skipped(spark: Any, cluste
 
 
 @pytest.mark.campaign
-def test_reset_group_moves_a_new_query_but_not_one_with_a_checkpoint(
+def test_reset_group_moves_a_new_query_but_not_a_query_with_a_checkpoint(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

@@ -79,7 +79,7 @@ def read_topic(spark: Any, cluster: Any, topic: str) -> list[Any]:
     return rows
 
 
-@pytest.mark.campaign  # the demo does the same
+@pytest.mark.campaign  # the demo tests the same
 def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_rows(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -128,7 +128,9 @@ def test_step_that_loses_rows_without_filters_makes_the_run_unbalanced(
 
 
 @pytest.mark.campaign
-def test_rule_that_fails_the_run_names_rows_and_commits_nothing(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_rule_with_else_fail_ends_the_run_names_rows_and_commits_nothing(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
     orders, rates = prepared(cluster)
 
     text = ORDERS.replace("else: drop", "else: fail").replace("limit: {rows: 6}", "")
@@ -201,7 +203,7 @@ def test_column_of_another_type_is_rejected_at_the_start_and_a_narrower_one_is_w
     assert found.agg({"id": "sum"}).collect()[0][0] == 3
 
 
-def test_topic_recreated_between_two_runs_ends_the_second(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_topic_recreated_between_two_runs_ends_the_second_run(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic(partitions=1)
     text = OWNED.replace("NAME", "refilled").replace("GROUP", orders)
     cluster.produce(orders, [as_json(id=n) for n in range(5)])

@@ -109,7 +109,7 @@ def test_member_and_its_dead_letters_use_the_same_login(spark, secured, tmp_path
     assert shown_in_files(tmp_path) == {}
 
 
-def test_group_journal_is_read_only_with_the_right_to_read(spark, secured):
+def test_group_journal_read_requires_the_read_permission(spark, secured):
     with kohort.Consumer({**plain_options(secured), "group.id": "historic"}) as consumer:
         consumer.subscribe(["orders"])
         eventually(lambda: consumer.poll(200) is not None and consumer.assignment(), deadline_s=60)
@@ -124,7 +124,7 @@ def test_group_journal_is_read_only_with_the_right_to_read(spark, secured):
         rebalance_table(spark, profile="nowhere")
 
 
-def test_wrong_password_is_one_sentence_without_it(spark, secured):
+def test_wrong_password_error_is_one_sentence_without_the_password(spark, secured):
     wrong = {**secured, "kafka.sasl.jaas.config": secured["kafka.sasl.jaas.config"].replace(PLAIN, f"{PLAIN}-not")}
     with pytest.raises(Exception, match=r"AuthenticationFailed|Authentication failed") as refused:
         spark.read.format("kohort").options(**wrong, subscribe="orders").load().count()

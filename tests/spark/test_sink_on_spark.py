@@ -26,7 +26,7 @@ def headers_of(row: Any) -> dict[str, str]:
 
 
 @pytest.mark.campaign
-def test_batch_is_sent_by_key_with_headers(spark: Any, cluster: Any, read: Callable[..., Any]) -> None:
+def test_batch_write_sends_rows_by_key_with_headers(spark: Any, cluster: Any, read: Callable[..., Any]) -> None:
     topic = cluster.new_topic(partitions=3)
     frame = spark.range(200).selectExpr("id", "concat('customer-', id % 50) as customer", "id % 2 = 0 as even")
 
@@ -46,7 +46,7 @@ def test_batch_is_sent_by_key_with_headers(spark: Any, cluster: Any, read: Calla
 
 
 @pytest.mark.campaign
-def test_stream_sends_rows_with_delivery_headers(
+def test_stream_write_sends_rows_with_delivery_headers(
     spark: Any, cluster: Any, read: Callable[..., Any], tmp_path: Path
 ) -> None:
     source, left, right = (cluster.new_topic() for _ in range(3))

@@ -27,7 +27,7 @@ def values(rows: list[Any]) -> list[int]:
     return sorted(int(row["value"]) for row in rows)
 
 
-def test_batch_reads_records_byte_for_byte(read: Callable[..., Any], cluster: Any) -> None:
+def test_batch_read_returns_records_byte_for_byte(read: Callable[..., Any], cluster: Any) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, [(b"\x00\xff", b"v"), (None, b""), (b"k", None)], headers=[("h", b"1"), ("h", None)])
 
@@ -48,7 +48,7 @@ def test_batch_reads_records_byte_for_byte(read: Callable[..., Any], cluster: An
 
 
 @pytest.mark.campaign
-def test_batch_reads_between_offsets_and_only_the_columns_of_its_schema(spark: Any, cluster: Any) -> None:
+def test_batch_read_returns_offset_range_with_only_the_columns_of_its_schema(spark: Any, cluster: Any) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 50))
     options = {
@@ -85,7 +85,7 @@ def test_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
 
 
 @pytest.mark.campaign
-def test_failed_first_batch_is_retried_from_its_start(
+def test_failed_first_micro_batch_is_retried_from_its_start(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)
@@ -118,12 +118,12 @@ def test_new_query_continues_at_group_offsets(
     assert [values(batch) for batch in rows] == [list(range(20, 25))]
 
 
-def test_unknown_option_is_rejected_with_the_nearest_name(read: Callable[..., Any]) -> None:
+def test_unknown_source_option_is_rejected_with_the_nearest_name(read: Callable[..., Any]) -> None:
     with pytest.raises(Exception, match=r"unknown option 'startingofsets'; did you mean startingOffsets\?"):
         read("any", startingOfsets="earliest").collect()
 
 
 @pytest.mark.campaign
-def test_missing_topic_is_named_by_spark(read: Callable[..., Any]) -> None:
-    with pytest.raises(Exception, match="no topic nowhere"):
+def test_missing_topic_is_named_in_sparks_error(read: Callable[..., Any]) -> None:
+    with pytest.raises(Exception, match="topics that do not exist: nowhere"):
         read("nowhere").collect()

@@ -216,10 +216,10 @@ def test_records_keep_microseconds_and_null_fields(new_york: Any) -> None:
     assert json.loads(row["value"]) == {"id": 1, "at": "2024-01-15T05:20:30.123456-05:00", "name": None}
 
 
-def test_csv_values_have_the_results_of_the_table_by_each_reader(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_each_reader_decodes_csv_values_as_the_value_table_expects(new_york: Any, cluster: Any, tmp_path: Path) -> None:
     from pyspark.sql.functions import from_csv
 
-    values = tuple(value for value in CSV_VALUES if value.value)  # an empty record is in the pairs
+    values = tuple(value for value in CSV_VALUES if value.value)  # the test of value pairs covers the empty record
     schema = "first int, " + ", ".join(f"c{i} {kind}" for i, kind in enumerate(CSV_TYPES))
     places = [1 + CSV_TYPES.index(value.type) for value in values]
     records = [

@@ -26,12 +26,14 @@ COLUMNS: Final = (
     "kind string, group string, topic string, partition int, committed bigint, metadata string, at timestamp, "
     "generation int, protocol string, leader string, members int, removed boolean"
 )
-"""``kind``: commit, group or other. ``removed``: True for a tombstone, which deletes the offset or the group."""
+"""Columns of ``group_records``. ``kind``: commit, group or other; ``removed``: True for a tombstone, which deletes
+the offset or the group.
+"""
 _SOURCE: Final = "_source"
 
 
 def group_records(rows: DataFrame) -> DataFrame:
-    """Parse raw records of ``__consumer_offsets`` into the columns COLUMNS; ``_source`` is kept."""
+    """Parse raw records of ``__consumer_offsets`` into the columns COLUMNS; keep the column ``_source``."""
     from pyspark.sql.types import StructType
 
     kept = [field for field in rows.schema.fields if field.name == _SOURCE]
@@ -105,7 +107,7 @@ REBALANCES: Final = (
 def rebalance_table(
     spark: SparkSession, brokers: str = "", *, profile: str = "", options: Mapping[str, str] = MappingProxyType({})
 ) -> DataFrame:
-    """Return each rebalance in the journal of a kohort cluster, with its cause, its cost and a sentence about it.
+    """Return a table of all rebalances in the group journal of a kohort cluster, with cause, cost and a description.
 
     Arguments: ``brokers``, or the ``profile`` of a cluster in clusters.toml; ``options``: more options of the source,
     such as ``{"kafka.security.protocol": "SSL"}``. The principal needs READ on the journal's topic.
@@ -127,7 +129,7 @@ def source_options(brokers: str, profile: str, options: Mapping[str, str]) -> di
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
-    """Convert the journal's values, in order, into rows of REBALANCES; entries of an unknown kind are skipped."""
+    """Convert the values of journal records, in order, into rows of REBALANCES; skip entries of an unknown kind."""
     reader = JournalReader()
     for value in values:
         reader.add(None, None if value is None else bytes(value))

@@ -1,4 +1,4 @@
-"""``to_records``: converts any DataFrame into the columns that the sink accepts."""
+"""``to_records``: convert any DataFrame into the record columns that the sink accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JSON_OPTIONS: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Options of ``to_json``: keep NULL fields, and microseconds, which Spark cuts to milliseconds by default."""
+"""Options of Spark's ``to_json``: write NULL fields, and microseconds, which Spark cuts to milliseconds by default."""
 NOT_IN_A_PIPELINE: Final = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
 
@@ -83,11 +83,11 @@ def _bytes(frame: DataFrame, column: str | Any) -> Column:
         return made
     if kind.startswith(("struct", "array", "map")):
         raise UsageError(f"{column} is {kind}: give it as value=[...] to be JSON, or turn it into text first")
-    return made.cast("string").cast("binary")  # the cast leaves binary columns unchanged
+    return made.cast("string").cast("binary")  # casting to string leaves binary columns unchanged
 
 
 def _type_of(frame: DataFrame, column: Column) -> str:
-    """Return the type of a column; "" within a declarative pipeline's function, where Spark analyses no frame."""
+    """Return the type of a column; "" in a declarative pipeline's function, where Spark analyses no DataFrame."""
     from pyspark.errors import AnalysisException
 
     try:

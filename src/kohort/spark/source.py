@@ -23,7 +23,7 @@ _SPARK_OPTIONS: Final = ("path", "checkpointlocation", "queryname")
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raise ConfigError for an option unknown to the source and the sink; Kafka's own are checked later."""
+    """Raise ConfigError for an option that neither source nor sink has; ``kafka.`` options are checked later."""
     known = {*BY_LOWER_NAME, *REFUSED, *(o.name.lower() for o in SINK_TABLE), *_SPARK_OPTIONS}
     for name in names:
         if name.lower() not in known and not name.lower().startswith("kafka."):
@@ -34,7 +34,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
     """Spark data source for topics of kohort's broker, Apache Kafka, and other brokers of Kafka's protocol."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        # Read or write is unknown here; reject only names that neither source nor sink has.
+        # Spark does not say yet if this is a read or a write: reject only names that neither source nor sink has.
         super().__init__(options)
         check_names(dict(options))
 
@@ -43,7 +43,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return "kohort"
 
     def schema(self) -> str:
-        # Stream or batch is unknown here; reader() and streamReader() check the other options.
+        # Spark does not say yet if this is a stream or a batch: reader() and streamReader() check the other options.
         decoded = dict(self.options).get("value.format", "raw").strip().lower()
         if decoded != "raw":
             raise ConfigError(
@@ -64,7 +64,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
 
     def writer(self, schema: Any, overwrite: bool) -> KohortBatchWriter:
         if overwrite:
-            raise ConfigError('a topic cannot be overwritten: write with mode("append")')
+            raise ConfigError('format("kohort") cannot overwrite a topic: write with mode("append")')
         return KohortBatchWriter(*self._sink(schema, streaming=False))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> KohortStreamWriter:  # noqa: N802, ARG002 - Spark's names

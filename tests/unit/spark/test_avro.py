@@ -1,7 +1,4 @@
-"""Avro's binary encoding: examples of the specification, and errors for invalid bytes.
-
-Written for an earlier reader; fastavro and the code before it must meet the same rules.
-"""
+"""Avro decoding: examples of the Avro specification, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -62,7 +59,7 @@ LOCAL = datetime.fromisoformat("1970-01-01T00:00:00.000002")  # a local timestam
         ({"type": "int", "logicalType": "time-millis"}, b"\x04", 2),
     ],
 )
-def test_values_match_the_examples_of_the_specification(schema: Any, data: bytes, value: Any) -> None:
+def test_avro_values_match_the_examples_of_the_specification(schema: Any, data: bytes, value: Any) -> None:
     assert read(schema, data) == value
 
 
@@ -74,7 +71,7 @@ TREE = {
 }
 
 
-def test_recursive_record_is_read() -> None:
+def test_recursive_avro_record_is_read() -> None:
     assert read(TREE, b"\x02\x02\x04\x00") == {"id": 1, "next": {"id": 2, "next": None}}
 
 
@@ -98,7 +95,7 @@ def test_recursive_record_is_read() -> None:
         ({"type": "long", "logicalType": "timestamp-micros"}, b"\xfe" + b"\xff" * 8 + b"\x01"),
     ],
 )
-def test_invalid_bytes_are_an_error_without_large_allocations(schema: Any, data: bytes) -> None:
+def test_invalid_avro_bytes_raise_an_error_without_large_allocations(schema: Any, data: bytes) -> None:
     with pytest.raises(AvroError):
         read(schema, data)
 
@@ -117,30 +114,30 @@ NOTHING = {"type": "record", "name": "Nothing", "fields": [{"name": "a", "type":
         {"type": "record", "name": "R", "fields": [{"name": "a", "type": "R"}]},
     ],
 )
-def test_list_of_items_without_bytes_is_rejected(items: Any) -> None:
+def test_avro_list_of_items_without_bytes_is_rejected(items: Any) -> None:
     with pytest.raises(ConfigError, match="lists of items without bytes"):
         compile_schema(json.dumps({"type": "array", "items": items}))
     with pytest.raises(ConfigError, match="lists of items without bytes"):
         compile_schema(json.dumps(["null", {"type": "map", "values": {"type": "array", "items": items}}]))
 
 
-def test_list_of_items_with_bytes_is_accepted() -> None:
+def test_avro_list_of_items_with_bytes_is_accepted() -> None:
     for items in (["null"], {"type": "map", "values": "null"}, {"type": "array", "items": "int"}, "long"):
         assert read({"type": "array", "items": items}, b"\x02\x00\x00") in ([None], [{}], [[]], [0])
 
 
-def test_deeply_nested_records_are_an_error_not_a_crash() -> None:
+def test_deeply_nested_avro_records_raise_an_error_not_a_crash() -> None:
     with pytest.raises(AvroError, match="records nested too deep"):
         read(TREE, b"\x02\x02" * 200_000 + b"\x02\x00")
     assert read(TREE, b"\x02\x02" * 90 + b"\x02\x00")["id"] == 1
 
 
-def test_decimal_is_not_rounded_to_the_precision_of_the_schema() -> None:
+def test_avro_decimal_is_not_rounded_to_the_precision_of_the_schema() -> None:
     schema = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     assert read(schema, b"\x08\x00\xbc\x61\x4e") == Decimal("123456.78")
 
 
-def test_type_names_are_resolved_in_their_namespace() -> None:
+def test_avro_type_names_are_resolved_in_their_namespace() -> None:
     inner = {"type": "record", "name": "other.In", "fields": [{"name": "x", "type": "int"}]}
     kind = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
     fields = [("one", inner), ("two", "other.In"), ("kind", kind), ("again", "n.Kind"), ("last", "Kind")]
@@ -158,7 +155,7 @@ def deep(levels: int) -> str:
     [
         ("{", "not JSON"),
         ('"nothing"', "unknown type 'nothing'"),
-        ('{"type": "record"}', "a record without a name"),
+        ('{"type": "record"}', "type record needs a name"),
         (deep(65), "nested more than 64 deep"),
         ("[" * 100_000, "not JSON"),
         ('{"type": "array"}', "expected 'items'"),
@@ -173,7 +170,7 @@ def deep(levels: int) -> str:
         ('{"type": 5}', "expected a type"),
     ],
 )
-def test_invalid_schema_is_rejected_at_once(schema: str, said: str) -> None:
+def test_invalid_avro_schema_is_rejected_at_once(schema: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         compile_schema(schema)
 
@@ -191,7 +188,7 @@ ORDER = json.dumps(
 )
 
 
-def test_values_become_columns_and_bad_values_are_reported() -> None:
+def test_avro_values_become_columns_and_bad_values_are_reported() -> None:
     schema = pa.schema([("id", pa.int32()), ("tags", pa.map_(pa.string(), pa.int64()))])
     decoder = ValueFormat("avro", schema, avro=ORDER)
     good, huge = b"\x02\x02\x02a\x02\x02x\x0e\x00", b"\x80\x80\x80\x80\x80\x01\x00\x00"
@@ -202,10 +199,10 @@ def test_values_become_columns_and_bad_values_are_reported() -> None:
     assert ids == [1, None, None, None, None]
     assert tags[0] == [("x", 7)]
     assert set(found.problems) == {2, 3, 4}
-    assert found.problems[4] == "1 bytes follow the value"
+    assert found.problems[4] == "1 bytes follow the Avro value"
 
 
-def test_confluent_framing_is_skipped_and_unknown_column_is_rejected() -> None:
+def test_confluent_avro_framing_is_skipped_and_unknown_column_is_rejected() -> None:
     schema = pa.schema([("id", pa.int64())])
     framed = ValueFormat("avro", schema, avro=ORDER, framing="confluent")
 
@@ -216,7 +213,7 @@ def test_confluent_framing_is_skipped_and_unknown_column_is_rejected() -> None:
         ValueFormat("avro", pa.schema([("amount", pa.int64())]), avro=ORDER)
 
 
-def test_logical_types_become_matching_spark_columns() -> None:
+def test_avro_logical_types_become_matching_spark_columns() -> None:
     kinds = {
         "at": ("long", "timestamp-micros", pa.timestamp("us", "UTC")),
         "there": ("long", "local-timestamp-millis", pa.timestamp("us")),
@@ -243,7 +240,7 @@ def test_logical_types_become_matching_spark_columns() -> None:
     ]
 
 
-def test_decimal_out_of_range_of_its_column_is_a_bad_value() -> None:
+def test_avro_decimal_out_of_range_of_its_column_is_a_bad_value() -> None:
     price = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     record = {"type": "record", "name": "R", "fields": [{"name": "price", "type": price}]}
     columns = pa.schema([("price", pa.decimal128(4, 2))])
@@ -251,7 +248,7 @@ def test_decimal_out_of_range_of_its_column_is_a_bad_value() -> None:
     assert (found.columns[0].to_pylist(), set(found.problems)) == ([Decimal("0.07"), None], {1})
 
 
-def test_column_of_type_time_is_rejected() -> None:
+def test_avro_time_of_day_as_column_of_type_time_is_rejected() -> None:
     with pytest.raises(ConfigError, match="'id': times of day are read from Avro as int or bigint"):
         ValueFormat("avro", pa.schema([("id", pa.time64("ns"))]), avro=ORDER)
 

@@ -38,23 +38,23 @@ def source():
     return parse_source_options({**SECURED, "subscribe": "orders"}, streaming=True)
 
 
-def test_options_of_the_kafka_connector_are_accepted(source):
+def test_client_options_of_sparks_kafka_connector_are_accepted(source):
     assert source.client["sasl.jaas.config"] == Secret(JAAS)
-    assert "ssl.truststore.type" not in source.client  # the file extension says the type
+    assert "ssl.truststore.type" not in source.client  # the file extension tells the type of the trust store
     made = client_config(ConsumerConfig, {**source.client, "bootstrap.servers": source.bootstrap_servers}, {})
     assert made.ssl_truststore_password == Secret(PASSWORD)
     assert parse_sink_options({**SECURED, "topic": "out"}, streaming=False).client["security.protocol"] == "SASL_SSL"
 
 
-def test_options_hide_secrets_and_are_pickled_for_workers(source):
+def test_source_options_hide_secrets_and_are_pickled_for_workers(source):
     sink = parse_sink_options({**SECURED, "topic": "out"}, streaming=True)
     for options in (source, sink, BadRecords.of(source)):
         assert PASSWORD not in repr(options)
-        assert PASSWORD.encode() in pickle.dumps(options)  # workers need the password
+        assert PASSWORD.encode() in pickle.dumps(options)  # workers need the password to log in
         assert repr(pickle.loads(pickle.dumps(options))) == repr(options)
 
 
-def test_dead_letters_use_the_connection_of_the_source(source):
+def test_dead_letters_use_the_cluster_connection_of_the_source(source):
     settings = BadRecords.of(source).settings
     assert settings["bootstrap.servers"] == "kafka:9093"
     assert settings["sasl.jaas.config"] == Secret(JAAS)
@@ -69,7 +69,7 @@ def test_dead_letters_use_the_connection_of_the_source(source):
         ("ssl.cafile", "ssl.ca.location"),
     ],
 )
-def test_java_and_librdkafka_spellings_are_accepted(spelling, ours):
+def test_java_and_librdkafka_option_names_are_accepted(spelling, ours):
     value = "PLAIN" if ours == "sasl.mechanism" else "x"
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", f"kafka.{spelling}": value}
     if ours == "sasl.password":
@@ -96,7 +96,7 @@ def test_profile_is_read_on_the_driver_and_explicit_options_win(monkeypatch, tmp
         parse_source_options({"profile": "pord", "subscribe": "t"}, streaming=True)
 
 
-def test_variables_are_replaced_on_the_driver_and_missing_ones_are_named(monkeypatch):
+def test_option_variables_are_replaced_on_the_driver_and_missing_ones_are_named(monkeypatch):
     monkeypatch.setenv("P", PASSWORD)
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.username": "u"}
     filled = parse_source_options({**given, "kafka.sasl.password": "${P}"}, streaming=True)
@@ -117,7 +117,7 @@ def test_token_provider_is_sent_to_workers_by_its_import_path():
             parse_source_options({**given, "kafka.sasl.oauth.token.provider": bad}, streaming=True)
 
 
-def test_settings_of_a_pipeline_reach_the_source_unchanged():
+def test_client_settings_of_a_pipeline_reach_the_source_unchanged():
     tricky = "p${not a place} ${P} $${P}"
     kafka = (("sasl.username", "u"), ("sasl.password", Secret(tricky)))
     source = Source("input", "a:1", ("t",), kafka=kafka)

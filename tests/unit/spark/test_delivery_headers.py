@@ -26,11 +26,11 @@ def named(row: int) -> list[tuple[str, bytes]]:
     ]
 
 
-def test_rows_without_headers_get_four_delivery_headers() -> None:
+def test_sent_rows_without_headers_get_four_delivery_headers() -> None:
     assert pairs(add_headers(None, 2, delivery_headers(ORIGIN, 10, 2))) == [named(10), named(11)]
 
 
-def test_own_headers_come_first_in_any_number_and_in_sliced_batches() -> None:
+def test_rows_own_headers_precede_delivery_headers_in_sliced_batches() -> None:
     own = pa.array(
         [
             [{"key": "cut", "value": b"off"}],

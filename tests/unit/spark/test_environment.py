@@ -37,7 +37,7 @@ def java_that(does: str, folder: Path) -> str:
     return str(folder)
 
 
-def test_local_workers_use_this_python_and_the_loopback_address(tmp_path: Path) -> None:
+def test_local_spark_workers_use_this_python_and_the_loopback_address(tmp_path: Path) -> None:
     home = java_that("true", tmp_path)
 
     given = spark_environ({"JAVA_HOME": home})
@@ -46,7 +46,7 @@ def test_local_workers_use_this_python_and_the_loopback_address(tmp_path: Path) 
     assert (given["PYSPARK_PYTHON"], given["PYSPARK_DRIVER_PYTHON"]) == (worker_python(), sys.executable)
 
 
-def test_existing_variables_win(tmp_path: Path) -> None:
+def test_existing_environment_variables_win(tmp_path: Path) -> None:
     home = java_that("true", tmp_path)
     chosen = {"JAVA_HOME": home, "PYSPARK_PYTHON": "/opt/python", "SPARK_LOCAL_IP": "10.0.0.1"}
 
@@ -75,7 +75,7 @@ def test_versions_of_java_are_parsed(said: str, version: int) -> None:
     assert parse_version(said) == version
 
 
-def test_java_home_comes_first(tmp_path: Path) -> None:
+def test_java_home_is_checked_first(tmp_path: Path) -> None:
     home = java_that_says(tmp_path / "home", "21.0.1")
     other = java_that_says(tmp_path / "other", "17.0.1")
 
@@ -116,7 +116,9 @@ def test_script_drops_one_flag_and_passes_the_other_arguments(tmp_path: Path) ->
     assert said.splitlines() == ["<-cp>", "<a b>", "<Main>", "<>"]
 
 
-def test_java_that_warns_about_the_module_also_gets_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_that_warns_about_incubator_module_is_used_behind_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = java_that_says(tmp_path / "home", "21.0.1")
     (home / "bin" / "java").write_text('#!/bin/sh\necho "$@"\n')
@@ -132,7 +134,7 @@ def test_java_that_warns_about_the_module_also_gets_the_script(tmp_path: Path, m
     assert (said, quiet.version) == ("-version\n", 21)
 
 
-def test_missing_java_is_reported_with_the_places_and_the_remedy(
+def test_missing_java_error_names_the_checked_places_and_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = java_that_says(tmp_path / "old", "11.0.2")
@@ -159,7 +161,7 @@ def mode(folder: Path) -> int:
     return stat.S_IMODE(folder.stat().st_mode)
 
 
-def test_cache_folder_is_writable_by_its_owner_only(tmp_path: Path) -> None:
+def test_private_cache_folder_is_writable_by_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
@@ -167,14 +169,14 @@ def test_cache_folder_is_writable_by_its_owner_only(tmp_path: Path) -> None:
         os.umask(before)
         (tmp_path / "home" / "cache").chmod(0o755)
 
-    # the cache folder itself was created with the user's umask
+    # the user's umask opened the cache folder itself, so a temporary folder is used
     assert folder.is_relative_to(tmp_path / "tmp")
     folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
     assert folder.is_relative_to(tmp_path / "home" / "cache" / "kohort")
     assert (mode(folder), mode(folder.parent)) == (0o700, 0o700)
 
 
-def test_folder_writable_by_others_is_closed(tmp_path: Path) -> None:
+def test_cache_folder_writable_by_others_gets_private_permissions(tmp_path: Path) -> None:
     environ = {"XDG_CACHE_HOME": str(tmp_path)}
     folder = private_folder(environ)
     folder.parent.chmod(0o777)
@@ -183,7 +185,7 @@ def test_folder_writable_by_others_is_closed(tmp_path: Path) -> None:
     assert mode(folder.parent) == 0o700
 
 
-def test_folder_or_link_of_another_user_is_not_used(
+def test_cache_folder_or_link_of_another_user_is_not_used(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -200,7 +202,7 @@ def test_folder_or_link_of_another_user_is_not_used(
     assert private_folder({"XDG_CACHE_HOME": str(tmp_path / "other")}).parent == temporary
 
 
-def test_no_file_is_used_at_a_name_that_other_users_can_predict(tmp_path: Path, temporary: Path) -> None:
+def test_cache_files_have_no_names_that_other_users_can_predict(tmp_path: Path, temporary: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     known = temporary / f"kohort-spark-{os.getuid()}"
@@ -214,7 +216,7 @@ def test_no_file_is_used_at_a_name_that_other_users_can_predict(tmp_path: Path, 
     assert target.read_text() == "settings"
 
 
-def test_zipped_sources_are_removed_from_the_path(tmp_path: Path) -> None:
+def test_zipped_pyspark_is_removed_from_the_path_of_workers(tmp_path: Path) -> None:
     told = tmp_path / "a python"
     told.write_text('#!/bin/sh\necho "$PYTHONPATH"; for a in "$@"; do echo "<$a>"; done\n')
     told.chmod(0o755)
@@ -232,7 +234,7 @@ def test_zipped_sources_are_removed_from_the_path(tmp_path: Path) -> None:
     assert said.splitlines() == ["/first dir:/jobs/pyspark.zip:/last", "<-m>", "<pyspark.daemon x>"]
 
 
-def test_launcher_works_without_a_python_path(tmp_path: Path) -> None:
+def test_worker_launcher_works_without_a_python_path(tmp_path: Path) -> None:
     launcher = make_launcher(Path("/bin/echo"), tmp_path / "launcher")
     without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 

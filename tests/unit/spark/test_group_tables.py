@@ -13,7 +13,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitV
 AT = 1_767_225_600_000
 
 
-def test_each_record_of_consumer_offsets_is_one_row() -> None:
+def test_group_records_has_one_row_for_each_record_of_consumer_offsets() -> None:
     offset = OffsetCommitValue(offset=42, metadata="here", commit_timestamp=AT)
     generation = GroupMetadataValue(
         protocol_type="consumer", generation=3, protocol="range", leader="m1", current_state_timestamp=AT, members=[]
@@ -47,11 +47,11 @@ def test_each_record_of_consumer_offsets_is_one_row() -> None:
     assert (rows[2]["generation"], rows[2]["protocol"], rows[2]["leader"], rows[2]["members"]) == (3, "range", "m1", 0)
 
 
-def test_journal_of_unknown_entries_has_no_rebalances() -> None:
+def test_group_journal_of_unknown_entries_has_no_rebalance_rows() -> None:
     assert rebalance_rows([b'{"kind": "from-the-future"}', b"not json", None]) == []
 
 
-def test_journal_options_come_from_brokers_or_profile_and_more_options() -> None:
+def test_rebalance_table_options_come_from_brokers_or_profile_and_more_options() -> None:
     secured = {"kafka.security.protocol": "SSL", "subscribe": "another"}
     journal = {"kafka.security.protocol": "SSL", "subscribe": "__kohort_journal"}
 

@@ -14,8 +14,6 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 class SizedCluster:
-    """Cluster with given record sizes, and a clock that ``pause`` advances."""
-
     def __init__(self, **means: float) -> None:
         self.means = {TopicPartition("orders", int(name[1:])): mean for name, mean in means.items()}
         self.weighed: list[TopicPartition] = []
@@ -43,7 +41,7 @@ def end(made: BatchLimits, scales: SizedCluster, begin: int, head: int, *, finit
     return made.end(scales, {P0: begin}, {P0: head}, finite=finite)[P0]  # type: ignore[arg-type]
 
 
-def test_byte_limit_uses_the_sampled_record_size_and_samples_again_later() -> None:
+def test_micro_batch_byte_limit_uses_sampled_record_size_and_samples_again() -> None:
     scales = SizedCluster(p0=200.0)
     made = limits(scales, maxBytesPerTrigger="2000")
 
@@ -54,7 +52,7 @@ def test_byte_limit_uses_the_sampled_record_size_and_samples_again_later() -> No
     assert end(made, scales, 20, 1000) == 22
 
 
-def test_tighter_limit_wins_and_one_huge_record_still_fits() -> None:
+def test_smaller_of_row_and_byte_limit_applies_but_one_record_is_always_read() -> None:
     scales = SizedCluster(p0=10.0)
     assert end(limits(scales, maxBytesPerTrigger="2000", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 50
     assert end(limits(scales, maxBytesPerTrigger="300", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 30
@@ -62,14 +60,14 @@ def test_tighter_limit_wins_and_one_huge_record_still_fits() -> None:
     assert end(limits(scales, maxBytesPerTrigger="300"), scales, 0, 1000) == 1
 
 
-def test_partitions_share_the_byte_limit_by_backlog() -> None:
+def test_partitions_share_the_byte_limit_of_a_micro_batch_by_backlog() -> None:
     scales = SizedCluster(p0=100.0, p1=300.0)
     made = limits(scales, maxBytesPerTrigger="20000")
 
     assert made.end(scales, {P0: 0, P1: 0}, {P0: 500, P1: 500}, finite=False) == {P0: 50, P1: 50}  # type: ignore[arg-type]
 
 
-def test_too_few_records_wait_until_the_maximum_delay() -> None:
+def test_micro_batch_with_too_few_records_waits_until_the_maximum_delay() -> None:
     scales = SizedCluster()
     made = limits(scales, minOffsetsPerTrigger="100", maxTriggerDelay="1s", idleWaitMs="400")
 
@@ -80,7 +78,7 @@ def test_too_few_records_wait_until_the_maximum_delay() -> None:
     assert end(made, scales, 9, 300) == 300, "enough"
 
 
-def test_finite_reads_do_not_wait_for_more_records() -> None:
+def test_batch_reads_do_not_wait_for_more_records() -> None:
     scales = SizedCluster()
     made = limits(scales, minOffsetsPerTrigger="100")
 

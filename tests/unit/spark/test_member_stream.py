@@ -28,7 +28,7 @@ P0, P1 = (TopicPartition("orders", n) for n in range(2))
 
 
 class FakeMembership:
-    """Membership controlled by the test; the cluster's dictionary has the group's offsets."""
+    """Fake group membership, controlled by the test; the cluster's dictionary has the group's offsets."""
 
     def __init__(self, cluster: DictionaryCluster) -> None:
         self.assigned: set[TopicPartition] = set()
@@ -66,7 +66,7 @@ class FakeMembership:
 
 
 class Query:
-    """Application with a checkpoint that survives its processes, and its delivered records."""
+    """Simulated application with a checkpoint that survives its processes, and its delivered records."""
 
     def __init__(self, cluster: DictionaryCluster, most_rows: int | None = None, **options: str) -> None:
         given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", "group.id": "g", "group.mode": "member"}
@@ -82,7 +82,6 @@ class Query:
         self.restart()
 
     def restart(self) -> None:
-        """Start a process, which repeats a planned, incomplete micro-batch."""
         self.member = FakeMembership(self._cluster)
         self.reader = MemberStreamReader(self._options, ROWS, lambda _: self._cluster, lambda _: self.member)
         if self.completed is None:
@@ -91,13 +90,11 @@ class Query:
             self.read()
 
     def plan(self) -> bool:
-        """Run a trigger; return True if it planned a micro-batch."""
         end = self.reader.latestOffset(self.completed, self._limit)
         self.planned = None if end == self.completed else (self.completed, end)
         return self.planned is not None
 
     def read(self) -> list[tuple[int, int]]:
-        """Read and complete the planned micro-batch."""
         assert self.planned is not None
         rows = [r for t in self.reader.partitions(*self.planned) for b in self.reader.read(t) for r in b.to_pylist()]
         found = [(r["partition"], r["offset"]) for r in rows]
@@ -115,7 +112,7 @@ class Query:
         return self
 
 
-def test_topic_recreated_between_two_runs_of_a_member_ends_it_or_is_read_from_its_beginning() -> None:
+def test_topic_recreated_between_two_runs_of_a_member_ends_query_or_is_read_from_its_beginning() -> None:
     for options in ({}, {"failOnDataLoss": "false"}):
         cluster = DictionaryCluster(p0=list(range(50)))
         cluster.incarnation = b"1"
@@ -139,7 +136,7 @@ def pairs(partition: int, offsets: Collection[int]) -> list[tuple[int, int]]:
     return [(partition, offset) for offset in offsets]
 
 
-def test_queries_read_their_partitions_and_a_moved_partition_continues_in_the_other() -> None:
+def test_queries_of_one_group_read_their_partitions_and_a_moved_partition_continues() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     left, right = Query(cluster).given(P0, P1), Query(cluster)
     left.run_until_idle()
@@ -159,7 +156,7 @@ def test_queries_read_their_partitions_and_a_moved_partition_continues_in_the_ot
     assert {tp.partition: o.offset for tp, o in cluster.group.items()} == {0: 7, 1: 5}
 
 
-def test_micro_batch_is_committed_with_its_end_before_it_is_read() -> None:
+def test_member_micro_batch_is_committed_with_its_end_before_it_is_read() -> None:
     cluster = DictionaryCluster(p0=list(range(9)))
     query = Query(cluster, most_rows=4).given(P0)
     query.plan()
@@ -208,7 +205,7 @@ def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_the_rows()
     killed, other = Query(cluster, most_rows=4).given(P0), Query(cluster)
     killed.plan()
     killed.read()
-    assert killed.plan()  # [0, 4) is in flight
+    assert killed.plan()  # a micro-batch with offsets [0, 4) is in flight
 
     other.given(P0).run_until_idle()
 
@@ -221,9 +218,9 @@ def test_second_takeover_still_marks_rows_of_the_first_owner() -> None:
     first, second, third = Query(cluster).given(P0), Query(cluster), Query(cluster)
     first.plan()
     first.read()
-    assert first.plan()  # [0, 6)
+    assert first.plan()  # a micro-batch with offsets [0, 6)
     second.given(P0)
-    assert second.plan()  # second owner, empty micro-batch
+    assert second.plan()  # the second owner plans an empty micro-batch
 
     third.given(P0).run_until_idle()
 
@@ -263,7 +260,7 @@ def test_query_killed_between_micro_batch_and_commit_reads_nothing_twice() -> No
     assert cluster.group[P0].offset == 6
 
 
-def test_offsets_reset_while_the_query_is_down_are_followed() -> None:
+def test_group_offsets_reset_while_the_query_is_down_are_used() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
     query.run_until_idle()
@@ -275,7 +272,7 @@ def test_offsets_reset_while_the_query_is_down_are_followed() -> None:
     assert query.rows == pairs(0, [0, 1, 2, 3, 1, 2, 3])
 
 
-def test_query_without_partitions_does_nothing_and_starts_at_group_fallback() -> None:
+def test_query_without_partitions_reads_nothing_and_starts_at_group_fallback() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     idle, from_the_end = Query(cluster), Query(cluster, groupFallback="latest").given(P0)
 

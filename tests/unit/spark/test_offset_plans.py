@@ -1,4 +1,4 @@
-"""Offsets: limits shared by backlog, tasks of equal size, lost records."""
+"""Offsets of a micro-batch: limits shared by backlog, tasks of equal size, lost records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kohort.spark.options.offsets import (
 P0, P1, P2 = (TopicPartition("orders", n) for n in range(3))
 
 
-def test_offsets_have_the_json_of_the_kafka_connector() -> None:
+def test_offsets_json_equals_json_of_sparks_kafka_connector() -> None:
     assert parse_offsets('{"orders": {"0": 1000, "1": -2}}') == {"orders": {0: 1000, 1: -2}}
     assert as_json({P1: 7, P0: 3}) == {"orders": {"0": 3, "1": 7}}
     assert by_partition({"orders": {"0": 3}}) == {P0: 3}
@@ -31,12 +31,12 @@ def test_offsets_have_the_json_of_the_kafka_connector() -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"orders": 3}', '{"orders": {"0": "x"}}', '{"orders": {"0": -3}}', '{"o": {"x": 1}}']
 )
-def test_invalid_offsets_are_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match="not"):
+def test_invalid_offsets_json_is_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="not JSON|expected a JSON object|is not an offset"):
         parse_offsets(text)
 
 
-def test_limit_is_shared_by_backlog_and_starves_no_partition() -> None:
+def test_row_limit_is_shared_by_backlog_and_starves_no_partition() -> None:
     limited = share_limit({P0: 0, P1: 0, P2: 5}, {P0: 9000, P1: 10, P2: 5}, 1000)
 
     assert limited == {P0: 999, P1: 1, P2: 5}
@@ -44,7 +44,7 @@ def test_limit_is_shared_by_backlog_and_starves_no_partition() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10, 999, 1000, 2500])
 @pytest.mark.parametrize("rows", [(333, 333, 334), (5000, 5000, 5000), (7, 2500, 0)])
-def test_limit_is_met_exactly_if_each_partition_can_get_a_row(rows: tuple[int, ...], most: int) -> None:
+def test_row_limit_is_met_exactly_if_each_partition_can_get_a_row(rows: tuple[int, ...], most: int) -> None:
     start = {P0: 10, P1: 20, P2: 30}
     end = {tp: start[tp] + n for tp, n in zip(start, rows, strict=True)}
     taken = {tp: offset - start[tp] for tp, offset in share_limit(start, end, most).items()}
@@ -54,11 +54,11 @@ def test_limit_is_met_exactly_if_each_partition_can_get_a_row(rows: tuple[int, .
     assert sum(taken.values()) == min(sum(rows), max(most, sure))
 
 
-def test_one_row_for_each_partition_may_exceed_the_limit() -> None:
+def test_one_row_for_each_partition_may_exceed_the_row_limit() -> None:
     assert share_limit({P0: 0, P1: 0, P2: 0}, {P0: 1, P1: 1, P2: 998}, 10) == {P0: 1, P1: 1, P2: 9}
 
 
-def test_limit_above_the_backlog_takes_all_records() -> None:
+def test_row_limit_above_the_backlog_takes_all_records() -> None:
     assert share_limit({P0: 3, P1: 0}, {P0: 10, P1: 10}, 17) == {P0: 10, P1: 10}
 
 
@@ -72,7 +72,7 @@ def test_small_partitions_share_a_task_and_a_large_one_is_split() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 3000)), max_size=12), st.integers(1, 700))
-def test_tasks_cover_each_offset_once_and_respect_the_size(parts: list[tuple[int, int]], size: int) -> None:
+def test_tasks_cover_each_offset_once_and_respect_the_task_size(parts: list[tuple[int, int]], size: int) -> None:
     start = {TopicPartition("t", i): first for i, (first, _) in enumerate(parts)}
     end = {TopicPartition("t", i): first + rows for i, (first, rows) in enumerate(parts)}
 
@@ -83,7 +83,7 @@ def test_tasks_cover_each_offset_once_and_respect_the_size(parts: list[tuple[int
     assert all(sum(r.rows for r in task) <= size for task in plan)
 
 
-def test_records_deleted_before_they_were_read_are_a_loss() -> None:
+def test_records_deleted_before_they_were_read_count_as_data_loss() -> None:
     losses = find_losses({P0: 5, P1: 50, P2: 7}, {P0: 10, P1: 0, P2: 0}, {P0: 100, P1: 20, P2: 7})
 
     assert losses == [Loss(P0, 5, 10, 100), Loss(P1, 50, 0, 20)]

@@ -1,4 +1,4 @@
-"""Options and columns of the sink."""
+"""Options and columns of the Spark sink."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIVEN = {"kafka.bootstrap.servers": "localhost:9092"}
 HEADERS = ("headers", "array<struct<key:string,value:binary>>")
 
 
-def test_connector_options_are_accepted_and_kafka_options_go_to_the_producer() -> None:
+def test_sink_accepts_connector_options_and_passes_kafka_options_to_producer() -> None:
     options = parse_sink_options(
         {**GIVEN, "TOPIC": "orders", "kafka.acks": "all", "checkpointLocation": "/tmp/x", "queryName": "q"},
         streaming=True,
@@ -24,7 +24,7 @@ def test_connector_options_are_accepted_and_kafka_options_go_to_the_producer() -
     assert options.client == {"bootstrap.servers": "localhost:9092", "acks": "all", "client.id": "kohort-spark"}
 
 
-def test_batch_has_no_delivery_headers_by_default() -> None:
+def test_batch_write_has_no_delivery_headers_by_default() -> None:
     assert not parse_sink_options(GIVEN, streaming=False).delivery_headers
     assert parse_sink_options({**GIVEN, "deliveryHeaders": "true"}, streaming=False).delivery_headers
 
@@ -40,12 +40,12 @@ def test_batch_has_no_delivery_headers_by_default() -> None:
         ({**GIVEN, "includeHeaders": "yes"}, "expected true or false"),
     ],
 )
-def test_invalid_options_are_rejected(given: dict[str, str], said: str) -> None:
+def test_invalid_sink_options_are_rejected(given: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said.replace("?", "\\?")):
         parse_sink_options(given, streaming=True)
 
 
-def test_columns_of_a_record_are_sent() -> None:
+def test_sink_accepts_record_columns() -> None:
     plain = parse_sink_options({**GIVEN, "topic": "t"}, streaming=True)
 
     assert check_sink_schema([("value", "string"), ("key", "binary"), HEADERS], plain) == ("value", "key", "headers")
@@ -65,7 +65,7 @@ def test_columns_of_a_record_are_sent() -> None:
         ([("value", "string"), ("partition", "bigint")], "t", "'partition' is int, not bigint"),
     ],
 )
-def test_other_columns_are_rejected(fields: list[tuple[str, str]], topic: str, said: str) -> None:
+def test_sink_rejects_other_columns(fields: list[tuple[str, str]], topic: str, said: str) -> None:
     options = parse_sink_options({**GIVEN, "topic": topic}, streaming=True)
 
     with pytest.raises(ConfigError, match=said):

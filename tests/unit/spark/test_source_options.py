@@ -1,4 +1,4 @@
-"""Options of the source."""
+"""Options of the Spark source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kohort.spark.source import check_names
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
 
-def test_connector_options_are_accepted_in_any_case() -> None:
+def test_source_accepts_connector_options_in_any_case() -> None:
     options = parse_source_options(
         {"KAFKA.Bootstrap.Servers": "a:1,b:2", "SUBSCRIBE": "orders, refunds", "MaxOffsetsPerTrigger": "500"},
         streaming=True,
@@ -22,7 +22,7 @@ def test_connector_options_are_accepted_in_any_case() -> None:
     assert options.max_offsets_per_trigger == 500
 
 
-def test_sizes_and_durations_are_parsed() -> None:
+def test_source_sizes_and_durations_are_parsed() -> None:
     given = {"maxBytesPerTrigger": "64MiB", "maxTriggerDelay": "2 minutes", "minPartitions": "8"}
     options = parse_source_options(
         {**GIVEN, **given, "maxRecordsPerPartition": "500", "isolation.level": "read_committed", "groupIdPrefix": "x"},
@@ -34,7 +34,7 @@ def test_sizes_and_durations_are_parsed() -> None:
     assert options.client == {"isolation.level": "read_committed"}
 
 
-def test_timestamps_win_over_offsets_and_one_timestamp_over_several() -> None:
+def test_start_timestamps_win_over_offsets_and_one_timestamp_over_several() -> None:
     by_partition = {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}', "startingOffsets": "earliest"}
     several = parse_source_options({**GIVEN, **by_partition}, streaming=True)
     one = parse_source_options({**GIVEN, **by_partition, "startingTimestamp": "5"}, streaming=True)
@@ -43,14 +43,14 @@ def test_timestamps_win_over_offsets_and_one_timestamp_over_several() -> None:
     assert one.stream_start == ByTime(5, strict=True)
 
 
-def test_kafka_options_go_to_the_client() -> None:
+def test_source_passes_kafka_options_to_the_client() -> None:
     options = parse_source_options({**GIVEN, "kafka.request.timeout.ms": "5000"}, streaming=True)
 
     assert options.client == {"request.timeout.ms": "5000"}
 
 
 @pytest.mark.parametrize("name", ["group.id", "kafka.group.id"])
-def test_both_names_of_the_group_option_work_and_a_stream_starts_at_the_group(name: str) -> None:
+def test_both_names_of_the_group_option_work_and_a_stream_starts_at_group_offsets(name: str) -> None:
     options = parse_source_options({**GIVEN, name: "orders-pipeline"}, streaming=True)
 
     assert (options.group_id, options.commits, options.stream_start) == ("orders-pipeline", True, "group")
@@ -95,14 +95,14 @@ def test_without_group_a_stream_starts_at_the_end_and_a_batch_at_the_beginning()
         ({"kafka.bootstrap.servers": "a:1", "subscribePattern": "("}, True, "not a regular expression"),
     ],
 )
-def test_invalid_options_are_rejected_with_the_allowed_values(
+def test_invalid_source_options_are_rejected_with_the_allowed_values(
     given: dict[str, str], streaming: bool, said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said.replace("(", "\\(").replace("?", "\\?")):
         parse_source_options(given, streaming=streaming)
 
 
-def test_pin_depends_only_on_the_start_options() -> None:
+def test_pin_metadata_of_the_start_depends_only_on_the_start_options() -> None:
     pins = {
         start: parse_source_options({**GIVEN, "startingOffsets": start, "group.id": "g"}, streaming=True).pin
         for start in ("earliest", "latest", '{"orders": {"0": 5}}')

@@ -51,7 +51,7 @@ def committed(cluster: DictionaryCluster) -> dict[int, int]:
     return {tp.partition: offset.offset for tp, offset in sorted(cluster.group.items())}
 
 
-def test_start_is_pinned_in_the_group_before_the_first_read() -> None:
+def test_stream_start_is_committed_to_the_group_before_the_first_read() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
 
     initial = stream(cluster, group__id="g", startingOffsets="latest").initialOffset()
@@ -60,7 +60,7 @@ def test_start_is_pinned_in_the_group_before_the_first_read() -> None:
     assert {o.metadata[:12] for o in cluster.group.values()} == {"kohort-init:"}
 
 
-def test_retried_first_batch_starts_at_the_pinned_offsets() -> None:
+def test_retried_first_micro_batch_starts_at_the_pinned_offsets() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     options = {"group__id": "g", "startingOffsets": "latest"}
     first = stream(cluster, **options).initialOffset()
@@ -71,7 +71,7 @@ def test_retried_first_batch_starts_at_the_pinned_offsets() -> None:
     assert again == first == {"orders": {"0": 3}}
 
 
-def test_explicit_start_wins_over_committed_offsets() -> None:
+def test_explicit_starting_offsets_win_over_committed_offsets() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.group[P0] = OffsetAndMetadata(2)
 
@@ -87,7 +87,7 @@ def test_stream_starts_at_group_offsets_or_at_group_fallback() -> None:
     assert stream(cluster, group__id="g").initialOffset() == {"orders": {"0": 1, "1": 2}}
 
 
-def test_failed_pin_stops_the_query_at_its_start() -> None:
+def test_failed_commit_of_the_start_stops_the_query() -> None:
     cluster = DictionaryCluster(p0=[0])
     cluster.refuse_commits = True
 
@@ -95,8 +95,8 @@ def test_failed_pin_stops_the_query_at_its_start() -> None:
         stream(cluster, group__id="g").initialOffset()
 
 
-def test_missing_topic_is_named() -> None:
-    with pytest.raises(ApiError, match="no topic orders"):
+def test_missing_topic_error_names_the_topic() -> None:
+    with pytest.raises(ApiError, match="topics that do not exist: orders"):
         stream(DictionaryCluster()).initialOffset()
 
 
@@ -109,7 +109,7 @@ def test_missing_topic_is_named() -> None:
         ({"group__id": "g", "groupFallback": "earliest"}, ""),
     ],
 )
-def test_available_now_query_that_starts_at_the_end_warns(
+def test_available_now_query_that_starts_at_the_end_logs_a_warning(
     options: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader = stream(DictionaryCluster(p0=[0, 1, 2], p1=[0]), **options)
@@ -123,7 +123,7 @@ def test_available_now_query_that_starts_at_the_end_warns(
     assert re.search(said, " ".join(warnings))
 
 
-def test_available_now_query_of_empty_or_growing_topics_does_not_warn(
+def test_available_now_query_of_empty_or_growing_topics_logs_no_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for cluster, more in ((DictionaryCluster(p0=[]), 0), (DictionaryCluster(p0=[0]), 1)):
@@ -136,7 +136,7 @@ def test_available_now_query_of_empty_or_growing_topics_does_not_warn(
     assert not caplog.records
 
 
-def test_end_of_completed_batches_is_committed_and_the_lag_reaches_0() -> None:
+def test_end_of_completed_micro_batches_is_committed_and_the_lag_reaches_0() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     reader.prepareForTriggerAvailableNow()
@@ -200,7 +200,7 @@ def test_idle_query_commits_once_and_waits_at_the_broker() -> None:
     assert cluster.waits == [40] * 5
 
 
-def test_without_commit_offsets_nothing_is_committed() -> None:
+def test_query_with_commit_offsets_false_commits_nothing() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", commitOffsets="false")
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -210,7 +210,7 @@ def test_without_commit_offsets_nothing_is_committed() -> None:
     assert cluster.commits == []
 
 
-def test_limit_is_respected_and_available_now_ends_at_the_initial_log_end() -> None:
+def test_stream_respects_its_row_limit_and_available_now_ends_at_the_initial_log_end() -> None:
     cluster = DictionaryCluster(p0=list(range(10)))
     reader = stream(cluster, startingOffsets="earliest", maxOffsetsPerTrigger="4")
     reader.prepareForTriggerAvailableNow()
@@ -229,7 +229,7 @@ def test_limit_is_respected_and_available_now_ends_at_the_initial_log_end() -> N
     assert ends == [4, 8, 10]
 
 
-def test_new_partition_is_read_from_its_beginning() -> None:
+def test_partition_added_during_a_stream_is_read_from_its_beginning() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, startingOffsets="latest")
     start = reader.initialOffset()
@@ -241,14 +241,14 @@ def test_new_partition_is_read_from_its_beginning() -> None:
     assert offsets_read(reader, reader.partitions(start, end)) == [(1, 0), (1, 1), (1, 2)]
 
 
-def test_empty_batch_has_no_tasks() -> None:
+def test_empty_micro_batch_has_no_tasks() -> None:
     reader = stream(DictionaryCluster(p0=[0]), startingOffsets="latest")
     start = reader.initialOffset()
 
     assert reader.partitions(start, start) == []
 
 
-def test_range_that_ends_before_it_starts_is_an_error() -> None:
+def test_offset_range_that_ends_before_it_starts_raises_error() -> None:
     reader = stream(DictionaryCluster(p0=[0]))
 
     with pytest.raises(KohortError, match="orders-0 from 150 to 100"):
@@ -287,7 +287,7 @@ def test_truncated_topic_is_read_from_its_beginning_without_fail_on_data_loss() 
     assert offsets_read(reader, reader.partitions(start, end)) == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_range_is_read_to_its_exact_end_over_gaps_and_larger_batches() -> None:
+def test_offset_range_is_read_to_its_exact_end_over_gaps_and_larger_batches() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 4, 5, 6, 9, 12, 13])
     reader = stream(cluster)
 
@@ -296,7 +296,7 @@ def test_range_is_read_to_its_exact_end_over_gaps_and_larger_batches() -> None:
     assert offsets_read(reader, tasks) == [(0, 4), (0, 5), (0, 6), (0, 9)]
 
 
-def test_lost_connection_is_retried_within_the_task() -> None:
+def test_lost_connection_is_retried_within_the_spark_task() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.fetch_failures = [ConnectionFailed("gone")]
     reader = stream(cluster)
@@ -318,7 +318,7 @@ def test_columns_outside_the_schema_are_not_built() -> None:
     assert read.schema == pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
 
 
-def test_batch_reads_between_its_offsets() -> None:
+def test_batch_read_returns_records_between_its_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     reader = batch(
         cluster, startingOffsets='{"orders": {"0": 3, "1": -2}}', endingOffsets='{"orders": {"0": -1, "1": 2}}'
@@ -327,14 +327,14 @@ def test_batch_reads_between_its_offsets() -> None:
     assert offsets_read(reader, reader.partitions()) == [(0, 3), (0, 4), (1, 0), (1, 1)]
 
 
-def test_offsets_must_name_exactly_the_selected_partitions() -> None:
+def test_starting_offsets_must_name_exactly_the_selected_partitions() -> None:
     reader = batch(DictionaryCluster(p0=[0], p1=[0]), startingOffsets='{"orders": {"0": 0, "2": 0}}')
 
     with pytest.raises(KohortError, match=r"no offset for orders-1 and an offset for orders-2, which is not read"):
         reader.partitions()
 
 
-def test_start_by_timestamp_is_the_first_record_from_that_time_on() -> None:
+def test_start_by_timestamp_is_the_first_record_at_or_after_it() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
 
     assert stream(cluster, startingTimestamp="2500").initialOffset() == {"orders": {"0": 3, "1": 3}}
@@ -342,7 +342,7 @@ def test_start_by_timestamp_is_the_first_record_from_that_time_on() -> None:
     assert stream(cluster, startingOffsetsByTimestamp=times).initialOffset() == {"orders": {"0": 5, "1": 1}}
 
 
-def test_timestamp_after_all_records_is_an_error_or_the_log_end() -> None:
+def test_start_timestamp_after_all_records_is_an_error_or_the_log_end() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
     late = {"startingTimestamp": "7000"}
 
@@ -352,7 +352,7 @@ def test_timestamp_after_all_records_is_an_error_or_the_log_end() -> None:
     assert told.initialOffset() == {"orders": {"0": 7, "1": 4}}
 
 
-def test_batch_ends_at_a_timestamp_or_at_group_offsets() -> None:
+def test_batch_read_ends_at_a_timestamp_or_at_group_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     cluster.group[P0] = OffsetAndMetadata(2)
 
@@ -380,7 +380,7 @@ def test_commits_of_another_query_in_the_group_are_logged_once(caplog: pytest.Lo
     assert committed(cluster) == {0: 5}
 
 
-def test_batch_with_ending_offsets_past_the_log_is_rejected_or_reads_to_its_end(
+def test_batch_read_with_ending_offsets_past_the_log_is_rejected_or_reads_to_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
@@ -402,7 +402,6 @@ def replaced(cluster: DictionaryCluster, rows: int) -> None:
 
 
 def read_to_the_end(reader: KohortStreamReader, start: Any) -> tuple[int, Any]:
-    """Read a micro-batch to the end; return its number of records and its end."""
     end = reader.latestOffset(start, ALL)
     return len(offsets_read(reader, reader.partitions(start, end))), end
 
@@ -446,7 +445,7 @@ def test_repeated_micro_batch_skips_a_recreated_topic() -> None:
     assert read_to_the_end(patient, end)[0] == 80
 
 
-def test_checkpoint_without_topic_ids_is_accepted_and_gets_them() -> None:
+def test_checkpoint_without_topic_ids_is_accepted_and_gets_topic_ids() -> None:
     cluster = with_ids(list(range(5)))
     start = {"orders": {"0": 3}}
 
@@ -456,7 +455,7 @@ def test_checkpoint_without_topic_ids_is_accepted_and_gets_them() -> None:
     assert read_to_the_end(stream(cluster), start) == (2, {"orders": {"0": 5}}), "a broker that gives no ids"
 
 
-def test_id_of_a_deleted_topic_is_kept_until_it_exists_again() -> None:
+def test_topic_id_of_a_deleted_topic_is_kept_until_the_topic_exists_again() -> None:
     cluster = with_ids(list(range(50)))
     _, start = read_to_the_end(stream(cluster), {"orders": {"0": 0}})
     patient = stream(cluster, failOnDataLoss="false", idleWaitMs="0")
@@ -480,7 +479,7 @@ def test_deleted_topic_ends_the_query_or_is_logged_once(caplog: pytest.LogCaptur
     assert len(caplog.records) == 1
 
 
-def test_reader_is_pickled_without_the_state_of_the_driver() -> None:
+def test_stream_reader_is_pickled_without_the_state_of_the_driver() -> None:
     reader = pickle.loads(pickle.dumps(KohortStreamReader(stream_options(), ROWS)))
 
     (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 3}})

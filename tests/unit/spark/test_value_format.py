@@ -1,4 +1,4 @@
-"""Decoding of values into columns, each independent of its block."""
+"""Decoding of record values into columns, each independent of the other values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decode(values: list[bytes | None], schema: Any = SCHEMA, kind: str = "json")
     return rows, decoded.problems
 
 
-def test_json_becomes_typed_columns_and_missing_fields_are_null() -> None:
+def test_json_values_become_typed_columns_and_missing_fields_are_null() -> None:
     rows, problems = decode(
         [b'{"id": 1, "name": "a", "at": "2013-01-01T05:00:00Z", "more": [1]}', b' {"name": null}\n', b'{\n"id": 3}']
     )
@@ -31,7 +31,7 @@ def test_json_becomes_typed_columns_and_missing_fields_are_null() -> None:
     assert problems == {}
 
 
-def test_bad_values_among_good_ones_do_not_shift_rows() -> None:
+def test_bad_values_among_good_values_do_not_shift_rows() -> None:
     bad = {
         1: b"not json",
         2: b"",
@@ -51,14 +51,14 @@ def test_bad_values_among_good_ones_do_not_shift_rows() -> None:
     assert problems[5] == "column 'id': expected int64, found \"x\""
 
 
-def test_block_of_bad_values_only_has_rows_of_nulls() -> None:
+def test_block_of_bad_values_only_becomes_rows_of_nulls() -> None:
     rows, problems = decode([b"x", b""])
 
     assert (rows, set(problems)) == ([(None, None, None)] * 2, {0, 1})
     assert decode([]) == ([], {})
 
 
-def test_nested_and_special_types_are_decoded() -> None:
+def test_nested_and_special_json_types_are_decoded() -> None:
     schema = pa.schema(
         [
             ("day", pa.date32()),
@@ -113,6 +113,6 @@ def test_csv_backslash_quotes_are_read_unless_ambiguous() -> None:
     ("kind", "column"),
     [("json", pa.map_(pa.int32(), pa.int64())), ("json", pa.duration("s")), ("csv", pa.list_(pa.int64()))],
 )
-def test_unsupported_column_type_is_rejected(kind: str, column: Any) -> None:
+def test_unsupported_column_type_of_values_is_rejected(kind: str, column: Any) -> None:
     with pytest.raises(ConfigError, match=rf"column 'c': value.format={kind} does not support"):
         ValueFormat(kind, pa.schema([("c", column)]))

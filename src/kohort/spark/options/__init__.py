@@ -1,1 +1,1 @@
-"""Options of the Spark source and sink."""
+"""Options of the Spark source and sink ``format("kohort")``."""

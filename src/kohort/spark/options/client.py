@@ -1,7 +1,7 @@
-"""Options of Kafka clients as given to Spark: text, in lower case, with the prefix ``kafka.``.
+"""Kafka client options as given to Spark: strings with lower-case names and the prefix ``kafka.``.
 
-Any name known to Kafka's clients is accepted and translated to ours. Secrets are hidden as soon as they are read;
-docs/guides/connecting.md says which options Spark itself shows.
+Any option name of Kafka's clients is accepted and translated to kohort's name. Secrets are hidden as soon as they are
+read; docs/guides/connecting.md says which options Spark itself shows.
 """
 
 from __future__ import annotations
@@ -53,13 +53,15 @@ def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep only the options for connecting to brokers, which all kinds of clients have."""
+    """Keep only the connection options (brokers, security), which consumers, producers and admin clients have in
+    common.
+    """
     known = {o.name for o in options_of(AdminConfig)} - {"client.id"}
     return {name: value for name, value in client.items() if name in known}
 
 
 def as_spark_options(options: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Convert options into the text that Spark takes; ``${...}`` in values is escaped."""
+    """Convert client options into Spark options of type string; escape ``${...}`` in values."""
     return {f"{PREFIX}{name}": escaped(_text(value)) for name, value in options}
 
 

@@ -1,6 +1,6 @@
-"""Offsets of a query: JSON form, limit of a micro-batch, division into tasks, lost records.
+"""Offsets of a Spark query: JSON form, row limit of a micro-batch, division into tasks.
 
-The JSON is the Kafka connector's: ``{"orders": {"0": 1000}}``.
+The JSON is that of Spark's Kafka connector: ``{"orders": {"0": 1000}}``.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ class Loss(NamedTuple):
 
 
 def parse_offsets(text: str) -> OffsetsByTopic:
-    """Parse ``{"topic": {"partition": offset}}``. Raises ValueError with the reason."""
+    """Parse JSON of the form ``{"topic": {"partition": offset}}``. Raises ValueError with the reason."""
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"not JSON: {error}") from None
+        raise ValueError(f"the offsets are not JSON: {error}") from None
     return offsets_of(given)
 
 
 def offsets_of(given: Any) -> OffsetsByTopic:
-    """Convert parsed JSON, whose partition numbers are texts, into offsets. Raises ValueError with the reason."""
+    """Convert parsed JSON, whose partition numbers are strings, into offsets. Raises ValueError with the reason."""
     if not isinstance(given, dict):
-        raise ValueError("not an object of topics")  # noqa: TRY004 - one kind of error for one kind of fault
+        raise ValueError("expected a JSON object with topics as keys")  # noqa: TRY004 - one kind of error for one kind of fault
     offsets: OffsetsByTopic = {}
     for topic, partitions in given.items():
         if not isinstance(partitions, dict):
-            raise ValueError(f"{topic}: not an object of partitions")  # noqa: TRY004 - as above
+            raise ValueError(f"{topic}: expected a JSON object with partition numbers as keys")  # noqa: TRY004 - as above
         for partition, offset in partitions.items():
             if type(offset) is not int or offset < -2 or not str(partition).isdigit():
                 raise ValueError(f"{topic}: partition {partition!r}: {offset!r} is not an offset")
@@ -79,7 +79,7 @@ def offsets_of(given: Any) -> OffsetsByTopic:
 
 
 def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Convert offsets into the JSON of Spark's offset log, in a stable order."""
+    """Convert offsets into the JSON form of Spark's offset log, in a stable order."""
     tree: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         tree.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -93,9 +93,10 @@ def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> PartitionOffsets:
 def share_limit(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int
 ) -> PartitionOffsets:
-    """Return the end of a micro-batch of ``max_rows``, shared among partitions by their backlog.
-    Each partition with records gets at least one, as in the Kafka connector: with more partitions than ``max_rows`` the
-    limit is exceeded. Partitions that rounding cost the most get the remainder."""
+    """Return the end offsets of a micro-batch of ``max_rows``, shared among partitions by their backlog. Each
+    partition with records gets at least one, as in Spark's Kafka connector: with more partitions than ``max_rows``
+    the limit is exceeded. Partitions that rounding reduced most get the remainder.
+    """
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())
     if total <= max_rows:
@@ -114,8 +115,9 @@ def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartit
 
 
 def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 1) -> list[list[Range]]:
-    """Divide ranges into tasks of about equal size: each task costs Spark ~60 ms, however few its records.
-    Small partitions share a task, large ones are split. At least ``min_tasks``, given enough records."""
+    """Divide offset ranges into tasks of about equal size: each task costs Spark ~60 ms, however few its records.
+    Small partitions share a task, large ones are split. At least ``min_tasks``, given enough records.
+    """
     total = sum(r.rows for r in ranges)
     if not total:
         return []

@@ -1,4 +1,4 @@
-"""Options of ``format("kohort")`` as a sink: the Kafka connector's names, and options for headers."""
+"""Options of ``format("kohort")`` as a sink: those of Spark's Kafka connector, and options for headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BY_LOWER_NAME: Final = {o.name.lower(): o for o in SINK_TABLE}
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Checked options of the sink. ``client``: options of the producer, by Kafka's names."""
+    """Checked options of the sink. ``client``: producer options, by Kafka's names."""
 
     client: dict[str, Any] = field(default_factory=dict)
     topic: str = ""
@@ -42,7 +42,7 @@ class SinkOptions:
 
 
 def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Check the options of a write. Raises ConfigError with the option and the allowed values."""
+    """Check the options of a Spark write. Raises ConfigError with the option and the allowed values."""
     values, client = parse_values(given, _BY_LOWER_NAME, SINK_REFUSED, ("path", "checkpointlocation", "queryname"))
     values.setdefault("delivery_headers", streaming)
     client = client_options(ProducerConfig, client, values.pop("profile", ""))

@@ -1,4 +1,4 @@
-"""Options of a Spark query, parsed from text and checked. Spark's option names ignore case."""
+"""Options of a Spark read, parsed from strings and checked. Spark's option names ignore case."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SourceOptions:
 
     @property
     def stream_start(self) -> Start | ByTime:
-        """Start of a stream without checkpoint."""
+        """Start offsets of a stream without a checkpoint."""
         return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
 
     @property
@@ -94,16 +94,18 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Commit metadata that marks a pinned start (see group_commits.py); it depends on the options of the start."""
+        """Metadata of the commit that pins a stream's start (see group_commits.py); contains a digest of the start
+        options.
+        """
         what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
         return f"kohort-init:{digest[:16]}"
 
 
 def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Check the options of a read. Raises ConfigError with the option and the allowed values."""
+    """Check the options of a Spark read. Raises ConfigError with the option and the allowed values."""
     values, client = parse_values(given, BY_LOWER_NAME, REFUSED, ("path",))
-    values.pop("", None)  # options without effect
+    values.pop("", None)  # drop accepted options that have no effect
     settings = client_options(ConsumerConfig, client, values.pop("profile", ""))
     servers = settings.pop(SERVERS)
     bootstrap = ",".join(servers) if isinstance(servers, list) else str(servers)
@@ -139,7 +141,7 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
     if options.value_format == "raw" and "badrecords" in given:
         raise ConfigError("badRecords is for values that are decoded: give value.format=json, csv or avro")
     if (options.value_format == "avro") != bool(options.avro_schema):
-        raise ConfigError("value.format=avro and the option 'value.avro.schema' need each other")
+        raise ConfigError("value.format=avro and the option 'value.avro.schema' must be set together")
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:

@@ -1,6 +1,6 @@
-"""Options of ``format("kohort")`` as a source: the Kafka connector's names, parsers, and rejected options.
+"""Options of ``format("kohort")`` as a source: names as in Spark's Kafka connector, parsers, and rejected options.
 
-Parsers raise ConfigError with the option, its text and the allowed values.
+Parsers raise ConfigError with the option, its value and the allowed values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kohort.errors import ConfigError
 from kohort.spark.options.offsets import OffsetsByTopic, parse_offsets
 
 Start = str | OffsetsByTopic
-"""A word such as ``earliest``, or an offset for each partition (-2 earliest, -1 latest)."""
+"""Start or end of a read: a word such as ``earliest``, or an offset for each partition (-2 earliest, -1 latest)."""
 
 _DURATION: Final = re.compile(r"(\d+) *(ms|milliseconds?|s|seconds?|m|min|minutes?|h|hours?)?", re.IGNORECASE)
 _MILLIS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000}
@@ -24,14 +24,14 @@ _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3}
 
 
 class SparkOption(NamedTuple):
-    """Option of the source or the sink, with its default in words and the parser of its text."""
+    """Option of the source or the sink: its name, a description of its default, and the parser of its value."""
 
     name: str
     default: str
     doc: str
     parse: Callable[[str, str], Any]
     special_field: str | None = None
-    """Field of SourceOptions or SinkOptions if it differs from the name; "" for an option without effect."""
+    """Field of SourceOptions or SinkOptions, if its name differs from the option; "" for an option without effect."""
 
     @property
     def field(self) -> str:
@@ -43,7 +43,7 @@ class SparkOption(NamedTuple):
 def parse_values(
     given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse options, by lower-case name, into fields and ``kafka.`` options. Raises ConfigError."""
+    """Parse options of a read or write into fields, and separate the ``kafka.`` options. Raises ConfigError."""
     values: dict[str, Any] = {}
     client: dict[str, Any] = {}
     for name, content in given.items():
@@ -100,7 +100,7 @@ def flag(name: str, given: str) -> bool:
 
 
 def whole(low: int) -> Callable[[str, str], int]:
-    """Return a parser of integers of at least ``low``."""
+    """Return a parser of integers that are at least ``low``."""
 
     def parse(name: str, given: str) -> int:
         try:
@@ -124,7 +124,7 @@ def choice(*allowed: str) -> Callable[[str, str], str]:
 
 
 def bound(*words: str) -> Callable[[str, str], Start]:
-    """Return a parser of these words and of JSON offsets by partition."""
+    """Return an option parser that accepts these words and JSON offsets by partition."""
 
     def parse(name: str, given: str) -> Start:
         word = given.strip().lower()

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""Settings of a call, its file and line, and the name of the section."""
+"""Settings given in a call of the builder: values, Python file, line, and the section of the pipeline file."""
 _Self = TypeVar("_Self", bound="PipelineBuilder")
 
 
 class StreamSettings(TypedDict, total=False):
-    """Settings of ``read`` for a stream, as in a file. ``start``: earliest, latest or group; ``group_mode``:
-    standalone or member; ``watermark``: a column and the maximum lateness; ``kafka``: client options by Kafka's names;
-    ``decode``: if ``json`` is not enough.
+    """Settings of ``PipelineBuilder.read``, as in a pipeline file. ``start``: earliest, latest or group;
+    ``group_mode``: standalone or member; ``watermark``: a column and the maximum lateness; ``kafka``: client options
+    by Kafka's names; ``decode``: decoding of values other than JSON.
     """
 
     brokers: str
@@ -51,7 +51,9 @@ class StreamSettings(TypedDict, total=False):
 
 
 class PipelineBuilder:
-    """Collects the settings of a pipeline file; ``build`` checks them. Paths are relative to ``folder``."""
+    """Builder of a pipeline: collects the settings of a pipeline file; ``build`` checks them. Paths are relative to
+    ``folder``.
+    """
 
     def __init__(
         self,
@@ -83,7 +85,9 @@ class PipelineBuilder:
         size: str = "",
         **more: Unpack[StreamSettings],
     ) -> _Self:
-        """Add a stream of topics. ``json``: schema of its values; ``rows``, ``size``: limits of a micro-batch."""
+        """Add a stream of topics as a source.
+        ``json``: schema of the JSON values; ``rows``, ``size``: row and byte limits of a micro-batch.
+        """
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
         settings: dict[str, Any] = {"limit": limit} if limit else {}
         settings |= {key: value for key, value in more.items() if key != "watermark" and (key != "kafka" or value)}
@@ -93,7 +97,7 @@ class PipelineBuilder:
         return self._add_source(name, topics, json, settings)
 
     def table(self: _Self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> _Self:
-        """Add topics that are read whole when a run begins."""
+        """Add topics as a table source, which is read completely when a run begins."""
         settings = {"group": group} if group else {}
         return self._add_source(name, topics, json, {**settings, "read": "table", **more})
 
@@ -102,17 +106,19 @@ class PipelineBuilder:
         return self._add("steps", {"sql": text, "filters": filters})
 
     def step(self: _Self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> _Self:
-        """Add a Python step; functions for Spark's workers that it creates must be picklable."""
+        """Add a Python function as a step; functions that it passes to Spark's workers must be picklable."""
         return self._add("steps", {"function": function, "filters": filters})
 
     def window(
         self: _Self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str
     ) -> _Self:
-        """Add a window aggregation; ``more``: watermark, slide."""
+        """Add a window aggregation over the column ``time``; ``more``: watermark, slide."""
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self: _Self, **rule: str) -> _Self:
-        """Add a rule: ``not_null`` or ``check``; ``name``, ``reason``; ``otherwise``: quarantine, drop or fail."""
+        """Add a rule for rows: ``not_null`` or ``check``; ``name``, ``reason``; ``otherwise``: quarantine, drop or
+        fail.
+        """
         if "otherwise" in rule:
             rule["else"] = rule.pop("otherwise")
         return self._add("expect", rule)
@@ -146,12 +152,12 @@ class PipelineBuilder:
         return self._add("summaries", {"name": name, "sql": sql, "path": path, **more})
 
     def dead_letters(self: _Self, topic: str, *, partitions: int = 1) -> _Self:
-        """Set the topic for rows that cannot be decoded or that a rule quarantines."""
+        """Set the dead-letter topic, for rows that cannot be decoded or that a rule quarantines."""
         self._singles["dlq"] = self._call({"topic": topic, "partitions": partitions}, "dlq")
         return self
 
     def every(self: _Self, interval: str) -> _Self:
-        """Run a micro-batch each ``interval`` (``2 seconds``) instead of once to the end of the topics."""
+        """Run a micro-batch each ``interval`` (``2 seconds``), instead of a single run to the end of the topics."""
         self._singles["trigger"] = self._call({"every": interval}, "trigger")
         return self
 
@@ -159,7 +165,7 @@ class PipelineBuilder:
         return self._add("tests", {"name": name, "given": given, "expect": expect})
 
     def build(self) -> Pipeline:
-        """Return the checked definition. Raises PipelineError."""
+        """Check the settings and return the pipeline. Raises PipelineError."""
         entries: dict[str, tuple[Any, int]] = {key: (value, self._line) for key, value in self._top.items()}
         entries |= {key: (section_of(*settings), settings[2]) for key, settings in self._singles.items()}
         entries |= {key: ([section_of(*s) for s in items], self._line) for key, items in self._lists.items()}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Columns = tuple[str, ...] | None
-"""Column names in order; None if unknown."""
+"""Column names of a table, in order; None if unknown."""
 LETTER_COLUMNS: Final = ("stage", "reason", "topic", "partition", "offset", "key", "value")
 _RAW: Final = (*RECORD_COLUMNS, "timestampType")
 _SHOWN: Final = 12
@@ -32,7 +32,7 @@ _ROWS: Final = "_rows"
 _UNSURE: Final = re.compile(
     r"\b(transform|match_recognize|tablesample|cluster|distribute|sort|void|identifier)\b|\|>|\w:\w|\{\{", re.IGNORECASE
 )
-"""Spark syntax that sqlglot may not know: Spark decides whether such text is valid."""
+"""Spark syntax that sqlglot may not know: SQL with it is not rejected here, Spark decides."""
 _UNRESOLVED: Final = re.compile(r"(?:Column '|Unknown column: |Cannot automatically join: )`?([^'`.\s]+)")
 
 
@@ -41,7 +41,7 @@ class SqlProblem(ValueError):
 
 
 def check_sql(pipeline: Pipeline) -> None:
-    """Check schemas, SQL and columns. Raises PipelineError, with the line, for the first mistake."""
+    """Check schemas, SQL and columns of a pipeline. Raises PipelineError, with the line, for the first mistake."""
     tables: dict[str, Columns] = {}
     for source in pipeline.sources:
         tables[source.name.lower()] = columns_of_source(source)
@@ -68,7 +68,7 @@ def check_sql(pipeline: Pipeline) -> None:
 
 
 def columns_of_source(source: Source) -> Columns:
-    """Return the columns of a source in steps; those of a stream include the origin of each row."""
+    """Return the columns of a source as steps see them; those of a stream include the origin of each row."""
     names = tuple(parse_schema(source.decode.schema)) if source.decode.schema else _RAW
     return names if source.table else (*names, SOURCE)
 
@@ -120,7 +120,7 @@ def _require_column(name: str, columns: Columns, key: str) -> None:
 
 @contextmanager
 def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
-    """Convert a SqlProblem of the block into a PipelineError with this line."""
+    """Convert a SqlProblem raised in the block into a PipelineError with this line of the pipeline file."""
     try:
         yield
     except SqlProblem as problem:
@@ -191,7 +191,7 @@ def _parsed(text: str) -> exp.Query | None:
     with needs("pipeline", "the check of SQL"):
         import sqlglot
         from sqlglot import errors, exp
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # no warnings about skipped syntax
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # sqlglot would warn about syntax that it skips
     try:
         trees = sqlglot.parse(text, dialect="spark")
     except errors.SqlglotError as error:
@@ -202,9 +202,9 @@ def _parsed(text: str) -> exp.Query | None:
         return None
     found = [tree for tree in trees if tree is not None]
     if not found:
-        raise SqlProblem("the query is empty")
+        raise SqlProblem("the SQL query is empty")
     if len(found) > 1:
-        raise SqlProblem("expected one query, without ;")
+        raise SqlProblem("expected one SQL query, without ;")
     return found[0] if isinstance(found[0], exp.Query) and "|>" not in text else None
 
 

@@ -1,4 +1,4 @@
-"""Checks that involve several sections of a pipeline file."""
+"""Check a pipeline file for mistakes that involve several of its sections."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def _check_paths(pipeline: Pipeline, top: YamlSection) -> None:
 def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
     quarantines = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if quarantines and pipeline.dead_letters is None:
-        raise top.error(f"{quarantines[0].name}: else: quarantine needs a dlq", quarantines[0].line)
+        raise top.error(
+            f"{quarantines[0].name}: else: quarantine needs a dead-letter topic: add dlq: {{topic: ...}}",
+            quarantines[0].line,
+        )
     judged = [r for r in pipeline.rules if r.otherwise != "fail"]
     if judged and any(s.counts for s in pipeline.sinks):
         raise top.error(
@@ -52,7 +55,7 @@ def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError for windows and joins of streams without a bound on the waiting time."""
+    """Raise PipelineError for windows and joins of streams whose state could grow without limit."""
     if not pipeline.stateful:
         if pipeline.mode != "append":
             raise top.error("mode: update needs a window or a join of streams; otherwise each row is written once")
@@ -78,7 +81,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError for two watermarks on a row: of its source and of a window, or of two windows."""
+    """Raise PipelineError if rows would have two watermarks: of their source and a window, or of two windows."""
     sources = {s.name: s.watermark for s in pipeline.streams if s.watermark}
     windows = [(step.line, step.window) for step in pipeline.steps if step.window is not None]
     for line, window in windows[:1]:
@@ -112,7 +115,7 @@ def _check_members(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def check_not_member(pipeline: Pipeline) -> None:
-    """Raise PipelineError if a source is a group member: its pipeline cannot run once to the end."""
+    """Raise PipelineError if a source has ``group_mode: member``: such a pipeline only runs continuously."""
     for source in pipeline.streams:
         if source.member:
             raise PipelineError(

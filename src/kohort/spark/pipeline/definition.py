@@ -35,8 +35,10 @@ AVAILABLE_NOW: Final = "available-now"
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Decoding of values: ``json``, ``csv`` or ``avro`` into a schema, or ``raw``, the columns of the source.
-    ``avro_schema``: the writer's schema; ``framing``: bytes before each value; ``tombstones``: row, drop or bad."""
+    """Decoding of record values: ``json``, ``csv`` or ``avro`` into a schema, or ``raw`` for the undecoded record
+    columns. ``avro_schema``: the writer's schema; ``framing``: bytes before each value; ``tombstones``: row, drop or
+    bad.
+    """
 
     format: str = "raw"
     schema: str = ""
@@ -55,9 +57,10 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Topics under a name for steps. ``table``: read whole when a run begins; otherwise a stream.
-    ``watermark``: a time column, and the maximum lateness of its rows. ``member``: the run joins the group, whose
-    members share the partitions; ``member_line``: line of that key in the file."""
+    """Source of a pipeline: topics under a name that steps use. ``table``: read completely when a run begins;
+    otherwise a stream. ``watermark``: a time column, and the maximum lateness of its rows. ``member``: the run joins
+    the group, whose members share the partitions; ``member_line``: line of that key in the file.
+    """
 
     name: str
     brokers: str
@@ -95,8 +98,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """SQL over the sources and ``input`` (the previous step's result), a function, or a ``window``.
-    ``python`` steps name a function in a file or module; ``function`` steps contain one, from the builder."""
+    """Step of a pipeline: SQL over the sources and ``input`` (the previous step's result), a function, or a ``window``.
+    ``python`` steps name a function in a file or module; ``function`` steps contain one, from the builder.
+    """
 
     kind: str
     text: str
@@ -117,21 +121,22 @@ class RowRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Output of rows; each kind is a subclass in ``sinks/``, registered in ``sinks/registry.py``.
-    ``counts``: column with the number of source rows that a row aggregates."""
+    """Sink of a pipeline; each kind is a subclass in ``sinks/``, registered in ``sinks/registry.py``.
+    ``counts``: column with the number of source rows that a row aggregates.
+    """
 
     kind: ClassVar[str] = ""
     has_keys: ClassVar[bool] = True
-    """False if the kind has no keys in the file."""
+    """False if this kind of sink has no settings in the pipeline file."""
     stores_rows: ClassVar[bool] = False
-    """True if rows stay in a folder: summaries read them, and later batches replace none."""
+    """True if this kind of sink stores rows in a folder: summaries read them, and later micro-batches replace none."""
     name: str
     counts: str = ""
     line: int = field(default=0, compare=False)
 
     @property
     def place(self) -> str:
-        """Output folder, or topic name; empty for other sinks."""
+        """Output folder or topic of the sink; empty for other kinds."""
         return ""
 
     @property
@@ -140,13 +145,13 @@ class Sink:
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """Required columns, as pairs of file key and column name."""
+        """Columns that the sink requires, as pairs of setting and column name."""
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None: ...
 
     def open(self, pipeline: Pipeline) -> SinkWriter:
-        """Return the writer of one run. Raises SinkRefused."""
+        """Return a writer for one run of the pipeline. Raises SinkRefused."""
         raise NotImplementedError(self.kind)
 
 
@@ -157,17 +162,18 @@ class SinkWriter:
 
     @property
     def has_types(self) -> bool:
-        """True if the sink has rows whose types new rows must fit."""
+        """True if the sink already has rows, whose column types new rows must match."""
         return False
 
     def begin(self, batch: int) -> None:
-        """Remove rows of this micro-batch and of later ones; earlier micro-batches are complete."""
+        """Remove the sink's rows of this micro-batch and of later ones; earlier micro-batches are complete."""
 
     def check(self, schema: StructType) -> None: ...
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the ``passed`` rows of a micro-batch. Return the rows written or acknowledged.
-        ``counts``: column whose sum, the number of source rows, is returned instead."""
+        """Write the ``passed`` rows of a micro-batch to the sink. Return the number of written or acknowledged rows.
+        ``counts``: column whose sum, the number of source rows, is returned instead.
+        """
         raise NotImplementedError
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -188,7 +194,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Topic for rows that cannot be decoded or that a rule quarantines."""
+    """Dead-letter topic, for rows that cannot be decoded or that a rule quarantines."""
 
     brokers: str
     topic: str
@@ -202,7 +208,7 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class PipelineTest:
-    """Records for each source, and the expected result: rows after the rules, dead letters, dropped rows."""
+    """Test in a pipeline file: records of each source, and the expected result (rows, dead letters, dropped rows)."""
 
     name: str
     given: Mapping[str, tuple[Mapping[str, Any], ...]]
@@ -238,7 +244,7 @@ class Pipeline:
 
     @property
     def stateful(self) -> bool:
-        """True if rows of different micro-batches meet: windows, or a join of streams."""
+        """True if rows of different micro-batches are combined: by windows, or by a join of streams."""
         windows = any(s.kind == "window" for s in self.steps)
         return windows or len(self.streams) > 1 or any(s.watermark for s in self.streams)
 
@@ -248,7 +254,7 @@ class Pipeline:
 
     @property
     def filters(self) -> bool:
-        """True if a step may drop rows on purpose."""
+        """True if a step of the pipeline may drop rows on purpose."""
         return any(s.filters for s in self.steps)
 
     @property

@@ -25,9 +25,9 @@ _CLOSE: Final = 1e-9
 
 @dataclass(slots=True)
 class TestOutcome:
-    """Result of one test: sentences about missing and unexpected rows; none if it passed."""
+    """Result of one pipeline test: sentences about missing and unexpected rows; empty if it passed."""
 
-    __test__ = False  # not a test class of pytest
+    __test__ = False  # pytest would collect the class as a test because of its name
 
     name: str
     line: int
@@ -39,8 +39,9 @@ class TestOutcome:
 
 
 def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
-    """Return differences unless each expected row matches one found row, and none remains.
-    Columns that an expected row does not name may have any value."""
+    """Describe the differences between expected and found rows; each expected row must match one found row.
+    Columns that an expected row does not name may have any value.
+    """
     left = list(found)
     missing = []
     for row in expected:
@@ -72,7 +73,7 @@ def _equal_columns(row: Cells, other: Cells) -> int:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """Compare a value of the file with Spark's: numbers by value, times as instants, structs by name."""
+    """True if a value in the file equals Spark's value: numbers by value, times as instants, structs by name."""
     if isinstance(found, datetime) or isinstance(expected, datetime):
         return _instant(expected) == _instant(found)
     if isinstance(found, date) or isinstance(expected, date):
@@ -104,7 +105,7 @@ def _instant(value: Any) -> datetime | None:
 
 
 def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Return the records as rows of the source: partition 0 of its first topic, offsets from 0."""
+    """Return the records of a pipeline test as rows of the source: partition 0 of its first topic, offsets from 0."""
     rows = []
     for offset, record in enumerate(records):
         value = record["raw"] if "raw" in record else record["value"]
@@ -115,7 +116,7 @@ def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping
 
 
 def as_bytes(value: Any) -> bytearray | None:
-    """Encode a value like a JSON producer: objects as JSON, text unchanged, None as a tombstone."""
+    """Encode a test value as a JSON producer does: objects as JSON, text unchanged, None as a tombstone."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=_json_text)
@@ -133,7 +134,10 @@ def _json_text(value: Any) -> str:
 def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Decode all sources, with their problems; all but the first stream become views of their good rows."""
+    """Decode the test records of all sources, and add decoding problems.
+
+    The good rows of all sources but the first stream become views.
+    """
     decoded = {
         s.name: frames.decode_records(records_frame(spark, s, given.get(s.name, ())), s.decode)
         for s in pipeline.sources
@@ -149,7 +153,7 @@ def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
 
 
 def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> TestOutcome:
-    """Run a test: its records pass decoding, steps and rules as one batch; nothing is written."""
+    """Run a pipeline test: its records pass decoding, steps and rules as one micro-batch; nothing is written."""
     outcome = TestOutcome(test.name, test.line)
     decoded = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []
@@ -180,7 +184,7 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> Tes
 
 
 def dry_run_frame(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
-    """Return the DataFrame for the sinks, without rows. Raises StepFailed if Spark rejects a step."""
+    """Return the DataFrame that the sinks would get, without rows. Raises StepFailed if Spark rejects a step."""
     decoded = decoded_views(spark, pipeline, {})
     judged = frames.judge(frames.run_steps(pipeline, good_rows(decoded[pipeline.stream.name])), pipeline.rules)
     return judged.drop(FAILED, SOURCE)

@@ -35,12 +35,14 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Return the rows for each value of a column, with their mark (0 without ``_source``); NULL counts as ""."""
+    """Count the rows for each value of a column, and compute their ledger mark (0 without ``_source``); NULL counts
+    as "".
+    """
     return _counts(_grouped(frame, column))
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """Count rows by ``_problem``, and possibly redelivered rows."""
+    """Count rows by decoding problem (column ``_problem``), and count possibly redelivered rows."""
     from pyspark.sql import functions as f
 
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
@@ -68,7 +70,7 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
 
 
 def source_rows(rows: DataFrame, counts: str) -> int:
-    """Return the source rows behind a DataFrame: its rows, or the sum of the column ``counts``."""
+    """Return the number of source rows in a DataFrame: its row count, or the sum of the column ``counts``."""
     if not counts:
         return int(rows.count())
     from pyspark.sql import functions as f
@@ -130,8 +132,9 @@ def decode_options(spark: SparkSession, decode: Decode) -> dict[str, str]:
 
 
 def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
-    """Return the schema of the value, ``_error``, and these columns of the record (``_topic``, ...).
-    All columns of the value are nullable, as for ``from_json``: a value may lack any of them."""
+    """Return the schema of a decoded row: the value's columns, ``_error``, and record columns (``_topic``, ...).
+    All columns of the value are nullable, as for ``from_json``: a value may lack any of them.
+    """
     from pyspark.sql.types import StringType, StructField, StructType
 
     columns = [StructField(f.name, _nullable(f.dataType)) for f in StructType.fromDDL(decode.schema).fields]
@@ -171,7 +174,7 @@ def _raw_rows(records: DataFrame) -> DataFrame:
 
 
 _WATERMARK: Final = "spark.watermarkDelayMs"
-"""Spark's metadata key of a column with a watermark."""
+"""Key in a column's metadata that Spark sets on a column with a watermark."""
 
 
 class StepFailed(KohortError):
@@ -179,9 +182,10 @@ class StepFailed(KohortError):
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Run all steps and return their rows; each step's result is the view ``input`` of the next.
-    ``rows``: those of the first stream. The other sources must be views before the query starts: a micro-batch uses a
-    copy of the session made at that time."""
+    """Run all steps and return their rows; each step's result becomes the view ``input`` of the next step.
+    ``rows``: rows of the first stream. The other sources must be views before the query starts: a micro-batch uses a
+    copy of the session made at that time.
+    """
     from pyspark.errors import AnalysisException
 
     rows.createOrReplaceTempView(pipeline.stream.name)
@@ -209,8 +213,9 @@ def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
 
 
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
-    """Return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
-    Rows keep an existing watermark, of their source or of an earlier window: Spark rejects a second one."""
+    """Aggregate rows by window: return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
+    Rows keep an existing watermark, of their source or of an earlier window: Spark rejects a second one.
+    """
     from pyspark.sql import functions as f
 
     frame = rows

@@ -1,7 +1,7 @@
-"""Ledger of a pipeline: checks that rows read = rows written to each sink + rows dropped or sent as dead letters.
+"""Ledger of a pipeline (row accounting): rows read = rows written to each sink + rows dropped or sent as dead letters.
 
-A count would miss one lost and one duplicated row. So rows also have a mark: the XOR of a hash of each row's topic,
-partition and offset, computed from the data before and after the steps. Equal counts and marks mean the same rows.
+Row counts alone would miss one lost and one duplicated row. So the ledger also compares marks: the XOR of a hash of
+each row's topic, partition and offset, before and after the steps. Equal counts and marks mean the same rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ NOTHING: Final = Count()
 
 @dataclass(slots=True)
 class Entry:
-    """Ledger entry of one micro-batch. ``marked``: the steps kept ``_source``, so marks can be compared."""
+    """Ledger entry: row counts of one micro-batch.
+
+    ``marked``: the steps kept the column ``_source``, so marks can be compared.
+    """
 
     batch: int
     rows_in: Count = NOTHING
@@ -50,14 +53,14 @@ class Entry:
     marked: bool = True
     redelivered: int = 0
     stateful: bool = False
-    """True for windows and joins of streams, whose output rows differ from the input rows."""
+    """True for pipelines with windows or joins of streams, whose output rows differ from the input rows."""
     sources: dict[str, int] = field(default_factory=dict)
-    """Stateful: input rows by source; empty until Spark's progress event of the complete micro-batch."""
+    """Input rows of a stateful pipeline, by source; empty until Spark's progress event for the finished micro-batch."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """Stateful, by sink of windows: source rows that the sink's rows aggregate."""
+    """Number of source rows that a sink's window rows aggregate, by sink; for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
-    """Stateful, by Spark's operator: rows kept for later micro-batches."""
+    """Rows in Spark's state store for later micro-batches, by Spark operator; for stateful pipelines."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,10 +83,10 @@ class Ledger:
     redelivered: int = 0
     problems: list[str] = field(default_factory=list)
     late: int = 0
-    """Rows that came after their watermark, and that Spark left out of a window or a join."""
+    """Number of rows that arrived after their watermark, so that Spark left them out of a window or a join."""
     stands_for: dict[str, int] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    """By sink of windows: rows in open windows, in Spark's state, before the first of these micro-batches."""
+    """Number of rows in open windows (Spark's state) before the first of these micro-batches, by sink."""
     held: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
@@ -97,7 +100,10 @@ class Ledger:
 
 
 def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
-    """Sum micro-batches and check each; ``filters``: a step may drop rows on purpose."""
+    """Add up the ledger entries of micro-batches and check that each balances.
+
+    ``filters``: a step may drop rows on purpose, so fewer output rows are no error.
+    """
     ledger = Ledger()
     for entry in entries:
         ledger.batches += 1
@@ -124,7 +130,7 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
         problems.append(f"{entry.redelivered:,} redelivered rows, but only {entry.rows_in.rows:,} rows read")
     decoded = entry.rows_in.without(entry.undecoded)
     if entry.stateful:
-        pass  # output rows of windows and joins differ from their input rows
+        pass  # in pipelines with windows or joins, output rows differ from input rows
     elif entry.stepped.rows < decoded.rows and not filters:
         problems.append(
             f"the steps lost {decoded.rows - entry.stepped.rows:,} of {decoded.rows:,} rows; "
@@ -151,8 +157,9 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 
 
 def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the rows in open windows after all micro-batches, by sink of windows with ``counts``.
-    Empty if the input of a micro-batch is unknown: its run was killed before Spark's progress event."""
+    """Return the number of rows in open windows after all micro-batches, by sink with ``counts``.
+    Empty if the input of a micro-batch is unknown: its run was killed before Spark's progress event.
+    """
     found: dict[str, int] = {}
     read = 0
     for entry in entries:
@@ -169,7 +176,7 @@ def _add(into: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 class LedgerStore:
-    """Ledger entries as files beside the checkpoint; a repeated micro-batch replaces its file."""
+    """Store of ledger entries: files beside the checkpoint. A repeated micro-batch replaces its file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -34,8 +34,9 @@ _HELP: Final = {
 
 
 class Metrics:
-    """Counts of one run, a collector of prometheus-client.
-    The package's own counters would each add a series ``_created``."""
+    """Row counts of one pipeline run, as a collector of prometheus-client.
+    The package's own counters would each add a series ``_created``.
+    """
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:
         self._pipeline = pipeline

@@ -30,19 +30,21 @@ def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeli
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        raise ConfigError(f"pipeline file {path} cannot be read: {error}") from None
     return parse_pipeline(text, path, environ)
 
 
 def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipeline:
-    """Parse a pipeline; relative paths in it start at the folder of ``path``."""
+    """Parse the text of a pipeline file; relative paths in it start at the folder of ``path``."""
     return pipeline_of(parse_document(text, str(path), environ), path)
 
 
 def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
     version = top.take("version", int, 1)
     if version != 1:
-        raise PipelineError(str(path), top.line, f"version {version}: this kohort supports version 1")
+        raise PipelineError(
+            str(path), top.line, f"version {version} of the pipeline file is not supported: expected version: 1"
+        )
     name_line = top.line_of("name")
     name = top.take("name", str)
     if not _NAME.fullmatch(name):
@@ -79,11 +81,11 @@ def _sources(top: YamlSection, cluster: KafkaCluster, root: Path) -> tuple[Sourc
     if top.one_of("source", "sources") == "source":
         one = top.section("source")
         if one is None:
-            raise top.error("source is empty")
+            raise top.error("source is empty: give it topics")
         return (_source("input", one, cluster, top.section("decode"), root),)
     several = top.section("sources")
     if several is None or not several.names():
-        raise top.error("sources is empty")
+        raise top.error("sources is empty: give at least one source")
     found = []
     for name in several.names():
         if not _VIEW.fullmatch(name) or name == "input":
@@ -121,7 +123,7 @@ def _source(name: str, section: YamlSection, cluster: KafkaCluster, decode: Yaml
         limit.close()
         _check_limit(limit, source)
     if not source.topics:
-        raise section.error(f"{section.name}: topics is empty")
+        raise section.error(f"{section.name}: topics is empty: expected one or more topic names")
     if group_line and not source.group.strip():
         raise section.error(f"group: {source.group!r} is blank: give a name, or remove group", group_line)
     if source.start not in ("earliest", "latest", "group"):

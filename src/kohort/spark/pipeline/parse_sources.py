@@ -210,7 +210,7 @@ class KafkaCluster:
 
 
 def default_cluster(top: YamlSection) -> KafkaCluster:
-    """Return the cluster at the top of a file; brokers are "" if it names none."""
+    """Return the cluster named at the top of a pipeline file; its brokers are "" if the file names none."""
     line, name = top.line_of("profile"), top.take("profile", str, "")
     by_profile: dict[str, Any] = {}
     if name:
@@ -225,7 +225,7 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
 
 
 def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
-    """Return the cluster of a section: its own options over those at the top for the same brokers."""
+    """Return the cluster of a section: its own client options, over the file's options for the same brokers."""
     line = section.line_of("brokers")
     brokers = section.take("brokers", str, default.brokers)
     if not brokers:
@@ -242,7 +242,7 @@ def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -
 
 
 def connection_of(source: Source) -> ClientSettings:
-    """Return a source's connection options, for sinks of a file without brokers at its top."""
+    """Return a source's client options, for sinks of a pipeline file without brokers at its top."""
     return tuple(connecting(translated(dict(source.kafka))).items())
 
 

@@ -29,7 +29,9 @@ def parse_step(section: YamlSection, root: Path) -> Step:
     elif kind == "function":
         made: Callable[[Any], Any] = section.take(kind, object)  # type: ignore[assignment]  # checked in the next line
         if not callable(made):
-            raise section.error("function: is for pipelines built in Python; use python: in a file", line)
+            raise section.error(
+                "the step key function: is for pipelines built in Python; use python: in a pipeline file", line
+            )
         step = Step(kind, getattr(made, "__name__", "function"), section.take("filters", bool, False), line, None, made)
     else:
         text = section.take(kind, str)
@@ -37,7 +39,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
         if kind == "python":
             _check_function(section, text, root, line)
         elif not text.strip():
-            raise section.error("sql is empty", line)
+            raise section.error("sql is empty: expected a SQL query", line)
     section.close()
     return step
 
@@ -64,7 +66,7 @@ def _window(section: YamlSection | None) -> Window | None:
 
 
 def _check_function(section: YamlSection, text: str, root: Path, line: int) -> None:
-    """Check, without running it, that ``file.py:name`` or ``package.module:name`` is a top-level function."""
+    """Check that ``file.py:name`` or ``package.module:name`` is a top-level function, without running its module."""
     file, _, name = text.rpartition(":")
     if not file or not name.isidentifier():
         raise section.error(f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION", line)
@@ -111,7 +113,7 @@ RECORD_KEYS: Final = ("value", "raw", "key", "headers", "timestamp")
 
 
 def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> PipelineTest:
-    """Parse an entry of ``tests``. ``given``: records of the only source, or records by source."""
+    """Parse an entry of ``tests`` in a pipeline file. ``given``: records of the only source, or records by source."""
     name = section.take("name", str, f"tests[{index}]")
     given_line = section.line_of("given")
     given = section.plain("given")

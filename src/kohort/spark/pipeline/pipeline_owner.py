@@ -34,11 +34,14 @@ _FILE: Final = "owner.json"
 _TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")
 _LONGEST_NAME: Final = 60
 _LONGEST_PATH: Final = 150
-"""With the rest of the owner's text, 255 bytes: the longest file name."""
+"""Maximum length of a path in an owner's text: the text is a file name, limited to 255 bytes."""
 
 
 class PipelineOwner(NamedTuple):
-    """Pipeline and its checkpoint. ``group``: digest of the members' group, which may share an output folder."""
+    """Owner of outputs: a pipeline and its checkpoint.
+
+    ``group``: digest of the name of the group whose members may share an output folder.
+    """
 
     id: str
     pipeline: str
@@ -65,14 +68,15 @@ def parse_owner(text: str) -> PipelineOwner | None:
 
 
 def owner_of(pipeline: Pipeline) -> PipelineOwner:
-    """Return the checkpoint's owner; its id is "" before the first run and after a reset."""
+    """Return the owner in the pipeline's checkpoint; its id is "" before the first run and after a reset."""
     return _owner(pipeline, str(_read(pipeline).get("id", "")))
 
 
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
-    """Return the checkpoint's owner, created by the first run.
+    """Return the owner in the pipeline's checkpoint; the first run creates it.
     Raises KohortError if the checkpoint was made for other topics or another group, or if it belongs to another
-    existing pipeline file with other sinks: each of the two pipelines would write only a part of the rows."""
+    existing pipeline file with other sinks: each of the two pipelines would write only a part of the rows.
+    """
     _check_sources(pipeline)
     known, file = _read(pipeline), str(pipeline.file.absolute())
     sinks = sorted(f"{s.kind} {s.folder.absolute() if s.folder else s.place}".strip() for s in pipeline.sinks)
@@ -98,7 +102,7 @@ def _owner(pipeline: Pipeline, number: str) -> PipelineOwner:
 
 
 def _short(text: str, most: int) -> str:
-    """Shorten a text to ``most`` characters: digest, then the end of the text."""
+    """Shorten a text to ``most`` characters: digest of the text, then its end."""
     if len(text) <= most:
         return text
     return f"~{hashlib.sha256(text.encode()).hexdigest()[:8]}~{text[10 - most :]}"

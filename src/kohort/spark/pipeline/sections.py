@@ -1,6 +1,6 @@
-"""Sections of a YAML file with line numbers: each key is taken once, remaining keys are errors.
+"""Sections of a pipeline file (YAML) with line numbers: each key is read once, remaining keys are errors.
 
-``${NAME}`` in texts is replaced: see config/properties.py.
+``${NAME}`` in strings is replaced: see config/properties.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class PipelineError(ConfigError):
 
 
 class YamlSection:
-    """A mapping of the file. ``take`` removes a key and returns its value; ``close`` rejects the remaining keys."""
+    """Mapping in a pipeline file. ``take`` removes a key and returns its value; ``close`` rejects the remaining
+    keys.
+    """
 
     def __init__(self, file: str, line: int, name: str, entries: Mapping[str, tuple[Any, int]]) -> None:
         self.file = file
@@ -50,7 +52,7 @@ class YamlSection:
         return key in self._entries and isinstance(self._entries[key][0], YamlSection)
 
     def take(self, key: str, kind: type[T], default: Any = _MISSING) -> T:
-        """Take a key and return its value. Raises PipelineError if it is missing or of another type."""
+        """Remove a key and return its value. Raises PipelineError if it is missing or of another type."""
         self._known.append(key)
         if key not in self._entries:
             if default is _MISSING:
@@ -95,7 +97,7 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Return the only present key of these. Raises PipelineError for none or several."""
+        """Return the only one of these keys that is present. Raises PipelineError for none or several."""
         self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
@@ -108,12 +110,12 @@ class YamlSection:
         return self._entries[key][1] if key in self._entries else self.line
 
     def plain(self, key: str, default: Any = None) -> Any:
-        """Take the value under ``key`` as dicts, lists and scalars, for the user's own content."""
+        """Remove a key and return its value as dicts, lists and scalars, for the user's own content."""
         self._known.append(key)
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
     def names(self) -> list[str]:
-        """Return the keys not yet taken, in a section whose keys are names of the user."""
+        """Return the remaining keys of a section whose keys are names given by the user."""
         return list(self._entries)
 
     def error(self, problem: str, line: int = 0) -> PipelineError:
@@ -129,7 +131,7 @@ class YamlSection:
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Note keys of the parent section, to explain them if they are misplaced here."""
+        """Store the keys of the parent section, to explain them in errors if they are misplaced here."""
         self._parent_keys = keys
 
 
@@ -152,28 +154,32 @@ def _plain(value: Any) -> Any:
 
 
 def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSection:
-    """Parse YAML text into its top section. Raises PipelineError with the line."""
+    """Parse the YAML text of a pipeline file into its top section. Raises PipelineError with the line."""
     with needs("pipeline", "a pipeline file"):
         import yaml
     try:
         node = _by_fastest("compose", text)
         if node is None:
-            raise PipelineError(file, 1, "the file is empty")
+            raise PipelineError(file, 1, "the pipeline file is empty")
         top = _YamlReader(file, environ).value(node, "the file")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        raise PipelineError(file, mark.line + 1 if mark else 1, f"not YAML: {error.problem}") from None
+        raise PipelineError(
+            file, mark.line + 1 if mark else 1, f"the pipeline file is not YAML: {error.problem}"
+        ) from None
     except yaml.YAMLError as error:
-        raise PipelineError(file, 1, f"not YAML: {error}") from None
+        raise PipelineError(file, 1, f"the pipeline file is not YAML: {error}") from None
     except RecursionError:
-        raise PipelineError(file, 1, "nested too deeply, or an alias that contains itself") from None
+        raise PipelineError(
+            file, 1, "the pipeline file is nested too deeply, or has an alias that contains itself"
+        ) from None
     if not isinstance(top, YamlSection):
-        raise PipelineError(file, 1, "expected keys and values at the top")
+        raise PipelineError(file, 1, "expected keys and values at the top of the pipeline file")
     return top
 
 
 def _by_fastest(work: str, text: str) -> Any:
-    # libyaml is eight times as fast; the Python parser accepts more YAML, and its errors are clearer
+    # libyaml is eight times as fast, but the Python parser accepts more YAML and has clearer errors
     import yaml
 
     if yaml.__with_libyaml__:
@@ -212,9 +218,9 @@ class _YamlReader:
             text = fill_in(node.value, self._environ)
         except ConfigError as error:
             raise PipelineError(self._file, node.start_mark.line + 1, str(error)) from None
-        if node.style:  # quoted, or a block
+        if node.style:  # quoted and block scalars are always strings
             return text
         try:
             return _by_fastest("load", text) if text else None
-        except (yaml.YAMLError, ValueError):  # an invalid date, or a number without digits
+        except (yaml.YAMLError, ValueError):  # the scalar is an invalid date, or a number without digits
             return text

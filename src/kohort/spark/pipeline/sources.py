@@ -22,7 +22,9 @@ from kohort.spark.reading.cluster import KohortCluster, selected_partitions
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
-    """Return the options of a stream. ``owner``: pipeline and checkpoint for the metadata of its commits."""
+    """Return the ``format("kohort")`` options of a stream source. ``owner``: pipeline and checkpoint, for its
+    commits.
+    """
     options = _options(source) | {"includeHeaders": "true"}
     if source.group and owner is not None:
         options["groupOwner"] = owner.text
@@ -51,7 +53,7 @@ def lookup_options(source: Source) -> SourceOptions:
 
 @contextmanager
 def source_cluster(source: Source, *, absent_ok: bool = False) -> Iterator[tuple[KohortCluster, set[TopicPartition]]]:
-    """Connect to the cluster of a source, outside of Spark; yield it and the source's partitions."""
+    """Connect to a source's cluster, outside of Spark; yield the connection and the source's partitions."""
     options = lookup_options(source)
     with closing(KohortCluster(options)) as cluster:
         yield cluster, selected_partitions(cluster, options, absent_ok=absent_ok)
@@ -104,7 +106,7 @@ class SourceLag:
 
 
 def source_lag(source: Source) -> SourceLag:
-    """Query the lag. Raises ApiError for a missing topic, ConnectionFailed if no broker answers."""
+    """Query the lag of a source's group. Raises ApiError for a missing topic, ConnectionFailed if no broker answers."""
     with source_cluster(source) as (cluster, partitions):
         commits = cluster.committed(partitions) if source.group else {}
         earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
@@ -115,7 +117,7 @@ def source_lag(source: Source) -> SourceLag:
 
 
 def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:
-    """Raise KohortError if another pipeline committed last in a stream's group."""
+    """Raise KohortError if another pipeline has committed in the group of a stream source."""
     for source in pipeline.streams:
         if not source.group or source.member:
             continue

@@ -1,1 +1,1 @@
-"""Reading topics from Spark: batch, stream, and stream as a member of a group."""
+"""Read topics from Spark: as a batch, as a stream, and as a stream whose query is a group member."""

@@ -22,7 +22,7 @@ def resolve_start(
     committed: Commits,
     fallback: str,
 ) -> PartitionOffsets:
-    """Return the first offset to read of each partition; ``committed``: the group's committed offsets."""
+    """Return the first offset to read in each partition; ``committed``: the group's committed offsets."""
     wanted = sorted(set(partitions))
     if isinstance(start, ByTime):
         return _resolve_times(cluster, wanted, start, "startingOffsetsByTimestamp")
@@ -100,7 +100,7 @@ SAMPLE_AGE_S: Final = 10.0
 
 
 class BatchLimits:
-    """Limits of one query's micro-batches. ``now`` and ``pause`` are in seconds; tests pass their own."""
+    """Size limits of one query's micro-batches. ``now`` and ``pause`` are in seconds; tests pass their own."""
 
     def __init__(self, options: SourceOptions, now: Callable[[], float], pause: Callable[[float], None]) -> None:
         self._options = options
@@ -112,7 +112,10 @@ class BatchLimits:
     def end(
         self, cluster: SourceCluster, begin: PartitionOffsets, heads: PartitionOffsets, *, finite: bool
     ) -> PartitionOffsets:
-        """Return the end of the next micro-batch. ``finite``: no records after ``heads`` count, so do not wait."""
+        """Return the end offsets of the next micro-batch.
+
+        ``finite``: the query ends at the offsets ``heads``, so it does not wait for more records.
+        """
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._wait_for_more(sum(backlog.values())):
             return {tp: begin[tp] for tp in heads if tp in begin}
@@ -128,7 +131,7 @@ class BatchLimits:
         least, delay_s = self._options.min_offsets_per_trigger, self._options.max_trigger_delay_ms / 1000
         if not least or not rows or rows >= least:
             return False
-        # The first micro-batch is not delayed, as in the Kafka connector.
+        # The first micro-batch is not delayed for more records, as in Spark's Kafka connector.
         left = 0.0 if self._last_batch is None else self._last_batch + delay_s - self._now()
         if left <= 0:
             return False
@@ -138,7 +141,7 @@ class BatchLimits:
     def _rows_of_bytes(
         self, cluster: SourceCluster, begin: PartitionOffsets, backlog: PartitionOffsets, most_bytes: int
     ) -> int:
-        """Estimate how many records fit ``most_bytes``, from the mean record size at the start of the backlog."""
+        """Estimate how many records fit into ``most_bytes``, from the mean record size at the start of the backlog."""
         largest = sorted(backlog, key=lambda tp: (-backlog[tp], tp))[:SAMPLED_MOST]
         self._weigh(cluster, begin, largest)
         known = [(self._weights[tp][0], backlog[tp]) for tp in largest if tp in self._weights]

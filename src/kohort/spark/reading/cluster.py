@@ -37,26 +37,26 @@ class RangeGone(KohortError):
 class SourceCluster(Protocol):
     def topics(self) -> set[str]: ...
     def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
-        """Return the partitions of these topics; missing topics have none."""
+        """Return the partitions of topics; a missing topic contributes none."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return the first offset at or after each timestamp (ms); partitions without one are left out."""
+        """Return the first offset at or after each timestamp (ms); partitions without such a record are left out."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """Return the topic ids from the last call of ``partitions``; a recreated topic has a new id."""
+        """Return the topic ids that the last ``partitions`` call found; a recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
-        """Return the mean size of key and value from ``offset`` on, from a sample; 0 without records."""
+        """Return the mean size in bytes of key and value from ``offset`` on, from a sample; 0 without records."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
-        """Return when a partition has records past its head, or after ``timeout_ms``."""
+        """Wait until a partition has records at or after its offset in ``heads``, or until ``timeout_ms``."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a range, with these columns of the client; the last batch may exceed its end."""
+        """Yield the records of an offset range, with these columns; the last batch may exceed its end."""
 
     def close(self) -> None: ...
 
@@ -135,20 +135,21 @@ class KohortCluster:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if not offsets:
             return
-        # A commit without member id is accepted only while the group has no members (protocol/offsets.md#offsetcommit).
+        # OffsetCommit without a member id is accepted only while the group has no members
+        # (protocol/offsets.md#offsetcommit).
         try:
             self._admin.alter_group_offsets(self._group_id, dict(offsets))
         except ApiError as error:
             if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
                 raise ApiError(
-                    error.code, f"group {self._group_id} has live consumers: give the query a group of its own"
+                    error.code, f"group {self._group_id} has live consumers: give this query its own group.id"
                 ) from error
             raise
 
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         if not heads or timeout_ms <= 0:
             return
-        # Fetch at least one byte: only the arrival of a record matters, not its content.
+        # Fetch as few bytes as possible: only the arrival of a record matters, not its content.
         consumer = self._consumer("idle", **{"fetch.max.bytes": 1, "max.partition.fetch.bytes": 1})
         if consumer.assignment() != set(heads):
             consumer.assign(list(heads))
@@ -170,7 +171,9 @@ class KohortCluster:
                 if position == at and not table.num_rows:
                     idle_ms += _POLL_MS
                     if idle_ms >= self._patience_ms:
-                        raise RangeGone(f"{wanted}: no records from offset {at} on within {idle_ms / 1000:g} s")
+                        raise RangeGone(
+                            f"{wanted}: the broker returned no records from offset {at} on within {idle_ms / 1000:g} s"
+                        )
                     continue
                 at, idle_ms = position, 0
                 if "value" in columns and table.num_rows:
@@ -184,9 +187,10 @@ class KohortCluster:
             consumer.unsubscribe()
 
     def _reader(self, wanted: Range) -> Consumer:
-        """Return the consumer for a range: one with small fetches if the range is small.
+        """Return a consumer for an offset range: one with small fetches if the range is small.
         A fetch returns more than the range, which is discarded. For 100 rows of a long backlog that was half of the
-        work of the task and the broker."""
+        work of the task and the broker.
+        """
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
@@ -223,7 +227,7 @@ _clusters: dict[tuple[Any, ...], SourceCluster] = {}
 
 
 def connect(options: SourceOptions) -> SourceCluster:
-    """Return the cluster of these options, shared within this process (workers are reused, and forked)."""
+    """Return the cluster connection for a read, shared within this process (Spark reuses and forks workers)."""
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
     if key not in _clusters:
         _clusters[key] = KohortCluster(options)
@@ -233,7 +237,7 @@ def connect(options: SourceOptions) -> SourceCluster:
 def selected_partitions(
     cluster: SourceCluster, options: SourceOptions, *, absent_ok: bool = False
 ) -> set[TopicPartition]:
-    """Return the existing partitions that the options select. Raises ApiError if a named one is missing."""
+    """Return the existing partitions that the read options select. Raises ApiError if a named topic is missing."""
     if options.subscribe_pattern:
         whole = re.compile(options.subscribe_pattern)
         return cluster.partitions(t for t in sorted(cluster.topics()) if whole.fullmatch(t))
@@ -241,7 +245,9 @@ def selected_partitions(
     found = cluster.partitions(topics)
     absent = sorted(set(topics) - {tp.topic for tp in found})
     if absent and not absent_ok:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {', '.join(absent)}")
+        raise ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the read names topics that do not exist: {', '.join(absent)}"
+        )
     if not options.assign:
         return found
     chosen = {TopicPartition(t, p) for t, partitions in options.assign.items() for p in partitions}

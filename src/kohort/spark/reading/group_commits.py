@@ -26,12 +26,14 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import SourceCluster
 
 QUERY_KEY: Final = "kohort:query"
-"""Key among the topics of a query's offsets; no topic can have this name."""
+"""Key in a query's offsets for the query's number; no topic can have this name."""
 _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 
 class CommitMark(NamedTuple):
-    """Query that owns a partition, and the end of the micro-batch in flight."""
+    """Commit metadata in member mode: number of the query that owns the partition, and end of its micro-batch in
+    flight.
+    """
 
     query: int
     upto: int
@@ -53,9 +55,12 @@ def parse_mark(metadata: str) -> CommitMark | None:
 
 
 def partition_start(committed: OffsetAndMetadata, query: int, done: int | None) -> PartitionStart:
-    """Return where ``query`` starts a partition. ``committed``: of the group; ``done``: of its checkpoint.
-    If the commit has the query's own mark, no other query owned the partition since: the checkpoint wins, which may be
-    one micro-batch ahead. Otherwise the group wins: another query read on, or a user reset the offset."""
+    """Return the offset at which ``query`` starts an assigned partition.
+
+    ``committed``: committed offset of the group; ``done``: offset in the query's checkpoint. If the query itself made
+    the last commit, no other query has owned the partition since: the checkpoint decides, which may be one micro-batch
+    ahead. Otherwise the group's commit decides: another query has read on, or a user reset the offset.
+    """
     mark = parse_mark(committed.metadata)
     start = committed.offset
     if mark is not None and mark.query == query and done is not None:
@@ -75,7 +80,7 @@ log = logging.getLogger(__name__)
 
 
 def query_mark(owner: str = "") -> str:
-    """Return the metadata of this process's commits: host, pid, start time, and the owner of the query."""
+    """Return the metadata for this process's commits: host, pid, start time, and the owner of the query."""
     mark = f"kohort-query:{socket.gethostname()}:{os.getpid()}:{time.time_ns() // 1_000_000}"
     return f"{mark}:{owner}" if owner else mark
 
@@ -94,8 +99,10 @@ class GroupCommits:
         return self._cluster().committed(partitions) if self._options.group_id else {}
 
     def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:
-        """Commit the start before batch 0 is planned; on failure the query must not start, or a retry could skip
-        rows."""
+        """Commit a query's start offsets before micro-batch 0 is planned.
+
+        If the commit fails the query must not start, or a retry could skip rows.
+        """
         if not self._options.commits:
             return
         offsets = {tp: OffsetAndMetadata(o, self.pin_metadata) for tp, o in initial.items()}

@@ -20,13 +20,13 @@ from kohort.spark.reading.ranges import DataLost, data_lost
 log = logging.getLogger(__name__)
 
 IDS_KEY: Final = "kohort:topics"
-"""Key among the topics of a query's offsets; no topic can have this name."""
+"""Key in a query's offsets for the topic ids; no topic can have this name."""
 
 TopicIds = dict[str, str]
 
 
 def hex_ids(found: Mapping[str, bytes]) -> TopicIds:
-    """Convert topic ids to hexadecimal, without the zeros of brokers that have no topic ids."""
+    """Convert topic ids to hexadecimal; omit the zero ids of brokers without topic ids."""
     return {topic: number.hex() for topic, number in sorted(found.items()) if any(number)}
 
 
@@ -55,8 +55,9 @@ class LogChanges:
     def starts_after_loss(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
     ) -> PartitionOffsets:
-        """Return new starts of partitions that cannot continue at ``begin``.
-        ``before``: topic ids of the last micro-batch. Raises DataLost if failOnDataLoss is set."""
+        """Return new start offsets for partitions that cannot continue at ``begin``.
+        ``before``: topic ids of the last micro-batch. Raises DataLost if failOnDataLoss is set.
+        """
         self._check_deleted(begin, heads)
         replaced = self.check_recreated(cluster, before)
         starts = cluster.earliest(tps) if (tps := [tp for tp in begin if tp.topic in replaced and tp in heads]) else {}
@@ -71,7 +72,9 @@ class LogChanges:
         return starts
 
     def check_recreated(self, cluster: SourceCluster, before: TopicIds) -> set[str]:
-        """Return topics recreated since they had the ids ``before``. Raises DataLost if failOnDataLoss is set."""
+        """Return the topics whose id differs from ``before``, so they were recreated. Raises DataLost if
+        failOnDataLoss is set.
+        """
         topics = recreated_topics(before, hex_ids(cluster.topic_ids(before)))
         if not topics:
             return topics

@@ -37,7 +37,7 @@ from kohort.spark.values.row_builders import RowBuilder
 log = logging.getLogger(__name__)
 
 OnRevoked = Callable[[Collection[TopicPartition]], None]
-"""Callback with revoked partitions, which can still be committed."""
+"""Callback for revoked partitions; their offsets can still be committed in it."""
 _CLOSE_MS: Final = 5_000
 
 
@@ -46,23 +46,27 @@ class GroupMembership(Protocol):
     def assigned(self) -> set[TopicPartition]: ...
 
     def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
-        """Take part in a due rebalance, up to ``wait_ms`` if nothing is assigned. Return the new partitions."""
+        """Poll the group: take part in a due rebalance, waiting up to ``wait_ms`` if no partition is assigned.
+
+        Returns the newly assigned partitions.
+        """
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit in the member's generation. Raises CommitFailed if the member is fenced."""
+        """Commit offsets in the member's generation. Raises CommitFailed if the member is fenced."""
 
     def close(self) -> None: ...
 
 
 class DriverMembership:
-    """Consumer subscribed to the query's topics, with all partitions paused."""
+    """Group membership of the driver: a consumer of the query's topics, with all partitions paused."""
 
     def __init__(self, options: SourceOptions) -> None:
         import re
 
         from kohort.aio.consuming.consumer import Consumer
 
-        # Keep owned partitions during a rebalance, so that micro-batches continue (KIP-429); KIP-848 always does.
+        # A cooperative assignor keeps owned partitions in a rebalance, so that micro-batches continue (KIP-429,
+        # KIP-848).
         assigns = options.client.get("group.protocol") != "consumer"
         settings: dict[str, Any] = {
             "client.id": "kohort-spark",
@@ -96,7 +100,7 @@ class DriverMembership:
     def close(self) -> None:
         self._consumer.close(timeout_ms=_CLOSE_MS)
 
-    # Callbacks of the consumer, within poll
+    # Rebalance callbacks of the consumer, called in poll()
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         self._consumer.pause(partitions)
@@ -124,7 +128,7 @@ def _exit_on_sigterm() -> None:
 
 
 class MemberStreamReader(KohortStreamReader):
-    """Reader of one query; joins the group with its first micro-batch."""
+    """Reader of one streaming query in member mode; joins the group with its first micro-batch."""
 
     def __init__(
         self,
@@ -136,7 +140,7 @@ class MemberStreamReader(KohortStreamReader):
         super().__init__(options, builder, connect)
         self._join = join
         self._joined: GroupMembership | None = None
-        self._query = uuid.uuid4().int >> 75  # 53 bits, which every JSON reader keeps exact
+        self._query = uuid.uuid4().int >> 75  # a number of 53 bits, which every JSON parser keeps exact
         self._active: set[TopicPartition] = set()
         self._redelivered_below: PartitionOffsets = {}
         self._committed_marks: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -149,7 +153,7 @@ class MemberStreamReader(KohortStreamReader):
         return self._joined
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return no partitions: they enter with micro-batches, at the group's committed offsets."""
+        """Return no partitions as start: they enter with micro-batches, at the group's committed offsets."""
         return group_commits.with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -187,13 +191,16 @@ class MemberStreamReader(KohortStreamReader):
         wanted = selected_partitions(self._cluster, self._options, absent_ok=True)
         return self._cluster.latest(wanted & begin.keys())
 
-    # Entering and leaving partitions
+    # Partitions that enter and leave the query
 
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return the start of new partitions that continue at the query's own offsets, and of those that enter.
-        A partition whose start differs from the query's offset leaves first, and enters one micro-batch later."""
+        """Return the start offsets of newly assigned partitions, as two mappings.
+
+        First: partitions that continue at the query's own offset. Second: partitions that enter the query. If the start
+        differs from the query's offset, the partition leaves first, and enters one micro-batch later.
+        """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():
             self._redelivered_below[tp] = found.redelivered_below
@@ -253,7 +260,7 @@ class MemberStreamReader(KohortStreamReader):
         self._committed_marks = marks
         return True
 
-    # Planning
+    # Planning of micro-batches
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
         begin, upto = partitions_of(start), partitions_of(end)

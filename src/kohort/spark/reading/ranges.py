@@ -1,4 +1,4 @@
-"""Reading of ranges within a task, as Arrow batches with retries, and the batch reader that plans the tasks.
+"""Read offset ranges in a Spark task, as Arrow batches with retries; and the batch reader, which plans the tasks.
 
 In local mode Spark gives a task one attempt by default, so retriable errors are retried here.
 """
@@ -37,7 +37,7 @@ class ReadTask(InputPartition):  # type: ignore[misc]  # pyspark has no types th
 
 
 class DataLost(KohortError):
-    """Records deleted, or a topic recreated, before the query read them."""
+    """Error: records were deleted, or a topic was recreated, before the query read them."""
 
 
 def data_lost(losses: Sequence[Loss]) -> DataLost:
@@ -123,7 +123,7 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 
     def _check_ends(self, cluster: SourceCluster, end: PartitionOffsets) -> None:
-        """Check that given endingOffsets are not past the log's end, where a task would wait. Raises ConfigError."""
+        """Check that endingOffsets are not after the log's end, where a task would wait. Raises ConfigError."""
         if not isinstance(self._options.batch_end, dict):
             return
         heads = cluster.latest(end)

@@ -92,14 +92,14 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit that Spark passes back to ``latestOffset``, except with Trigger.Once."""
+        """Return the read limit that Spark passes to ``latestOffset``, except with Trigger.Once."""
         rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         if rows is not None or self._options.min_offsets_per_trigger is not None:
             return ReadMaxRows(rows or 2**62)
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        # Only a flag: resolving the target here crash-looped the Kafka connector (SPARK-53560).
+        # Only set a flag: resolving the end offsets here crash-looped Spark's Kafka connector (SPARK-53560).
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -112,7 +112,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
-        # A missing partition keeps its offset.
+        # A partition without an end offset keeps its start offset.
         ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
         self._planned_end = log_changes.with_ids(as_json(ends), log_changes.ids_of(start) | self._ids_now(ends))
         return self._planned_end
@@ -122,7 +122,9 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     @staticmethod
     def _standalone_offsets(offsets: Mapping[str, Any]) -> PartitionOffsets:
-        """Return the checkpoint's offsets. Raises KohortError for those of member mode, which lack partitions."""
+        """Return a checkpoint's offsets. Raises KohortError for a checkpoint of member mode, whose offsets lack
+        partitions.
+        """
         if query_of(offsets) is not None:
             raise KohortError(
                 "this checkpoint was made with group.mode=member: keep that mode, or start with a new checkpoint"
@@ -179,7 +181,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         begin |= self._starts_of_replaced(begin, start, end)
         if end == self._planned_end:
             return self._plan(begin, upto, again={})
-        # Planned by an earlier process that did not complete it.
+        # An earlier process planned this micro-batch and did not complete it.
         upto = self._without_recreated(upto, end)
         return self._plan({tp: begin[tp] for tp in upto}, upto, again=upto)
 
@@ -191,8 +193,9 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._cluster.earliest(partitions) if partitions else {}
 
     def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
-        """Return the ends of a repeated micro-batch without topics recreated since it was planned.
-        The next micro-batch reads those from their beginning. Raises DataLost if failOnDataLoss is set."""
+        """Return the end offsets of a repeated micro-batch, without topics recreated since it was planned.
+        The next micro-batch reads those from their beginning. Raises DataLost if failOnDataLoss is set.
+        """
         if not log_changes.ids_of(end):
             return upto
         selected_partitions(self._cluster, self._options, absent_ok=True)
@@ -200,7 +203,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return {tp: offset for tp, offset in upto.items() if tp.topic not in replaced}
 
     def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:
-        """Plan the tasks of a micro-batch; rows below ``again`` may have been delivered before."""
+        """Plan the tasks of a micro-batch; rows below the offsets ``again`` may have been delivered before."""
         options = self._options
         if not options.fail_on_data_loss:
             recreated = [tp for tp in upto if begin[tp] > upto[tp]]
@@ -220,7 +223,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return read_ranges(self._cluster, partition.ranges, self._builder, fail_on_data_loss=fail)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: Spark calls this one batch late; latestOffset commits."""
+        """Do nothing: Spark calls this one micro-batch late, so ``latestOffset`` commits."""
 
     def stop(self) -> None:
         self._cluster.close()

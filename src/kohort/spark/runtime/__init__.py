@@ -1,1 +1,1 @@
-"""Java, Python and the session that Spark needs."""
+"""Java, Python workers and the SparkSession."""

@@ -51,7 +51,9 @@ def write_whole(target: Path, text: str, more_mode: int = 0) -> Path:
 
 
 def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder for kohort's files: in the user's cache, or a temporary one if others can write there."""
+    """Return a private folder for kohort's Spark files: in the user's cache, or a temporary one if others can write
+    there.
+    """
     root = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -68,14 +70,14 @@ def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
                 folder.chmod(0o700)
         if os.access(folder, os.W_OK):
             return folder
-    except (OSError, RuntimeError):  # no home directory
+    except (OSError, RuntimeError):  # the user has no home directory
         pass
     return _temporary_folder()
 
 
 @cache
 def _temporary_folder() -> Path:
-    """Make a private folder; it is never removed, since child processes may still need it."""
+    """Create a private temporary folder; it is never removed, since child processes may still need it."""
     return Path(tempfile.mkdtemp(prefix="kohort-"))
 
 
@@ -97,7 +99,7 @@ class Java:
     origin: str
 
     def without_incubator(self) -> Java:
-        """Return the same Java behind a script that drops the flag jdk.incubator.vector."""
+        """Return the same Java behind a script that removes the flag for the module jdk.incubator.vector."""
         if self.origin == WHEEL:
             return self
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
@@ -105,7 +107,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None = None) -> Java:
-    """Return the first Java of version 17 or newer. Raises JavaNotFound with the checked places."""
+    """Return the first Java of version 17 or newer that is found. Raises JavaNotFound with the checked places."""
     seen = []
     home = environ.get("JAVA_HOME")
     if home:
@@ -148,7 +150,7 @@ def java_version(java: Path) -> int:
 
 
 def parse_version(text: str) -> int:
-    found = re.search(r'version "(?:1\.)?(\d+)', text)  # Java 8 reports 1.8
+    found = re.search(r'version "(?:1\.)?(\d+)', text)  # Java 8 reports its version as 1.8
     return int(found[1]) if found else 0
 
 
@@ -165,7 +167,9 @@ def make_shim(java: Path, root: Path) -> Path:
 
 
 def worker_python(folder: Path | None = None) -> str:
-    """Return PYSPARK_PYTHON: this Python, behind a script that skips the zip if PySpark is installed."""
+    """Return the value for PYSPARK_PYTHON: this Python, behind a script that skips pyspark.zip if PySpark is
+    installed.
+    """
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
@@ -198,7 +202,7 @@ exec {shlex.quote(str(python))} "$@"
 
 
 PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
-"""Warning of each worker if pandas 3 is installed; kohort passes no pandas to Spark."""
+"""Warning that each Python worker prints if pandas 3 is installed; kohort passes no pandas to Spark."""
 
 
 def spark_home() -> Path:
@@ -210,9 +214,11 @@ def spark_home() -> Path:
 def spark_environ(
     environ: Mapping[str, str] = os.environ, *, local: bool = True, quiet: bool = False
 ) -> dict[str, str]:
-    """Return the variables to add to ``environ``; variables already set there win. Raises JavaNotFound.
-    Workers on another Python fail with a misleading timeout; the loopback address avoids a lookup of the host name.
-    ``local``: workers run on this machine. ``quiet``: drop the module about which Java warns at each start."""
+    """Return environment variables for Spark to add to ``environ``; variables already set there win. Raises
+    JavaNotFound. Workers on another Python fail with a misleading timeout; the loopback address avoids a lookup of
+    the host name. ``local``: workers run on this machine. ``quiet``: omit the module about which Java warns at each
+    start.
+    """
     wanted = {
         "PYSPARK_PYTHON": worker_python() if local else sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

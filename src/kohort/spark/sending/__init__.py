@@ -1,1 +1,1 @@
-"""Writing to topics from Spark."""
+"""Write rows to topics from Spark."""

@@ -50,7 +50,10 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """Return a headers column: the headers of each row, then one of each of ``more`` (name, value by row)."""
+    """Return the headers of each record, followed by new headers.
+
+    ``own``: existing headers column; ``more``: new headers as name and value of each row.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -82,13 +85,13 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
 
 
 _MAX_PENDING_DELIVERIES: Final = 256
-"""Unacknowledged deliveries before the task waits: the producer's buffer, not the rows, bounds memory."""
+"""Maximum number of unacknowledged deliveries before a task waits: memory is bounded by the producer's buffer."""
 
 _producers: dict[tuple[int, tuple[tuple[str, Any], ...]], Producer] = {}
 
 
 def shared_producer(settings: Mapping[str, Any]) -> Producer:
-    """Return the producer of these settings, shared within this process (workers are reused, and forked)."""
+    """Return a producer for these settings, shared within this process (Spark reuses and forks workers)."""
     key = (os.getpid(), tuple(sorted(settings.items())))
     if key not in _producers:
         from kohort.aio.producing.producer import Producer
@@ -98,10 +101,10 @@ def shared_producer(settings: Mapping[str, Any]) -> Producer:
 
 
 def drop_producer(settings: Mapping[str, Any]) -> None:
-    """Close a failed producer: the next task starts a new one, with a new producer id."""
+    """Close a failed producer: the next task creates a new one, with a new producer id."""
     producer = _producers.pop((os.getpid(), tuple(sorted(settings.items()))), None)
     if producer is not None:
-        with suppress(KohortError):  # undelivered records already caused the error being handled
+        with suppress(KohortError):  # the undelivered records already caused the error being handled
             producer.close(timeout_ms=0)
 
 
@@ -115,7 +118,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send a batch with any of key, value, headers, partition. Raises errors of earlier batches."""
+        """Send a batch with any of the columns key, value, headers, partition. Raises errors of earlier batches."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _MAX_PENDING_DELIVERIES:
@@ -138,7 +141,9 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic``, or to the topics in their column. Raises UsageError for a row without a topic."""
+    """Send rows to ``topic``, or to the topics in their column ``topic``. Raises UsageError for a row without a
+    topic.
+    """
     if topic:
         sender.send(topic, batch)
         return
@@ -153,7 +158,7 @@ def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
 
 
 def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any], make: type[RowSender] = RowSender) -> int:
-    """Send rows of (topic, key, value, headers); return the acknowledged number, or raise if any failed."""
+    """Send rows of (topic, key, value, headers) to Kafka; return the number acknowledged, or raise if any failed."""
     sender = make(settings)
     try:
         for batch in batches:
@@ -169,7 +174,7 @@ ERROR: Final = "kohort-error."
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_PENDING_BATCHES: Final = 8
-"""Arrow batches kept until acknowledged, to resend rows that are too large."""
+"""Maximum number of Arrow batches kept until acknowledged, to resend rows that are too large."""
 
 
 class LetterSender(RowSender):
@@ -192,7 +197,10 @@ class LetterSender(RowSender):
         return self.rows
 
     def _acknowledge(self, topic: str, batch: pa.RecordBatch, deliveries: list[Delivery]) -> None:
-        """Wait for a batch. If it is too large, resend it in halves, and a single letter without its value."""
+        """Wait until a batch of dead letters is acknowledged.
+
+        If the batch is too large, resend it in halves, and a single letter without its value.
+        """
         try:
             self._wait_for(deliveries)
         except ApiError as error:
@@ -206,7 +214,7 @@ class LetterSender(RowSender):
             self._send_smaller(topic, batch)
 
     def _send_smaller(self, topic: str, letter: pa.RecordBatch) -> None:
-        """Send a letter without some parts. Raises ApiError if the smallest form is still too large."""
+        """Send a dead letter without some parts. Raises ApiError if its smallest form is still too large."""
         without_value, without_record = smaller_letters(letter)
         try:
             self._wait_for(self._producer.send_arrow(topic, without_value))
@@ -217,7 +225,7 @@ class LetterSender(RowSender):
 
 
 def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a letter without its value; then also without its key and the headers of the record."""
+    """Yield a dead letter without its value; then also without its key and the headers of the record."""
     import pyarrow as pa
 
     key, value, headers = (letter.column(name) for name in ("key", "value", "headers"))

@@ -31,7 +31,7 @@ NOT_SENT: Final = ("offset", "timestamp", "timestampType", "redelivered")
 
 
 def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -> tuple[str, ...]:
-    """Return the columns to send. Raises ConfigError for an unknown column or an unsupported type."""
+    """Return the DataFrame's columns to send. Raises ConfigError for an unknown column or an unsupported type."""
     fields = [(name, kind) for name, kind in fields if name not in NOT_SENT]
     for name, kind in fields:
         if name not in SINK_TYPES:
@@ -43,7 +43,7 @@ def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -
             raise ConfigError(f"sink: column {name!r} is {' or '.join(SINK_TYPES[name])}, not {kind}")
     names = [name for name, _ in fields]
     if "value" not in names:
-        raise ConfigError("sink: column 'value' is missing")
+        raise ConfigError("sink: column 'value' is missing: add it, for example with kohort.spark.to_records")
     if not options.topic and "topic" not in names:
         raise ConfigError("sink: give the option 'topic', or a column 'topic'")
     return tuple(n for n in names if n != "headers" or options.include_headers)
@@ -83,10 +83,10 @@ class _TaskWriter:
         return type(batch).from_arrays([*arrays, headers], names=[*kept, "headers"])
 
     def commit(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing: tasks return after acknowledgement."""
+        """Do nothing at the end of a write: its tasks return after acknowledgement."""
 
     def abort(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing: sent rows stay (at least once)."""
+        """Do nothing after a failed write: sent rows stay in the topic (at least once)."""
 
 
 class KohortBatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as above

@@ -26,13 +26,13 @@ from kohort.errors import ConfigError
 from kohort.extras import needs
 
 Reader = Callable[[bytes], tuple[Any, int]]
-"""Reads the value at the start of the bytes; returns it and its length. Raises AvroError."""
+"""Function that reads an Avro value at the start of the bytes; returns value and length. Raises AvroError."""
 
 DEPTH_MOST: Final = 64
 _DECIMAL_BYTES_MOST: Final = 64
-"""Four times the size of Spark's largest decimal; the cost of conversion grows with the square."""
+"""Maximum size of an Avro decimal in bytes, four times Spark's largest: conversion time grows with the square."""
 _EXACT: Final = Context(prec=160)
-"""Enough digits for _DECIMAL_BYTES_MOST, so that nothing is rounded."""
+"""Decimal context with enough digits for _DECIMAL_BYTES_MOST, so that nothing is rounded."""
 _PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _NAMED: Final = ("record", "error", "enum", "fixed")
 _LOGICAL: Final = {
@@ -56,11 +56,14 @@ class AvroError(ValueError):
 
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> Reader:
-    """Compile an Avro schema, given as JSON, into a reader.
-    Raises ConfigError for an invalid schema and for lists of items without bytes, MissingExtra without fastavro."""
+    """Compile an Avro schema, given as JSON, into a function that reads values.
+    Raises ConfigError for an invalid schema and for lists of items without bytes, MissingExtra without fastavro.
+    """
     with needs("pipeline", "value.format=avro"):
         import fastavro
-        from fastavro import _read_py as in_python  # private, but the only reader that survives deep nesting
+
+        # fastavro's Python reader is private, but the only one that survives deep nesting
+        from fastavro import _read_py as in_python
         from fastavro.read import LOGICAL_READERS
         from fastavro.schema import SchemaParseException
     LOGICAL_READERS["bytes-kohort-decimal"] = LOGICAL_READERS["fixed-kohort-decimal"] = _read_decimal
@@ -118,7 +121,7 @@ def _reason(error: Exception, at: int, size: int) -> str:
 
 def _read_decimal(raw: bytes, schema: Any, *_: Any) -> Decimal:
     if len(raw) > _DECIMAL_BYTES_MOST:
-        raise AvroError(f"a decimal of {len(raw)} bytes")
+        raise AvroError(f"the Avro decimal has {len(raw)} bytes, expected at most {_DECIMAL_BYTES_MOST}")
     return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-schema["kohort-scale"], _EXACT)
 
 
@@ -130,7 +133,9 @@ class _SchemaRewriter:
         self.recursive = False
 
     def rewrite(self, schema: Any, space: str, depth: int) -> Any:
-        """Return the schema with supported logical types. Raises ConfigError for an invalid type."""
+        """Convert an Avro schema for fastavro: keep supported logical types only. Raises ConfigError for an invalid
+        type.
+        """
         if depth > DEPTH_MOST:
             raise ConfigError(f"value.avro.schema is nested more than {DEPTH_MOST} deep")
         if isinstance(schema, str):
@@ -165,7 +170,7 @@ class _SchemaRewriter:
     def _named(self, schema: Mapping[str, Any], space: str, depth: int) -> dict[str, Any]:
         name = schema.get("name")
         if not isinstance(name, str):
-            raise ConfigError(f"value.avro.schema: a {schema['type']} without a name")
+            raise ConfigError(f"value.avro.schema: type {schema['type']} needs a name")
         space = name.rpartition(".")[0] or schema.get("namespace", space)
         full = name if "." in name or not space else f"{space}.{name}"
         made: dict[str, Any] = {"type": schema["type"], "name": name.rpartition(".")[2], "namespace": space}
@@ -174,7 +179,7 @@ class _SchemaRewriter:
         elif schema["type"] == "fixed":
             made |= {"size": _whole(_inside(schema, "size"), "size"), **_logical("fixed", schema)}
         else:
-            self._types[full] = made  # before its fields: a record may contain itself
+            self._types[full] = made  # register the type before its fields: a record may contain itself
             self._open.append(full)
             given = [(_inside(field, "name"), _inside(field, "type")) for field in _inside(schema, "fields")]
             made["fields"] = [{"name": n, "type": self.rewrite(kind, space, depth + 1)} for n, kind in given]
@@ -192,7 +197,7 @@ class _SchemaRewriter:
             named = self._types.get(schema)
             return schema == "null" if named is None else schema in seen or self._is_empty(named, (*seen, schema))
         if not isinstance(schema, dict):
-            return False  # a union starts with its branch number
+            return False  # an Avro union starts with its branch number, so it has bytes
         if schema["type"] == "fixed":
             return not schema["size"]
         return "fields" in schema and all(self._is_empty(field["type"], seen) for field in schema["fields"])

@@ -1,4 +1,4 @@
-"""Columns of ``format("kohort")``: those of the Kafka connector, as Spark types and exact Arrow types."""
+"""Columns of ``format("kohort")``: those of Spark's Kafka connector, as Spark types and exact Arrow types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TYPES: Final = {
     "redelivered": "boolean",
 }
 REDELIVERED: Final = "redelivered"
-"""Column that marks possible redelivery; built only for schemas with this column."""
+"""Column that marks possibly redelivered rows; built only if the schema has this column."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 
@@ -33,10 +33,12 @@ def ddl(*, include_headers: bool) -> str:
 
 
 def check_schema(fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the column names of the user's schema. Raises ConfigError for an unknown column or a wrong type."""
+    """Return the column names of a read schema. Raises ConfigError for an unknown column or a wrong type."""
     for name, kind in fields:
         if name not in TYPES:
-            raise ConfigError(f"schema: {unknown_option(name, TYPES)}: the columns are {', '.join(TYPES)}")
+            raise ConfigError(
+                f'schema: {unknown_option(name, TYPES)}: format("kohort") has the columns {", ".join(TYPES)}'
+            )
         if kind != TYPES[name]:
             raise ConfigError(f"schema: column {name!r} is {TYPES[name]}, not {kind}")
     return tuple(name for name, _ in fields)
@@ -60,12 +62,12 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
 
 
 def client_columns(names: Sequence[str]) -> list[str]:
-    """Return the client's columns for these Spark columns; the offset always, to find the end of a range."""
+    """Return the columns that the client must fetch for these Spark columns, always with the offset."""
     return list(dict.fromkeys(["offset", *(_DECODED_NAME.get(n, n) for n in names if n != REDELIVERED)]))
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert a batch of the client to ``schema``, cast where a unit or a name differs."""
+    """Convert an Arrow batch of the client to ``schema``: cast columns whose unit or name differs."""
     import pyarrow as pa
 
     arrays = []

@@ -36,7 +36,7 @@ class CsvReader:
         self._backslashed = re.compile(f"{_BACKSLASHED}|{bare}", re.DOTALL)
 
     def read_block(self, values: pa.Array) -> Decoded:
-        """Decode a binary array into columns, one row for each value; a NULL becomes a row of NULLs."""
+        """Decode CSV values (a binary array) into columns, one row for each value; a NULL becomes a row of NULLs."""
         import numpy as np
         import pyarrow as pa
 
@@ -59,14 +59,14 @@ class CsvReader:
         return Decoded(pieces, problems)
 
     def read(self, value: bytes) -> list[Any]:
-        """Return the value of each column. Raises ValueError unless ``value`` is one record of the schema."""
+        """Decode one CSV value to its columns. Raises ValueError if it is not one record of the schema."""
         try:
             text = value.decode()
         except UnicodeDecodeError as error:
-            raise ValueError(f"not UTF-8 at byte {error.start}") from None
+            raise ValueError(f"the CSV value is not UTF-8 at byte {error.start}") from None
         text = text.removesuffix("\n").removesuffix("\r")
         if not text:
-            raise ValueError("the value is empty")
+            raise ValueError("the CSV value is empty")
         row: list[Any] = []
         for i, (field, quoted) in enumerate(self._fields(text)):
             if not field and not (quoted and self._is_text[i]):
@@ -79,7 +79,7 @@ class CsvReader:
         return row
 
     def _fields(self, text: str) -> list[tuple[str, bool]]:
-        """Return each field, and True if it was quoted. Raises ValueError."""
+        """Split a CSV record into fields; each with True if it was quoted. Raises ValueError."""
         doubled = self._split(text, self._doubled, lambda inside: inside.replace('""', '"'))
         if '\\"' not in text:
             return self._checked(doubled, text)
@@ -110,7 +110,7 @@ class CsvReader:
         return None
 
     def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
-        """Convert records without quotes and line ends as one block. Return the columns and the remaining rows."""
+        """Convert CSV records without quotes and line ends in one block. Return the columns and the remaining rows."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -120,7 +120,7 @@ class CsvReader:
         nothing = [pa.nulls(len(values), field.type) for field in self._schema]
         try:
             text = values.cast(pa.string())
-        except pa.ArrowInvalid:  # not UTF-8
+        except pa.ArrowInvalid:  # some bytes are not UTF-8
             return nothing, np.arange(len(values))
         text = pc.replace_substring_regex(text, _LINE_END, "")
         plain = pc.invert(pc.match_substring_regex(text, '["\r\n]'))

@@ -33,7 +33,7 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 def session_zone() -> tzinfo:
-    """Return the time zone of a task's session; the machine's if the session sets none, as in Spark."""
+    """Return the time zone of the task's Spark session; the machine's if the session sets none, as in Spark."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -54,7 +54,10 @@ class BadRecord(KohortError):
 
 @dataclass(frozen=True, slots=True)
 class BadRecords:
-    """Policy of ``badRecords``: fail, drop, null or dlq. ``settings``: options of the dead-letter producer."""
+    """Policy for undecodable values (option ``badRecords``): fail, drop, null or dlq.
+
+    ``settings``: options of the producer for dead letters.
+    """
 
     policy: str
     topic: str
@@ -73,8 +76,9 @@ class BadRecords:
     def judge(
         self, batch: pa.RecordBatch, built: pa.RecordBatch, problems: Mapping[int, str], *, keep: bool
     ) -> pa.RecordBatch:
-        """Apply the policy to bad rows. Raises BadRecord if it is to fail.
-        ``batch``: the original records; ``keep``: keep rows of dead letters, with their ``_error``."""
+        """Apply the ``badRecords`` policy to undecodable rows. Raises BadRecord if the policy is fail.
+        ``batch``: the original records; ``keep``: keep rows of dead letters, with their ``_error``.
+        """
         if not problems or self.policy == "null":
             return built
         row = min(problems)
@@ -125,11 +129,11 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Names of the record's own columns next to a decoded value, unlikely to be fields of a value."""
+"""Names of record columns beside a decoded value, such as ``_key``: unlikely to be fields of a value."""
 
 
 class RowBuilder(Protocol):
-    """Converts the client's batches into Spark's. Picklable."""
+    """Converts Arrow batches of the client into Spark's rows. Picklable."""
 
     @property
     def client_columns(self) -> Sequence[str]: ...
@@ -142,7 +146,7 @@ class RowBuilder(Protocol):
 
 
 class RecordRowBuilder:
-    """Builds the record's columns ``names``, unchanged."""
+    """Builds rows from record columns ``names``, unchanged."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._schema = arrow_schema(names)
@@ -154,12 +158,16 @@ class RecordRowBuilder:
 
 
 class ValueRowBuilder:
-    """Builds the fields of the decoded value, and record columns as ``_key``, ``_topic``, ... and ``_error``."""
+    """Builds rows from decoded values, and record columns as ``_key``, ``_topic``, ... and ``_error``."""
 
     def __init__(
         self, schema: pa.Schema, value: ValueFormat, bad: BadRecords, *, tombstones: str = "row", zone: str = ""
     ) -> None:
-        """``tombstones``: row, drop or bad; ``zone``: of timestamps without one, default the session's."""
+        """Create a builder for ``schema``.
+
+        ``tombstones``: NULL values become a row, are dropped, or are bad records. ``zone``: time zone of timestamps
+        without one; default: that of the Spark session.
+        """
         self._schema = schema
         self._value = value
         self._bad = bad
@@ -201,7 +209,7 @@ class ValueRowBuilder:
 
 
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
-    """Return the row builder for Spark's schema. Raises ConfigError for an unsupported column or type."""
+    """Return the row builder for a read schema. Raises ConfigError for an unsupported column or type."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     named = [(field.name, field.dataType.simpleString()) for field in schema.fields]

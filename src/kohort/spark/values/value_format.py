@@ -26,7 +26,11 @@ class ValueFormat:
     def __init__(
         self, kind: str, schema: pa.Schema, separator: str = ",", *, avro: str = "", framing: str = "none"
     ) -> None:
-        """``avro``: the writer's schema; ``framing``: confluent if each value starts with five bytes of a schema id."""
+        """Create a decoder of this kind (json, csv, avro).
+
+        ``avro``: the writer's Avro schema; ``framing``: ``confluent`` if each value starts with five bytes of a schema
+        id.
+        """
         self.kind = kind
         self.schema = schema
         self.separator = separator
@@ -40,7 +44,7 @@ class ValueFormat:
                 if name not in known:
                     raise ConfigError(f"schema: value.avro.schema has no field {name!r}, only {', '.join(known)}")
             for field in schema:
-                if is_type.is_time(field.type):  # Avro's numbers would be read as nanoseconds
+                if is_type.is_time(field.type):  # a time column would read Avro's numbers as nanoseconds
                     raise ConfigError(
                         f"schema: column {field.name!r}: times of day are read from Avro as int or bigint"
                     )
@@ -74,7 +78,7 @@ class ValueFormat:
             return Decoded(self._avro_columns(rows), problems)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
-        for row, one in enumerate(rows):  # find the rows with a value outside the range of its column
+        for row, one in enumerate(rows):  # find the rows whose value is out of range for the column's type
             try:
                 self._avro_columns([one])
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
@@ -91,7 +95,7 @@ class ValueFormat:
             if "timestamp" in str(field.type):
                 column = [_with_milliseconds(value, field.type) for value in column]
             columns.append(pa.array(column, field.type))
-            columns[-1].validate(full=True)  # rejects bytes in a text column that are not UTF-8
+            columns[-1].validate(full=True)  # validate() rejects bytes in a text column that are not UTF-8
         return columns
 
 
@@ -112,11 +116,11 @@ def _with_milliseconds(value: Any, kind: pa.DataType) -> Any:
 def _avro_row(read: Reader, value: bytes, *, framed: bool) -> dict[str, Any]:
     if framed:
         if len(value) < _FRAME or value[0]:
-            raise AvroError("not framed: expected a zero byte and a schema id at the start")
+            raise AvroError("the Avro value has no schema id: expected a zero byte and a schema id at its start")
         value = value[_FRAME:]
     row, end = read(value)
     if end != len(value):
-        raise AvroError(f"{len(value) - end} bytes follow the value")
+        raise AvroError(f"{len(value) - end} bytes follow the Avro value")
     found: dict[str, Any] = row
     return found
 

@@ -119,7 +119,7 @@ TAKEN = [
     "select parse_json(user) as v, variant_get(parse_json(user), '$.a', 'int') from input",
     "select * replace (1 as id) from input",
 ]
-"""Valid Spark queries that a checker could reject."""
+"""Valid Spark queries that a SQL checker could wrongly reject."""
 
 
 @pytest.mark.parametrize("query", TAKEN)
@@ -145,11 +145,11 @@ def test_valid_spark_queries_are_accepted(query: str) -> None:
         ("select transform(tags, t -> upper(tt)) from input", "no column 'tt'; found amount, at, country, "
          "id, m, place, tags, user"),
         ("with a as (select idd from input) select * from a", "no column 'idd'; did you mean id?"),
-        ("select id from input; select 1", "expected one query, without ;"),
-        (" ", "the query is empty"),
+        ("select id from input; select 1", "expected one SQL query, without ;"),
+        (" ", "the SQL query is empty"),
     ],
 )  # fmt: skip
-def test_invalid_queries_are_rejected_with_suggestions(query: str, said: str) -> None:
+def test_invalid_sql_queries_are_rejected_with_suggestions(query: str, said: str) -> None:
     with pytest.raises(SqlProblem) as problem:
         columns_of_query(query, TABLES)
     assert str(problem.value) == said
@@ -159,12 +159,12 @@ def test_invalid_queries_are_rejected_with_suggestions(query: str, said: str) ->
     "query",
     ["select anything from input", "select i.anything from input i", "select o.id, i.z from orders o, input i"],
 )
-def test_columns_of_unknown_tables_are_not_checked(query: str) -> None:
+def test_columns_of_unknown_sql_tables_are_not_checked(query: str) -> None:
     columns_of_query(query, {**TABLES, "input": None})
     assert columns_of_query("select * from input", {"input": None}) is None
 
 
-def test_tables_made_by_a_python_step_are_accepted() -> None:
+def test_sql_tables_created_by_a_python_step_are_accepted() -> None:
     columns_of_query("select id from made", TABLES, any_table=True)
 
 
@@ -184,11 +184,11 @@ def test_tables_made_by_a_python_step_are_accepted() -> None:
         ("from rates |> extend 1 as more", None),
     ],
 )  # fmt: skip
-def test_columns_of_query_result(query: str, columns: Columns) -> None:
+def test_check_sql_returns_columns_of_query_result(query: str, columns: Columns) -> None:
     assert columns_of_query(query, TABLES) == columns
 
 
-def test_expressions_are_checked_like_queries() -> None:
+def test_sql_expressions_are_checked_like_queries() -> None:
     check_expression("rate > 0 and country is not null", ("country", "rate"))
     for text, said in (("rat > 0", "no column 'rat'; did you mean rate?"), ("rate >", "invalid SQL")):
         with pytest.raises(SqlProblem, match=said):
@@ -230,12 +230,12 @@ def refused(old: str, new: str) -> str:
     return str(problem.value).removeprefix("/p/clicks.yaml, ")
 
 
-def test_valid_pipeline_passes() -> None:
+def test_valid_pipeline_passes_the_sql_check() -> None:
     check_sql(parse_pipeline(CLICKS, Path("/p/clicks.yaml"), {}))
 
 
 @pytest.mark.parametrize("name", ["flight_delays.yaml", "consumer_offsets.yaml"])
-def test_shipped_pipelines_pass(name: str) -> None:
+def test_shipped_pipelines_pass_the_sql_check(name: str) -> None:
     check_sql(load_pipeline(Path(__file__).parents[4] / "examples" / name, {}))
 
 
@@ -265,7 +265,7 @@ def test_shipped_pipelines_pass(name: str) -> None:
          "group"),
     ],
 )  # fmt: skip
-def test_mistakes_are_reported_with_their_line(old: str, new: str, said: str) -> None:
+def test_sql_mistakes_in_a_pipeline_are_reported_with_their_line(old: str, new: str, said: str) -> None:
     assert refused(old, new) == said
 
 
@@ -277,7 +277,7 @@ tests:
 """
 
 
-def test_expected_rows_of_tests_must_have_known_columns() -> None:
+def test_expected_rows_of_pipeline_tests_must_have_known_columns() -> None:
     def check(text: str) -> None:
         check_sql(parse_pipeline(text, Path("/p/clicks.yaml"), {}))
 
@@ -299,7 +299,7 @@ def test_expected_rows_of_tests_must_have_known_columns() -> None:
         ("max(s)", "max(zz)", "line 10: agg: last: no column 'zz'; found at, country, ms, region, s, user"),
     ],
 )
-def test_windows_are_checked(old: str, new: str, said: str) -> None:
+def test_sql_of_windows_is_checked(old: str, new: str, said: str) -> None:
     text = CLICKS.replace("expect:\n", WINDOW.replace(old, new) + "expect:\n").replace("    filters: true\n", "")
     windowed = text[: text.index("expect:")] + "sinks: [{topic: {topic: out}}]\n"
     with pytest.raises(PipelineError) as problem:
@@ -315,7 +315,7 @@ def test_after_a_python_step_only_columns_of_later_sql_are_known(tmp_path: Path)
 
 
 @pytest.mark.heavy
-def test_validate_works_without_spark_and_names_the_missing_extra(tmp_path: Path) -> None:
+def test_pipeline_validate_works_without_spark_and_names_the_missing_extra(tmp_path: Path) -> None:
     file = tmp_path / "clicks.yaml"
     file.write_text(CLICKS)
     program = """

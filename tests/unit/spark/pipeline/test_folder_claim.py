@@ -1,4 +1,4 @@
-"""Owners of output folders: a run touches only its own files."""
+"""Owners of a pipeline's output folders: a run touches only its own files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows(path: Path) -> list[int]:
     return sorted(n for file in path.rglob("*.parquet") for n in pq.read_table(file)["n"].to_pylist())
 
 
-def test_second_pipeline_in_one_folder_is_rejected_with_both_names(tmp_path: Path) -> None:
+def test_second_pipeline_in_one_output_folder_is_rejected_with_both_names(tmp_path: Path) -> None:
     first, second = pipeline(tmp_path, "c"), pipeline(tmp_path, "d")
     folder = claimed(first)
 
@@ -63,7 +63,7 @@ def test_second_pipeline_in_one_folder_is_rejected_with_both_names(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("first", "second"), [("outer/inner", "outer"), ("outer", "outer/inner")])
-def test_pipeline_in_a_parent_or_subfolder_is_rejected(tmp_path: Path, first: str, second: str) -> None:
+def test_pipeline_in_a_parent_or_subfolder_of_another_is_rejected(tmp_path: Path, first: str, second: str) -> None:
     write(claimed(pipeline(tmp_path, "d", first)), 0, *range(20))
 
     with pytest.raises(
@@ -74,7 +74,7 @@ def test_pipeline_in_a_parent_or_subfolder_is_rejected(tmp_path: Path, first: st
     assert rows(tmp_path / "outer") == list(range(20))
 
 
-def test_folder_behind_a_symlink_is_rejected(tmp_path: Path) -> None:
+def test_output_folder_of_another_pipeline_behind_a_symlink_is_rejected(tmp_path: Path) -> None:
     claimed(pipeline(tmp_path, "d", "outer/inner"))
     (tmp_path / "link").symlink_to(tmp_path / "outer" / "inner")
 
@@ -82,7 +82,7 @@ def test_folder_behind_a_symlink_is_rejected(tmp_path: Path) -> None:
         claimed(pipeline(tmp_path, "c", "link"))
 
 
-def test_members_of_one_pipeline_share_a_folder_without_loss(tmp_path: Path) -> None:
+def test_group_members_of_one_pipeline_share_an_output_folder_without_loss(tmp_path: Path) -> None:
     of_left = pipeline(tmp_path, "orders", checkpoint="left", more=MEMBER)
     left = claimed(of_left)
     right = claimed(pipeline(tmp_path, "orders", checkpoint="right", more=MEMBER))
@@ -119,7 +119,7 @@ def test_member_of_another_group_and_standalone_pipeline_cannot_share_a_folder(t
         claimed(pipeline(tmp_path, "orders", checkpoint="right", more=other))
 
 
-def test_rows_of_a_former_checkpoint_are_rejected_until_removed(tmp_path: Path) -> None:
+def test_rows_of_an_earlier_checkpoint_are_rejected_until_removed(tmp_path: Path) -> None:
     of = pipeline(tmp_path, "c")
     write(claimed(of), 0, 1, 2)
     (of.state / "owner.json").unlink()
@@ -132,7 +132,7 @@ def test_rows_of_a_former_checkpoint_are_rejected_until_removed(tmp_path: Path) 
     assert rows(tmp_path / "out") == [3]
 
 
-def test_former_checkpoint_without_rows_is_replaced(tmp_path: Path) -> None:
+def test_earlier_checkpoint_without_rows_is_replaced_as_folder_owner(tmp_path: Path) -> None:
     of = pipeline(tmp_path, "c")
     first = claimed(of).owner
     (of.state / "owner.json").unlink()
@@ -140,7 +140,7 @@ def test_former_checkpoint_without_rows_is_replaced(tmp_path: Path) -> None:
     assert claimed(of).owner.id != first.id
 
 
-def test_moved_checkpoint_keeps_its_folder(tmp_path: Path) -> None:
+def test_moved_checkpoint_keeps_its_output_folder(tmp_path: Path) -> None:
     before = pipeline(tmp_path, "c")
     write(claimed(before), 0, 1)
     before.state.rename(tmp_path / "moved")
@@ -155,7 +155,7 @@ def test_moved_checkpoint_keeps_its_folder(tmp_path: Path) -> None:
     assert str(owner) == f"pipeline c (checkpoint {tmp_path}/new/c)"
 
 
-def test_file_of_an_owner_without_mark_is_rejected(tmp_path: Path) -> None:
+def test_data_file_of_an_owner_without_owner_file_is_rejected(tmp_path: Path) -> None:
     write(claimed(pipeline(tmp_path, "d")), 0, 1)
     for mark in (tmp_path / "out").glob("_kohort.*"):
         mark.unlink()
@@ -164,7 +164,7 @@ def test_file_of_an_owner_without_mark_is_rejected(tmp_path: Path) -> None:
         claimed(pipeline(tmp_path, "c"))
 
 
-def test_summary_in_the_folder_of_a_sink_is_rejected(tmp_path: Path) -> None:
+def test_summary_in_the_output_folder_of_a_sink_is_rejected(tmp_path: Path) -> None:
     write(claimed(pipeline(tmp_path, "d", "totals-c")), 0, 1, 2)
     of = pipeline(tmp_path, "c")
     claim_checkpoint(of)
@@ -174,7 +174,7 @@ def test_summary_in_the_folder_of_a_sink_is_rejected(tmp_path: Path) -> None:
     assert rows(tmp_path / "totals-c") == [1, 2]
 
 
-def test_summary_of_a_former_checkpoint_is_replaced(tmp_path: Path) -> None:
+def test_summary_of_an_earlier_checkpoint_is_replaced(tmp_path: Path) -> None:
     of = pipeline(tmp_path, "c")
     claim_checkpoint(of)
     write(claim_summary(of, of.summaries[0]), 0, 1)

@@ -46,7 +46,7 @@ def types(tmp_path: Path, *schemas: StructType | pa.Table) -> FolderTypes:
     [("integer", "long"), ("long", "string"), ("string", "long"), ("double", "long"), ("timestamp", "timestamp_ntz"),
      ("decimal(10,2)", "decimal(12,2)"), ("decimal(10,2)", "decimal(10,3)"), ("float", "double"), ("date", "string")],
 )  # fmt: skip
-def test_column_of_another_type_is_rejected_with_file_and_column(tmp_path: Path, there: str, comes: str) -> None:
+def test_sink_rejects_column_of_another_type_with_file_and_column(tmp_path: Path, there: str, comes: str) -> None:
     found = types(tmp_path, columns(id="string"), columns(id="string", n=there))
 
     with pytest.raises(SinkRefused) as refused:
@@ -66,7 +66,7 @@ def test_column_of_another_type_is_rejected_with_file_and_column(tmp_path: Path,
      ("decimal(12,3)", "decimal(10,2)", "decimal(12,3)"),
      ("string", "string", None), ("timestamp", "timestamp", None)],
 )  # fmt: skip
-def test_narrower_type_is_widened_to_the_type_of_the_folder(
+def test_narrower_column_type_is_widened_to_the_type_of_the_folder(
     tmp_path: Path, there: str, comes: str, widened: str | None
 ) -> None:
     found = types(tmp_path, columns(n=there)).casts(columns(N=comes))
@@ -74,7 +74,7 @@ def test_narrower_type_is_widened_to_the_type_of_the_folder(
     assert found == ({"N": widened} if widened else {})
 
 
-def test_columns_may_be_added_or_left_out(tmp_path: Path) -> None:
+def test_columns_of_a_parquet_sink_may_be_added_or_left_out(tmp_path: Path) -> None:
     assert types(tmp_path, columns(a="long"), columns(b="long")).casts(columns(b="long", c="string")) == {}
 
 
@@ -86,7 +86,7 @@ def nested(kind: str) -> StructType:
     )
 
 
-def test_element_types_must_match(tmp_path: Path) -> None:
+def test_element_types_of_parquet_columns_must_match(tmp_path: Path) -> None:
     found = types(tmp_path, nested("integer"))
 
     assert found.casts(nested("integer")) == {}
@@ -94,7 +94,7 @@ def test_element_types_must_match(tmp_path: Path) -> None:
         found.casts(nested("long"))
 
 
-def test_types_of_a_file_without_spark_metadata_are_read(tmp_path: Path) -> None:
+def test_types_of_a_parquet_file_without_spark_metadata_are_read(tmp_path: Path) -> None:
     found = types(tmp_path, pa.table({"n": pa.array([1], pa.int32()), "at": pa.array([0], pa.timestamp("us", "UTC"))}))
 
     assert found.casts(columns(n="short", at="timestamp")) == {"n": "int"}
@@ -102,7 +102,7 @@ def test_types_of_a_file_without_spark_metadata_are_read(tmp_path: Path) -> None
         found.casts(columns(at="timestamp_ntz"))
 
 
-def test_other_partition_columns_are_rejected(tmp_path: Path) -> None:
+def test_sink_rejects_other_partition_columns_than_the_folder(tmp_path: Path) -> None:
     folder = files(tmp_path, columns(n="long"), partition="country=FR")
 
     assert FolderTypes("table", ("country",), folder)
@@ -112,7 +112,7 @@ def test_other_partition_columns_are_rejected(tmp_path: Path) -> None:
         FolderTypes("table", ("day", "country"), folder)
 
 
-def test_damaged_file_is_named(tmp_path: Path) -> None:
+def test_damaged_parquet_file_error_names_the_file(tmp_path: Path) -> None:
     folder = files(tmp_path)
     (folder.path / "batch-0000000000-0000-1f3c9a2b.parquet").write_bytes(b"PAR1")
 

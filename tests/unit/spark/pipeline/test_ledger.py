@@ -11,7 +11,6 @@ def marked(*rows: int) -> Count:
 
 
 def balanced() -> Entry:
-    """Return an entry of six rows: one undecodable, one quarantined, one dropped, three written to both sinks."""
     return Entry(
         batch=4,
         rows_in=marked(1, 2, 3, 4, 5, 6),
@@ -25,7 +24,7 @@ def balanced() -> Entry:
     )
 
 
-def test_rows_in_equal_rows_out_plus_dead_letters_and_dropped_rows() -> None:
+def test_ledger_balances_rows_in_with_rows_out_dead_letters_and_dropped_rows() -> None:
     assert problems_of(balanced()) == []
 
     ledger = total([balanced(), balanced()])
@@ -34,7 +33,7 @@ def test_rows_in_equal_rows_out_plus_dead_letters_and_dropped_rows() -> None:
     assert (ledger.dropped, ledger.quarantined, ledger.balanced) == ({"negative": 2}, {"no id": 2}, True)
 
 
-def test_lost_rows_are_reported_unless_a_step_filters() -> None:
+def test_ledger_reports_lost_rows_unless_a_step_filters() -> None:
     entry = balanced()
     entry.stepped, entry.passed, entry.sinks = marked(2, 3, 4), marked(4), {"table": 1, "topic": 1}
 
@@ -43,7 +42,7 @@ def test_lost_rows_are_reported_unless_a_step_filters() -> None:
     assert total([entry], filters=True).filtered == 2
 
 
-def test_join_that_duplicates_rows_is_reported() -> None:
+def test_ledger_reports_join_that_duplicates_rows() -> None:
     entry = balanced()
     entry.stepped, entry.passed = marked(2, 3, 4, 5, 6, 6), marked(4, 5, 6, 6)
     entry.sinks = {"table": 4}
@@ -51,14 +50,14 @@ def test_join_that_duplicates_rows_is_reported() -> None:
     assert problems_of(entry) == ["the steps made 6 rows out of 5: does a join match a row twice?"]
 
 
-def test_one_lost_and_one_duplicated_row_are_detected_by_the_mark() -> None:
+def test_ledger_mark_detects_one_lost_and_one_duplicated_row() -> None:
     entry = balanced()
     entry.stepped, entry.passed = marked(2, 3, 4, 5, 5), marked(4, 5, 5)
 
     assert problems_of(entry) == ["the steps lost some rows and duplicated as many others"]
 
 
-def test_missing_rows_of_a_sink_and_of_dead_letters_are_reported() -> None:
+def test_ledger_reports_missing_rows_of_a_sink_and_of_dead_letters() -> None:
     entry = balanced()
     entry.sinks["table"], entry.dead_letters = 2, 1
 
@@ -69,7 +68,7 @@ def test_missing_rows_of_a_sink_and_of_dead_letters_are_reported() -> None:
     assert total([entry]).problems[0] == "batch 4: sink table wrote 2 of 3 rows"
 
 
-def test_redelivered_rows_are_counted_and_do_not_change_the_balance(tmp_path: Path) -> None:
+def test_ledger_counts_redelivered_rows_without_change_of_balance(tmp_path: Path) -> None:
     entry, more = balanced(), balanced()
     entry.redelivered = 5
 
@@ -83,7 +82,7 @@ def test_redelivered_rows_are_counted_and_do_not_change_the_balance(tmp_path: Pa
     assert problems_of(more) == ["7 redelivered rows, but only 6 rows read"]
 
 
-def test_repeated_micro_batch_replaces_its_entry(tmp_path: Path) -> None:
+def test_repeated_micro_batch_replaces_its_ledger_entry(tmp_path: Path) -> None:
     store = LedgerStore(tmp_path / "ledger")
     first, again = balanced(), balanced()
     first.sinks = {"table": 0}

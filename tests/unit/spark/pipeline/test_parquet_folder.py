@@ -29,7 +29,6 @@ def folder(tmp_path: Path) -> ParquetFolder:
 
 
 def stage(out: ParquetFolder, batch: int, countries: tuple[str, ...] = ("FR", "US"), **columns: Any) -> None:
-    """Write staged files like Spark: one per task and partition, with metadata and checksum files."""
     for number, country in enumerate(countries):
         target = out.staging / f"country={country}"
         target.mkdir(parents=True)
@@ -55,7 +54,7 @@ def rows(tmp_path: Path) -> Counter[int]:
     return Counter(found["n"].to_pylist())
 
 
-def test_readers_find_only_data_files_in_the_partition_folders(tmp_path: Path) -> None:
+def test_readers_find_only_data_files_in_the_partition_folders_of_a_sink(tmp_path: Path) -> None:
     written(folder(tmp_path), 2)
 
     found = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file())
@@ -68,7 +67,7 @@ def test_readers_find_only_data_files_in_the_partition_folders(tmp_path: Path) -
     assert rows(tmp_path) == Counter([0, 1, 10, 11])
 
 
-def test_published_rows_are_counted_from_the_files(tmp_path: Path) -> None:
+def test_published_rows_are_counted_from_the_parquet_files(tmp_path: Path) -> None:
     out = folder(tmp_path)
     out.begin(7)
     stage(out, 7)
@@ -89,7 +88,7 @@ def test_micro_batch_repeated_after_a_crash_is_written_once(tmp_path: Path, rena
 
     again = folder(tmp_path)
     again.begin(2)
-    stage(again, 2, ("US", "DE"))  # a joined table may have changed meanwhile
+    stage(again, 2, ("US", "DE"))  # the joined table may have changed before the repetition
     again.publish(2)
 
     assert rows(tmp_path) == Counter([0, 1, 10, 11, 20, 21])
@@ -202,16 +201,16 @@ def test_checkpoint_older_than_merged_files_is_rejected(tmp_path: Path) -> None:
     folder(tmp_path).begin(3)
 
 
-def test_damaged_compaction_note_is_named(tmp_path: Path) -> None:
+def test_damaged_compaction_note_error_names_the_note(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 1)
     out.compact(0)
     (tmp_path / "state" / "sinks" / "table" / "compaction.json").write_text("[1")
 
-    with pytest.raises(SinkRefused, match=r"compaction\.json, the list of merged files .* is damaged"):
+    with pytest.raises(SinkRefused, match=r"compaction\.json, the note file that lists merged files .* is damaged"):
         folder(tmp_path).recover()
 
 
-def test_large_files_are_not_merged_and_groups_respect_the_size(tmp_path: Path) -> None:
+def test_large_files_are_not_merged_and_merged_files_respect_the_size(tmp_path: Path) -> None:
     out = folder(tmp_path)
     for batch, size in enumerate([10, 30, 60, 45, 45, 5]):
         out.path.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""PipelineBuilder: same definition as a file, errors with the line of the Python file."""
+"""PipelineBuilder: same definition as a pipeline file, errors with the line of the Python file."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_builder_supports_member_mode(tmp_path: Path) -> None:
     assert (built.stream.member, built.stream.kafka) == (True, (("session.timeout.ms", "12000"),))
 
 
-def test_function_is_a_step_and_errors_name_the_line_of_the_call() -> None:
+def test_python_function_is_a_step_and_its_errors_name_the_line_of_the_call() -> None:
     def enrich(rows: Any) -> Any:
         return rows
 

@@ -1,4 +1,4 @@
-"""Connection of a pipeline: profile, brokers, kafka."""
+"""Cluster connection of a pipeline: the settings profile, brokers and kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse(tmp_path):
     return lambda text, **environ: parse_pipeline(text, tmp_path / "orders.yaml", {"P": PASSWORD, **environ})
 
 
-def test_top_level_settings_apply_to_all_sections_with_the_same_brokers(parse):
+def test_top_level_connection_applies_to_all_sections_with_the_same_brokers(parse):
     found = parse(FILE)
 
     login: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "etl"}
@@ -43,11 +43,11 @@ def test_top_level_settings_apply_to_all_sections_with_the_same_brokers(parse):
     assert PASSWORD not in repr(found)
 
 
-def test_password_is_not_sent_to_other_brokers(parse):
+def test_top_level_password_is_not_sent_to_other_brokers(parse):
     assert parse(FILE).sinks[1].client == {"bootstrap.servers": "other:9092"}
 
 
-def test_profile_provides_brokers_and_login(parse, monkeypatch, tmp_path):
+def test_pipeline_profile_provides_brokers_and_login(parse, monkeypatch, tmp_path):
     (tmp_path / "clusters.toml").write_text(
         '[prod]\nbootstrap.servers = "kafka:9093"\nsecurity.protocol = "SASL_SSL"\nsasl.username = "etl"\n'
         'sasl.password = "${P}"\nacks = "1"\n'

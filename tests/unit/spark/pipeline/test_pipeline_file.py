@@ -63,7 +63,7 @@ def changed(old: str, new: str) -> str:
     return WHOLE.replace(old, new)
 
 
-def test_complete_file_is_parsed() -> None:
+def test_complete_pipeline_file_is_parsed() -> None:
     pipeline = read(WHOLE)
 
     assert pipeline.sources == (
@@ -91,20 +91,20 @@ def test_complete_file_is_parsed() -> None:
     assert (pipeline.every, pipeline.state) == ("2 seconds", Path("/pipelines/state/orders"))
 
 
-def test_missing_environment_variable_is_an_error() -> None:
+def test_missing_environment_variable_in_pipeline_file_raises_error() -> None:
     assert read(WHOLE, BROKERS="kafka:9092").stream.brokers == "kafka:9092"
     problem = "line 3: ${BROKERS}: the environment variable is not set, and has no default"
     assert refused(changed(":-localhost:9092", "")) == problem
 
 
-def test_environment_variables_may_be_numbers() -> None:
+def test_environment_variables_in_pipeline_file_may_be_numbers() -> None:
     text = changed("noop:", "console:\n      rows: ${ROWS}")
 
     sink: Any = read(text, ROWS="7").sinks[-1]
     assert sink.rows == 7
 
 
-def test_sources_are_one_stream_and_tables() -> None:
+def test_pipeline_sources_may_be_one_stream_and_tables() -> None:
     several = """\
 name: joined
 brokers: localhost:9092
@@ -139,7 +139,7 @@ sinks: [{noop: }]
             "counts: n}",
             "line 12: unknown key 'counts' in sinks[0].parquet; it belongs next to parquet, not in it",
         ),
-        ("version: 1", "version: 9", "line 1: version 9: this kohort supports version 1"),
+        ("version: 1", "version: 9", "line 1: version 9 of the pipeline file is not supported: expected version: 1"),
         ("name: orders", "name: a/b", "line 2: name: 'a/b': expected letters, digits, - and _, not a digit or - first"),
         (
             "format: json",
@@ -159,21 +159,29 @@ sinks: [{noop: }]
             "line 3: brokers: 'localhost': expected HOST:PORT, or several separated by commas",
         ),
         ("every: 2 seconds", "every: soon", "line 17: trigger: every: 'soon': expected a time such as 2 seconds"),
-        ("dlq: {topic: orders-dlq, partitions: 3}\n", "", "line 9: not_null: id: else: quarantine needs a dlq"),
+        (
+            "dlq: {topic: orders-dlq, partitions: 3}\n",
+            "",
+            "line 9: not_null: id: else: quarantine needs a dead-letter topic: add dlq: {topic: ...}",
+        ),
         ("- noop:", "- noop:\n    name: topic", "line 1: two sinks have the name 'topic': give each its own name"),
         ("start: group", "start: begin", "line 3: start: 'begin': expected earliest, latest or group"),
         ("checkpoint: state", "checkpoint: state\nname: again", "line 19: 'name' appears twice in the file"),
-        ("sql: select", "sql: [select", "line 7: not YAML: expected ',' or ']', but got ':'"),
+        ("sql: select", "sql: [select", "line 7: the pipeline file is not YAML: expected ',' or ']', but got ':'"),
         ("start: group", "start: 2024-13-45", "line 3: start: '2024-13-45': expected earliest, latest or group"),
         ("rows: 500", "rows: 0x_", "line 3: rows: expected a whole number"),
-        ("name: orders", "name: &a [*a]", "line 1: nested too deeply, or an alias that contains itself"),
+        (
+            "name: orders",
+            "name: &a [*a]",
+            "line 1: the pipeline file is nested too deeply, or has an alias that contains itself",
+        ),
     ],
 )
-def test_invalid_settings_are_reported_with_their_line(old: str, new: str, said: str) -> None:
+def test_invalid_pipeline_settings_are_reported_with_their_line(old: str, new: str, said: str) -> None:
     assert refused(changed(old, new)) == said
 
 
-def test_sink_with_counts_excludes_quarantine() -> None:
+def test_sink_with_counts_setting_excludes_quarantine() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
     assert "a sink with counts has aggregated rows, which rules cannot drop or quarantine" in refused(counted)
@@ -197,7 +205,7 @@ def test_invalid_parquet_sinks_are_rejected(old: str, new: str, said: str) -> No
 AVRO = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
 
 
-def test_csv_and_avro_settings_are_checked(tmp_path: Path) -> None:
+def test_csv_and_avro_settings_of_pipeline_are_checked(tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text(AVRO)
     file, json_is = tmp_path / "orders.yaml", 'decode: {format: json, schema: "id long, amount double"}'
 
@@ -231,7 +239,7 @@ def test_csv_and_avro_settings_are_checked(tmp_path: Path) -> None:
             decode(said)
 
 
-def test_python_step_must_exist_and_is_not_executed(tmp_path: Path) -> None:
+def test_function_of_python_step_must_exist_and_is_not_executed(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("raise SystemExit('run')\ndef enrich(rows):\n    return rows\n")
     file = tmp_path / "orders.yaml"
     text = changed("sql: select * from input where amount > 0", "python: steps.py:enrich")
@@ -375,7 +383,7 @@ def test_invalid_member_settings_are_reported_with_their_line(old: str, new: str
     assert refused(MEMBER.replace(old, new), HOSTNAME="left") == said
 
 
-def test_tests_in_the_file_are_parsed() -> None:
+def test_pipeline_tests_in_the_file_are_parsed() -> None:
     text = (
         WHOLE
         + """\
@@ -408,7 +416,7 @@ tests:
     )
 
 
-def test_secret_is_read_from_a_file(tmp_path: Path) -> None:
+def test_pipeline_secret_is_read_from_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "brokers"
     secret.write_text("hidden:9092\n")
     text = changed("${BROKERS:-localhost:9092}", f"${{file:{secret}}}")
@@ -417,7 +425,7 @@ def test_secret_is_read_from_a_file(tmp_path: Path) -> None:
     assert "cannot read the file" in refused(text.replace("brokers}", "brokers-not-there}"))
 
 
-def test_function_of_an_installed_module_is_a_step() -> None:
+def test_pipeline_step_may_be_function_of_an_installed_module() -> None:
     shipped = Path(__file__).parents[4] / "examples" / "consumer_offsets.yaml"
 
     assert load_pipeline(shipped, {}).steps[0].text == "kohort.spark.group_tables:group_records"
@@ -425,7 +433,7 @@ def test_function_of_an_installed_module_is_a_step() -> None:
         read(changed("sql: select * from input where amount > 0", "python: kohort.nothing:f"))
 
 
-def test_file_is_parsed_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_file_is_parsed_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = changed("rows: 500", "rows: 0x1F4")
     found = parse_pipeline(odd, Path("/pipelines/orders.yaml"), {})
 
@@ -435,9 +443,9 @@ def test_file_is_parsed_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None
     assert found.stream.max_rows == 500
 
 
-def test_empty_file_and_list_are_rejected() -> None:
-    assert refused("") == "line 1: the file is empty"
-    assert refused("- a\n- b") == "line 1: expected keys and values at the top"
+def test_empty_pipeline_file_and_yaml_list_are_rejected() -> None:
+    assert refused("") == "line 1: the pipeline file is empty"
+    assert refused("- a\n- b") == "line 1: expected keys and values at the top of the pipeline file"
 
 
 def test_shipped_pipeline_is_valid() -> None:

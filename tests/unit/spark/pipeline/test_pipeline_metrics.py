@@ -11,7 +11,7 @@ from kohort.spark.pipeline.ledger import Count, Entry
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 
 
-def test_micro_batches_are_counted_by_sink_and_served() -> None:
+def test_pipeline_metrics_count_micro_batches_by_sink_and_are_served() -> None:
     metrics = Metrics("orders", now=lambda: 12.5)
     entry = Entry(0, rows_in=Count(7), dead_letters=2, dropped={"negative": Count(1)}, sinks={"table": 4, "topic": 4})
     entry.redelivered, entry.late = 3, 1
@@ -39,7 +39,7 @@ def test_micro_batches_are_counted_by_sink_and_served() -> None:
     assert "# TYPE kohort_pipeline_rows_in_total counter" in text
 
 
-def test_port_in_use_is_reported_with_its_address() -> None:
+def test_metrics_port_in_use_is_reported_with_its_address() -> None:
     with serve_metrics(Metrics("orders"), "127.0.0.1:0") as url:
         address = url.removeprefix("http://").removesuffix("/metrics")
         taken = f"metrics: cannot listen on {address}: Address already in use; does another run use it"
@@ -47,7 +47,7 @@ def test_port_in_use_is_reported_with_its_address() -> None:
             pass
 
 
-def test_sink_names_with_special_characters_are_escaped() -> None:
+def test_metrics_escape_special_characters_in_sink_names() -> None:
     metrics, sink = Metrics("orders"), 'a "table"\nrows_out_total{sink="b"} 9\\'
     metrics.entry_done(Entry(0, rows_in=Count(3), sinks={sink: 3}))
 
@@ -60,6 +60,6 @@ def test_sink_names_with_special_characters_are_escaped() -> None:
     assert {sample.name for sample in read} >= {"kohort_pipeline_batches_total", "kohort_pipeline_last_batch_rows"}
 
 
-def test_missing_host_means_all_interfaces() -> None:
+def test_metrics_address_without_host_listens_on_all_interfaces() -> None:
     with serve_metrics(Metrics("orders"), ":0") as url:
         assert url.startswith("http://0.0.0.0:")

@@ -20,7 +20,7 @@ sinks: [{noop: }]
 """
 
 
-def test_second_run_is_rejected_with_the_process_of_the_first(tmp_path: Path) -> None:
+def test_second_run_of_a_pipeline_is_rejected_with_the_process_of_the_first(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
     assert current_run(pipeline) is None
 
@@ -37,7 +37,7 @@ def test_second_run_is_rejected_with_the_process_of_the_first(tmp_path: Path) ->
         assert current_run(pipeline)
 
 
-def test_killed_run_is_not_reported_as_running(tmp_path: Path) -> None:
+def test_killed_pipeline_run_is_not_reported_as_running(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
     file = pipeline.file
     file.write_text(ORDERS)

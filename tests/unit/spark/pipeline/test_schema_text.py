@@ -13,7 +13,7 @@ WHOLE = (
 )
 
 
-def test_schema_is_parsed_into_column_names() -> None:
+def test_spark_schema_is_parsed_into_column_names() -> None:
     assert parse_schema(WHOLE) == ["id", "a", "m", "odd, name", "i", "s", "v", "t", "c", "empty"]
 
 
@@ -33,7 +33,7 @@ def test_schema_is_parsed_into_column_names() -> None:
         (" ", "the schema is empty"),
     ],
 )
-def test_invalid_schema_is_rejected(text: str, said: str) -> None:
+def test_invalid_spark_schema_is_rejected(text: str, said: str) -> None:
     with pytest.raises(SchemaProblem) as problem:
         parse_schema(text)
     assert str(problem.value) == said

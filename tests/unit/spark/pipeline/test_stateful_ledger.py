@@ -1,4 +1,4 @@
-"""Windows: ledger, metrics and status count input rows from Spark's progress events."""
+"""Pipelines with windows: ledger, metrics and status count input rows from Spark's progress events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def progress(
 
 
 class WindowRun:
-    """Run of a pipeline with windows, with Spark's calls but without rows."""
+    """Simulated run of a pipeline with windows: Spark's calls, but no rows."""
 
     def __init__(self, folder: Path, text: str = WINDOWS) -> None:
         self.pipeline = parse_pipeline(text, folder / "clicks.yaml", {})
@@ -52,7 +52,6 @@ class WindowRun:
         self.runner = StatefulRunner(self.pipeline, self.store, self.metrics.entry_done)
 
     def windows(self, batch: int, rows: int, stands_for: int) -> None:
-        """Call ``foreachBatch`` with closed windows."""
         out = Count(rows)
         entry = Entry(batch, stepped=out, passed=out, sinks={"table": rows}, marked=False, stateful=True)
         entry.stands_for = {"table": stands_for}
@@ -67,7 +66,7 @@ class WindowRun:
         return ledger_lines(RunReport("clicks", self.runner.ledger(), seconds=1.0))
 
 
-def test_metrics_ledger_and_status_count_the_same_rows(tmp_path: Path) -> None:
+def test_metrics_ledger_and_status_of_windows_count_the_same_rows(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     run.windows(0, 0, 0)
     run.runner.complete(progress(0, 100, bad=3))
@@ -89,7 +88,7 @@ def test_metrics_ledger_and_status_count_the_same_rows(tmp_path: Path) -> None:
     assert [(e.rows_in.rows, e.dead_letters, e.late) for e in run.store.entries()] == [(100, 3, 0), (15, 0, 2)]
 
 
-def test_ledger_line_of_a_window_is_balanced(tmp_path: Path) -> None:
+def test_ledger_of_a_pipeline_with_windows_is_balanced(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 115, bad=3, late=2))
@@ -99,7 +98,7 @@ def test_ledger_line_of_a_window_is_balanced(tmp_path: Path) -> None:
     assert 104 + 3 + 2 + 6 == 115
 
 
-def test_next_run_starts_with_the_rows_in_open_windows(tmp_path: Path) -> None:
+def test_ledger_of_next_run_starts_with_the_rows_in_open_windows(tmp_path: Path) -> None:
     first = WindowRun(tmp_path)
     first.windows(0, 10, 104)
     first.runner.complete(progress(0, 110))
@@ -111,7 +110,7 @@ def test_next_run_starts_with_the_rows_in_open_windows(tmp_path: Path) -> None:
     assert f"{line} + 3 in open windows" in second.printed()
 
 
-def test_more_rows_out_than_in_and_missing_progress_are_problems(tmp_path: Path) -> None:
+def test_ledger_reports_more_rows_out_than_in_and_missing_progress(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 100))
@@ -159,7 +158,7 @@ def test_excess_window_counts_are_a_problem_only_with_counts_setting(
     ]
 
 
-def test_ledger_of_a_join_reports_rows_in_state(tmp_path: Path) -> None:
+def test_ledger_of_a_stream_join_reports_rows_in_spark_state(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     for batch, state in enumerate([52, 8]):
         run.store.write(entry := Entry(batch, sinks={"table": 18}, passed=Count(18), stepped=Count(18), stateful=True))

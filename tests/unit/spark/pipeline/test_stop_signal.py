@@ -1,4 +1,4 @@
-"""First Ctrl-C: stop after the micro-batch. Second Ctrl-C: the former effect."""
+"""First Ctrl-C: stop the run after the micro-batch. Second Ctrl-C: end the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sinks: [{noop: }]
 """
 
 
-def test_first_ctrl_c_sets_a_flag_and_second_is_raised(capfd: pytest.CaptureFixture[str]) -> None:
+def test_first_ctrl_c_sets_stop_flag_and_second_raises_keyboard_interrupt(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
 
     with StopRequest("ending") as stop:
@@ -38,7 +38,7 @@ def test_first_ctrl_c_sets_a_flag_and_second_is_raised(capfd: pytest.CaptureFixt
     assert capfd.readouterr().err == "ending\n"
 
 
-def test_ignored_signal_stays_ignored() -> None:
+def test_ignored_signal_stays_ignored_in_a_pipeline_run() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with StopRequest() as stop:
@@ -49,7 +49,7 @@ def test_ignored_signal_stays_ignored() -> None:
 
 
 @pytest.mark.parametrize("of_ctrl_c", [signal.SIG_IGN, signal.default_int_handler])
-def test_sigterm_sets_the_flag_even_if_ctrl_c_is_ignored(of_ctrl_c: Any) -> None:
+def test_sigterm_sets_the_stop_flag_even_if_ctrl_c_is_ignored(of_ctrl_c: Any) -> None:
     before = signal.signal(signal.SIGINT, of_ctrl_c)
     second: list[int] = []
     of_sigterm = signal.signal(signal.SIGTERM, lambda number, _: second.append(number))
@@ -81,7 +81,7 @@ with StopRequest("ending"):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "goes on\n", "ending\n")
 
 
-def test_other_threads_are_unaffected() -> None:
+def test_stop_request_in_other_threads_has_no_effect() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen = []
 
@@ -97,7 +97,7 @@ def test_other_threads_are_unaffected() -> None:
 
 
 @pytest.mark.parametrize(("number", "ignored"), [("SIGINT", False), ("SIGTERM", False), ("SIGTERM", True)])
-def test_command_exits_despite_handlers_of_pyspark(number: str, ignored: bool) -> None:
+def test_pipeline_command_exits_despite_signal_handlers_of_pyspark(number: str, ignored: bool) -> None:
     program = f"""
 import signal
 if {ignored}:
@@ -128,7 +128,7 @@ class SlowRunner(BatchRunner):
         return Entry(batch)
 
 
-def test_run_ends_after_the_micro_batch_in_flight_is_committed(tmp_path: Path) -> None:
+def test_pipeline_run_ends_after_the_micro_batch_in_flight_is_committed(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
     runner = SlowRunner(pipeline, LedgerStore(tmp_path / "ledger"))
     spark = threading.Thread(target=runner, args=(None, 7))

@@ -1,1 +1,1 @@
-"""Running a pipeline: process, micro-batches, ledger."""
+"""Run a pipeline: process, micro-batches, ledger."""

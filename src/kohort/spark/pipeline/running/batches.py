@@ -24,11 +24,11 @@ class ExpectationFailed(KohortError):
 
 
 class RunStopping(KohortError):
-    """Micro-batch that Spark began after a stop request; it wrote nothing."""
+    """Error: Spark began a micro-batch after a stop request; it wrote nothing."""
 
 
 class BatchRunner:
-    """Function for ``foreachBatch``; keeps the first error as raised, before Spark wraps it."""
+    """Function for Spark's ``foreachBatch``; keeps the first error as raised, before Spark wraps it."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None
@@ -47,17 +47,18 @@ class BatchRunner:
     def __call__(self, raw: DataFrame, batch: int) -> None:
         with self._batch_lock:
             if self._stopping:
-                raise RunStopping("the run is stopping")
+                raise RunStopping("the pipeline run is stopping, so this micro-batch writes nothing")
             try:
                 for writer in self._writers.values():
-                    writer.begin(batch)  # earlier micro-batches are complete: Spark notes that before the next one
+                    # begin() removes rows of this and later micro-batches; earlier ones are complete
+                    writer.begin(batch)
                 entry = self._run(raw, batch)
                 self._store.write(entry)
             except Exception as error:
                 self.error = error
                 raise
             if self.entries and self.entries[-1].batch == batch:
-                self.entries.pop()  # repeated by this run
+                self.entries.pop()  # this run repeats a micro-batch: its earlier entry is replaced
             self.entries.append(entry)
             self._report(entry)
 
@@ -80,7 +81,8 @@ class BatchRunner:
 
     def end(self, timeout_s: float) -> None:
         """Finish the micro-batch in flight and begin no other.
-        Wait up to ``timeout_s`` until Spark has noted that it is complete; otherwise the next run repeats it."""
+        Wait up to ``timeout_s`` seconds until Spark has recorded it as complete; otherwise the next run repeats it.
+        """
         self._stopping = True
         with self._batch_lock:
             last = self.entries[-1].batch if self.entries else -1
@@ -91,7 +93,7 @@ class BatchRunner:
         return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
-        # Persisted: each sink and each count would otherwise fetch and decode again.
+        # Persist the decoded rows: each sink and each count would otherwise fetch and decode the records again.
         decoded = raw.persist()
         try:
             by_problem, again = frames.counts_of_source(decoded)
@@ -122,7 +124,7 @@ class BatchRunner:
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             if any(s.counts for s in pipeline.sinks):
-                # Aggregating pipeline: a column of its rows says how many source rows each stands for.
+                # Aggregated rows: the sink's column ``counts`` has the number of source rows of each.
                 entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
                 entry.marked = False
             entry.sinks = {sink.name: self._write(sink, passed, entry) for sink in pipeline.sinks}
@@ -160,7 +162,10 @@ class BatchRunner:
 
 
 def keep_table(rows: DataFrame, pipeline: Pipeline) -> tuple[DataFrame, Count, Count, int]:
-    """Persist the decoded rows of a table. Return the DataFrame, rows in, undecoded rows, dead letters sent."""
+    """Persist the decoded rows of a table source.
+
+    Returns the DataFrame, the number of rows read, of undecoded rows, and of dead letters sent.
+    """
     decoded = rows.persist()
     by_problem = frames.counts_by(decoded, PROBLEM)
     rows_in = sum(by_problem.values(), start=Count())

@@ -37,7 +37,7 @@ class CurrentRun(NamedTuple):
 
 @contextmanager
 def exclusive_run(pipeline: Pipeline) -> Iterator[None]:
-    """Lock the pipeline for this process. Raises KohortError if another process runs it."""
+    """Lock the pipeline for this process while the block runs. Raises KohortError if another process runs it."""
     target = pipeline.state / _FILE
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a+") as held:
@@ -76,7 +76,10 @@ _STDERR: Final = 2
 
 
 class StopRequest:
-    """Turns the first SIGINT or SIGTERM into a flag. No effect outside the main thread, and for ignored signals."""
+    """Stop request of a run: turns the first SIGINT or SIGTERM into a flag.
+
+    No effect outside the main thread, and for ignored signals.
+    """
 
     def __init__(self, say: str = "") -> None:
         self._say = say
@@ -96,7 +99,8 @@ class StopRequest:
         if not self.requested.is_set():
             self.requested.set()
             if self._say:
-                os.write(_STDERR, f"{self._say}\n".encode())  # print may be interrupted itself
+                # the signal may interrupt a print(), which cannot be nested
+                os.write(_STDERR, f"{self._say}\n".encode())
             return
         before = self._before[number]
         if callable(before):

@@ -1,4 +1,4 @@
-"""All progress events of a query, from Spark's listener bus; ``recentProgress`` keeps only a thousand."""
+"""Receive all progress events of a Spark query from the listener bus; ``recentProgress`` keeps only a thousand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark h
             return
         try:
             self._done(event.progress)
-        except Exception:  # Spark would swallow the error
+        except Exception:  # Spark would swallow an error of the listener
             log.exception("the progress event of micro-batch %s could not be processed", event.progress.batchId)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name

@@ -74,9 +74,11 @@ class RunReport:
 STARTS_MOST: Final = 4
 POLL_S: Final = 1.0
 LAST_EVENT_S: Final = 60.0
-"""Maximum wait for Spark's event of a complete micro-batch, in s; it usually takes ms."""
+"""Maximum wait in seconds for Spark's progress event of a complete micro-batch; it usually takes milliseconds."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
-"""Spark's error if a Python source starts in over ten seconds, as on a busy machine; no option changes it."""
+"""Spark's error if a Python source needs over ten seconds to start, as on a busy machine; no option changes the
+limit.
+"""
 
 
 class PipelineRun:
@@ -111,7 +113,8 @@ class PipelineRun:
         owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
         if self._runner.has_types and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            self._runner.check_types(dry_run_frame(pipeline, self._spark))  # Python functions run only on rows
+            # check the sinks' types before the run: Python functions are called only when rows arrive
+            self._runner.check_types(dry_run_frame(pipeline, self._spark))
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
         if pipeline.stateful:
@@ -130,10 +133,11 @@ class PipelineRun:
         self.query = self._writer.start()
 
     def wait(self, stop: threading.Event | None = None) -> None:
-        """Wait until the query ends, or ``stop`` is set.
-        Raises PipelineStopped for an error of Spark's, any other error as it was first raised."""
+        """Wait until the pipeline's query ends, or ``stop`` is set.
+        Raises PipelineStopped for an error of Spark's, any other error as it was first raised.
+        """
         if self.query is None or self._runner is None or self._writer is None:
-            raise PipelineStopped("the run was not started")
+            raise PipelineStopped("the pipeline run was not started")
         for attempt in range(1, STARTS_MOST + 1):
             try:
                 while not self.query.awaitTermination(POLL_S):
@@ -145,20 +149,20 @@ class PipelineRun:
                     raise without_stack_trace(self._runner.error) from None
                 if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
                     raise PipelineStopped(_last_line(str(error))) from error
-                self.query = self._writer.start()  # the checkpoint has the position
+                self.query = self._writer.start()  # start a new query: the checkpoint has its position
             else:
                 return
 
     def stop(self) -> None:
         if self.query is not None and self.query.isActive and self._runner is not None:
             self._runner.end(LAST_EVENT_S)
-            with suppress(Exception):  # the next micro-batch, if begun, wrote nothing
+            with suppress(Exception):  # a micro-batch begun after the stop request wrote nothing
                 self.query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
 
     def close(self) -> None:
-        with suppress(Exception):  # Spark may have ended
+        with suppress(Exception):  # Spark may already have ended
             if self.query is not None and self.query.isActive:
                 self.query.stop()
             if self._events is not None:
@@ -188,7 +192,7 @@ class PipelineRun:
         return report
 
     def _read_table(self, source: Source) -> DataFrame:
-        """Read a table up to its current end; fix the offsets first, to commit them later."""
+        """Read a table source up to its current end; fix the end offsets first, to commit them after the run."""
         with source_cluster(source) as (cluster, partitions):
             upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
@@ -225,8 +229,9 @@ class PipelineRun:
 
 
 def claim(pipeline: Pipeline) -> PipelineOwner:
-    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; without Spark.
-    Raises KohortError if one of them belongs to another pipeline."""
+    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; does not start Spark.
+    Raises KohortError if one of them belongs to another pipeline.
+    """
     owner = claim_checkpoint(pipeline)
     check_groups(pipeline, owner)
     prepare_sinks(pipeline)
@@ -242,7 +247,7 @@ def run_pipeline(
     every: str = "",
     locked: bool = False,
 ) -> RunReport:
-    """Run to the current end of the topics (``once``), or until Ctrl-C; then report.
+    """Run a pipeline to the current end of its topics (``once``), or until Ctrl-C; then report.
 
     Arguments: ``on_entry``: called after each micro-batch; ``every``: trigger interval of a continuous run if the
     pipeline's trigger is available-now; ``locked``: the caller has the lock (``exclusive_run``) already. A second

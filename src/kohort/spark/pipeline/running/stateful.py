@@ -33,7 +33,7 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a source as a stream of its good rows, counted and with its watermark."""
+    """Return a source as a stream of its decodable rows, counted and with the source's watermark."""
     from pyspark.sql import functions as f
 
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
@@ -69,8 +69,9 @@ def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
 
 
 def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
-    """Raise StepFailed if Spark would reject the plan at the start of the query.
-    Spark checks streaming plans later than the steps, and has no public API for this check."""
+    """Raise StepFailed if Spark would reject the steps when the streaming query starts.
+    Spark checks streaming plans later than the steps, and has no public API for this check.
+    """
     from pyspark.errors import PySparkException
 
     jvm = frame.sparkSession._jvm
@@ -81,15 +82,17 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
             plan, mode.Update() if pipeline.mode == "update" else mode.Append()
         )
     except PySparkException as error:
-        message = str(error).partition(";\n")[0].strip()  # the rest is the plan
+        message = str(error).partition(";\n")[0].strip()  # drop Spark's query plan, which follows the message
         raise StepFailed(f"{pipeline.file}: Spark cannot run these steps on streams: {message}") from None
 
 
 class StatefulRunner(BatchRunner):
-    """Judges and writes the rows after the steps; Spark's progress event adds the input rows later."""
+    """Applies the rules to the rows after the steps and writes them; Spark's progress event adds the input rows
+    later.
+    """
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
-        # Persisted: the plan behind it has state, and must run once.
+        # Persist the rows: their plan has state in Spark, and must run only once.
         judged = frames.judge(raw, self._pipeline.rules).persist()
         entry = Entry(batch, marked=False, stateful=True)
         try:
@@ -107,8 +110,7 @@ class StatefulRunner(BatchRunner):
             judged.unpersist()
         return entry
 
-    def _report(self, entry: Entry) -> None:
-        """Do nothing: ``complete`` reports the entry."""
+    def _report(self, entry: Entry) -> None: ...
 
     def complete(self, progress: Any) -> None:
         entry = self._entry_of(progress.batchId)
@@ -135,7 +137,7 @@ class StatefulRunner(BatchRunner):
             if name in with_counts:
                 rows = ledger.stands_for.get(name, 0)
                 ledger.problems.append(f"sink {name} counts {rows:,} rows, {-held:,} more than were read")
-            else:  # a step before the window makes several rows of one
+            else:  # a step before the window makes several rows of one source row, so the counts cannot be compared
                 del ledger.held[name]
                 ledger.stands_for.pop(name, None)
                 ledger.waited.pop(name, None)
@@ -143,8 +145,9 @@ class StatefulRunner(BatchRunner):
 
 
 def counting_column(pipeline: Pipeline) -> str:
-    """Return the column in which the last step, a window, counts its records; "" if not exact.
-    Overlapping windows count a record several times, and a rule that removes rows removes counted records."""
+    """Return the column in which the last step, a window, counts its source rows; "" if the count is not exact.
+    Overlapping windows count a record several times, and a rule that removes rows removes counted records.
+    """
     windows = [step.window for step in pipeline.steps if step.window is not None]
     last = pipeline.steps[-1].window if pipeline.steps else None
     if last is None or len(windows) > 1 or last.slide or len(pipeline.streams) > 1 or pipeline.mode != "append":
@@ -162,7 +165,8 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
             entry.rows_in += Count(found[_ROWS])
             entry.undecoded += Count(found[_BAD])
             entry.redelivered += found[_AGAIN]
-            entry.dead_letters += found[_BAD]  # sent by the decoding tasks, which fail otherwise
+            # the decoding tasks have sent these dead letters, or the micro-batch would have failed
+            entry.dead_letters += found[_BAD]
     entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
     for operator in progress.stateOperators:
         what = _STATE_NAMES.get(operator.operatorName, operator.operatorName)
@@ -170,7 +174,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
 
 
 def check_dead_letters(pipeline: Pipeline) -> None:
-    """Raise KohortError for a quarantine rule after an aggregation, whose rows have no records."""
+    """Raise KohortError for a quarantine rule after an aggregation: aggregated rows have no source record."""
     windows = [s for s in pipeline.steps if s.kind == "window"]
     rules = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if windows and rules:

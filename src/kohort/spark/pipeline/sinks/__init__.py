@@ -1,1 +1,1 @@
-"""Kinds of sinks, one module each, and dead letters."""
+"""Sinks of a pipeline, one module for each kind, and dead letters."""

@@ -1,4 +1,4 @@
-"""Sinks for trials: print rows, or only count them."""
+"""Pipeline sinks for trials: print rows, or only count them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters of a pipeline: original records with headers for the reason and the origin."""
+"""Dead letters of a pipeline: original records, with headers for the reason and the origin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
-    """Send rows with these verdicts as dead letters, with all reasons; return the acknowledged number."""
+    """Send rows that failed rules as dead letters, with all reasons; return the number of acknowledged letters.
+
+    ``verdicts``: values of the column ``_failed`` to send.
+    """
     from pyspark.sql import functions as f
 
     letters = _letters_of(pipeline)
@@ -40,7 +43,7 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
 
 
 def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
-    """Return True if a row with this verdict becomes a dead letter; False if it only fails ``drop`` rules."""
+    """True if a row that fails these rules becomes a dead letter; False if it fails only ``drop`` rules."""
     return any(r.otherwise == "quarantine" for r in failed_rules(verdict, rules))
 
 

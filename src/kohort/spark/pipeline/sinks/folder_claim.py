@@ -21,7 +21,8 @@ _MARK: Final = "_kohort."
 
 def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     """Claim the folder of a Parquet sink for this pipeline, and complete an interrupted compaction.
-    Raises SinkRefused if the folder belongs to another pipeline or to a former checkpoint."""
+    Raises SinkRefused if the folder belongs to another pipeline or to an earlier checkpoint.
+    """
     folder, name = folder_of(pipeline, sink), f"sink {sink.name}"
     _claim(folder, name)
     folder.recover()
@@ -29,8 +30,9 @@ def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
 
 
 def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
-    """Claim the folder of a summary for this pipeline; remove the summary of a former checkpoint.
-    Raises SinkRefused if the folder has other files."""
+    """Claim the folder of a summary for this pipeline; remove the summary of an earlier checkpoint.
+    Raises SinkRefused if the folder has other files.
+    """
     folder = folder_of(pipeline, summary)
     former = _owned_ids(folder) - {folder.owner.id}
     stale = [file.path for file in folder.all_files() if file.owner in former]
@@ -64,7 +66,7 @@ def owned_files(pipeline: Pipeline, output: FolderOutput) -> OwnedFiles:
 
 
 def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
-    """Yield the owners of a folder, its parents and its subfolders, with the owned folder."""
+    """Yield each owned folder among a folder, its parents and its subfolders, with its owner."""
     whole = path.absolute()
     marks = [found for parent in whole.resolve().parents for found in parent.glob(f"{_MARK}*")]
     for mark in (*marks, *sorted(path.rglob(f"{_MARK}*"))):
@@ -78,9 +80,9 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return the ids of the folder's pipeline: of its checkpoint, and of former ones."""
+    """Return the ids of the pipeline's checkpoints that own the folder: the present checkpoint and earlier ones."""
     mine = folder.owner
-    # Members in containers may have checkpoints of one path, each on its own volume.
+    # Members in containers may have checkpoints at the same path, each on its own volume.
     return {
         owner.id
         for owner in _owners_of(folder)
@@ -89,7 +91,10 @@ def _owned_ids(folder: ParquetFolder) -> set[str]:
 
 
 def _claim(folder: ParquetFolder, name: str) -> None:
-    """Name the owner in the folder. Raises SinkRefused for another owner, or for a file of an unknown owner."""
+    """Create the owner file in an output folder.
+
+    Raises SinkRefused for another owner, or for a data file of an unknown owner.
+    """
     _check_owners(folder, name)
     claimed = {folder.owner.id, *(owner.id for owner in _owners_of(folder))}
     foreign = next((file for file in folder.all_files() if file.owner not in claimed), None)
@@ -102,10 +107,11 @@ def _claim(folder: ParquetFolder, name: str) -> None:
     if mark.exists():
         return
     folder.path.mkdir(parents=True, exist_ok=True)
-    _remove_marks(folder.path, folder.owner.id)  # marks of this checkpoint at its former path
+    # owner files of this checkpoint from before it was moved to another path
+    _remove_marks(folder.path, folder.owner.id)
     mark.touch()
     try:
-        _check_owners(folder, name)  # race: a second pipeline claimed the folder
+        _check_owners(folder, name)  # a second pipeline may have claimed the folder at the same time
     except SinkRefused:
         mark.unlink()
         raise

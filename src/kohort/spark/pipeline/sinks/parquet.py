@@ -33,7 +33,7 @@ class KnownType(NamedTuple):
 
 class FolderTypes:
     def __init__(self, sink: str, partition_by: tuple[str, ...], folder: ParquetFolder) -> None:
-        """Raises SinkRefused if the folders of the files do not match ``partition_by``."""
+        """Raises SinkRefused if the existing subfolders do not match ``partition_by``."""
         self._sink = sink
         self._partition_by = partition_by
         self._folder = folder.path
@@ -48,7 +48,10 @@ class FolderTypes:
         return bool(self._known)
 
     def casts(self, schema: StructType) -> dict[str, str]:
-        """Return the columns to widen and their SQL types in the folder. Raises SinkRefused for other differences."""
+        """Return the columns to widen and their SQL types in the folder's files.
+
+        Raises SinkRefused for a type that cannot be widened without loss.
+        """
         found = {}
         for field in schema.fields:
             known = self._known.get(field.name.lower())
@@ -64,7 +67,9 @@ class FolderTypes:
         return found
 
     def cast_to_folder(self, rows: DataFrame) -> DataFrame:
-        """Cast rows to the folder's types, and note the types of new columns. Raises SinkRefused."""
+        """Cast rows to the column types of the folder's files, and store the types of new columns. Raises
+        SinkRefused.
+        """
         casts = self.casts(rows.schema)
         if casts:
             rows = rows.withColumns({name: rows[f"`{name}`"].cast(kind) for name, kind in casts.items()})
@@ -93,13 +98,13 @@ def schema_of(path: Path) -> StructType:
         if note is not None:
             return StructType.fromJson(json.loads(note))
         found: StructType = from_arrow_schema(metadata.schema.to_arrow_schema())
-    except (OSError, ValueError, KeyError) as error:  # includes pyarrow's errors
-        raise SinkRefused(f"{path} cannot be read: {error}") from None
+    except (OSError, ValueError, KeyError) as error:  # these classes include pyarrow's errors
+        raise SinkRefused(f"Parquet file {path} cannot be read: {error}") from None
     return found
 
 
 def is_same_type(one: Any, other: Any) -> bool:
-    """Return True if two types are the same in a file: field names count, nullability does not."""
+    """True if two Spark types are the same in a Parquet file: field names count, nullability does not."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(one, StructType) and isinstance(other, StructType):
@@ -113,7 +118,7 @@ def is_same_type(one: Any, other: Any) -> bool:
 
 
 def widens(narrow: Any, wide: Any) -> bool:
-    """Return True if each value of ``narrow`` is a value of ``wide``: smaller integers, float, fewer digits."""
+    """True if each value of type ``narrow`` is a value of type ``wide``: smaller integers, float, fewer digits."""
     from pyspark.sql.types import DecimalType
 
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):
@@ -127,7 +132,7 @@ _TIMES: Final = "spark.sql.parquet.outputTimestampType"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSink(Sink):
-    """Folder of Parquet files. ``compact_every``: micro-batches between merges of small files; 0: never."""
+    """Sink into a folder of Parquet files. ``compact_every``: micro-batches between merges of small files; 0: never."""
 
     kind: ClassVar[str] = "parquet"
     stores_rows: ClassVar[bool] = True
@@ -204,7 +209,7 @@ class _ParquetWriter(SinkWriter):
 def write_files(rows: DataFrame, folder: ParquetFolder, batch: int, partition_by: Sequence[str] = ()) -> list[Path]:
     conf = rows.sparkSession.conf
     before = conf.get(_TIMES)
-    # Spark's default, INT96, is deprecated in Parquet.
+    # Spark writes timestamps as INT96 by default, which Parquet has deprecated.
     conf.set(_TIMES, "TIMESTAMP_MICROS")
     try:
         writer = rows.write.mode("overwrite")

@@ -36,7 +36,7 @@ _GROUP_BYTES: Final = 64 * 1024 * 1024
 
 
 def rows_in(files: Sequence[Path], counts: str = "") -> int:
-    """Return the rows of these files, or the sum of their column ``counts``."""
+    """Return the number of rows in Parquet files, or the sum of their column ``counts``."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -104,7 +104,7 @@ class FolderOutput(Protocol):
 
 
 class DataFile(NamedTuple):
-    """Data file, the first and last micro-batch of its rows, and the id of its owner."""
+    """Data file of a Parquet sink: first and last micro-batch of its rows, and the id of its owner."""
 
     path: Path
     first: int
@@ -123,7 +123,10 @@ class Compacted:
 
 
 class ParquetFolder:
-    """Files of one owner in the output folder ``path``; ``work``: the owner's folder outside of readers' view."""
+    """Files of one owner in the output folder ``path``.
+
+    ``work``: the owner's folder for staged files, which readers ignore.
+    """
 
     def __init__(self, path: Path, work: Path, owner: PipelineOwner) -> None:
         self.path = path
@@ -156,13 +159,14 @@ class ParquetFolder:
         shutil.rmtree(self._work, ignore_errors=True)
         of_partitions = {folder for path in files for folder in path.parents if self.path in folder.parents}
         for folder in sorted(of_partitions, reverse=True):
-            with suppress(OSError):  # not empty
+            with suppress(OSError):  # rmdir() fails for a folder that is not empty
                 folder.rmdir()
 
     def begin(self, batch: int) -> None:
         """Remove files of this micro-batch and later ones before Spark writes or repeats them.
         Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if such rows were
-        merged."""
+        merged.
+        """
         before, self._begun = self._begun, batch
         if before is not None and batch == before + 1:
             return
@@ -178,11 +182,11 @@ class ParquetFolder:
             file.path.unlink(missing_ok=True)
 
     def publish(self, batch: int) -> list[Path]:
-        """Rename the staged files into the output folder as rows of this micro-batch; return them."""
+        """Rename the staged files of a micro-batch into the output folder; return them."""
         return list(self.publishing(batch))
 
     def publishing(self, batch: int) -> Iterator[Path]:
-        """Publish file by file; tests stop between two files, as a crash would."""
+        """Rename the staged files one by one; tests stop between two files, as a crash would."""
         staged = sorted(p for p in self.staging.rglob("*.parquet") if not p.name.startswith((".", "_")))
         for number, source in enumerate(staged):
             folder = self.path / source.parent.relative_to(self.staging)
@@ -213,7 +217,7 @@ class ParquetFolder:
             return Compacted(sum(map(len, groups)), len(groups))
 
     def merging(self, group: Sequence[DataFile]) -> Iterator[str]:
-        """Merge files of one folder and one schema step by step; tests stop between two steps."""
+        """Merge data files of one folder and one schema step by step; tests stop between two steps."""
         first, last = min(f.first for f in group), max(f.last for f in group)
         name = f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}-{self.owner.id}.parquet"
         output = group[0].path.with_name(name)
@@ -235,16 +239,18 @@ class ParquetFolder:
         return self._work / "compaction.json"
 
     def _complete_compaction(self) -> None:
-        """Finish the compaction described in the note, from any step on."""
+        """Finish a compaction that was interrupted at any step, as described in its note file."""
         if not self._note.exists():
-            for left in self._work.glob("*.parquet"):  # merged file without a compaction note
+            for left in self._work.glob("*.parquet"):  # merged files without a compaction note are incomplete
                 left.unlink(missing_ok=True)
             return
         try:
             note = json.loads(self._note.read_text())
             output, inputs = self.path / note["output"], [self.path / name for name in note["inputs"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise SinkRefused(f"{self._note}, the list of merged files of {self.path}, is damaged: {error}") from None
+            raise SinkRefused(
+                f"{self._note}, the note file that lists merged files of {self.path}, is damaged: {error}"
+            ) from None
         if (staged := self._work / output.name).exists():
             staged.replace(output)
         if output.exists():
@@ -268,25 +274,27 @@ class ParquetFolder:
 
 
 def folder_of(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
-    """Return the folder of a Parquet sink or a summary, with a staging folder on the same file system."""
+    """Return the output folder of a Parquet sink or a summary, with a staging folder on the same file system."""
     owner = owner_of(pipeline)
     work = pipeline.state / "sinks" / sink.name
     if isinstance(sink, Summary):
-        owner, work = (owner._replace(group=""), pipeline.state / "summaries" / sink.name)  # never shared
+        # other pipelines never share this folder
+        owner, work = (owner._replace(group=""), pipeline.state / "summaries" / sink.name)
     if _device(sink.path) != _device(work):
-        work = sink.path / f"_kohort-{owner.id}"  # readers skip names that start with _
+        work = sink.path / f"_kohort-{owner.id}"  # Parquet readers skip names that start with _
     return ParquetFolder(sink.path, work, owner)
 
 
 def committed_upto(pipeline: Pipeline) -> int:
-    """Return the last complete micro-batch in Spark's checkpoint; -1 if there is none."""
+    """Return the number of the last complete micro-batch in Spark's checkpoint; -1 if there is none."""
     commits = (pipeline.state / "spark" / "commits").glob("*")
     return max((int(path.name) for path in commits if path.name.isdigit()), default=-1)
 
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
-    """Group small files of one folder, oldest first, into groups of up to about ``large`` bytes.
-    Files of at least half that size, and single files, are left out."""
+    """Group small data files of one folder, oldest first, into groups of up to about ``large`` bytes.
+    Files of at least half that size, and single files, are left out.
+    """
     folders: dict[Path, list[DataFile]] = {}
     for file in files:
         folders.setdefault(file.path.parent, []).append(file)

@@ -1,4 +1,4 @@
-"""Registry of sink kinds. A new kind is a module with its class, and an entry in ``KINDS``."""
+"""Registry of sink kinds for pipelines. A new kind is a module with its class, and an entry in ``KINDS``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
 
 
 def prepare_sinks(pipeline: Pipeline) -> None:
-    """Claim the folders of sinks and summaries, then create topics. Raises SinkRefused before any write."""
+    """Claim the folders of a pipeline's sinks and summaries, then create topics. Raises SinkRefused before any
+    write.
+    """
     for sink in pipeline.sinks:
         if sink.stores_rows:
             sink.prepare(pipeline)

@@ -1,4 +1,4 @@
-"""Topic sink: rows as JSON, sent from Spark's workers and counted when acknowledged. At least once."""
+"""Topic sink of a pipeline: rows as JSON, sent from Spark's workers and counted when acknowledged. At least once."""
 
 from __future__ import annotations
 
@@ -79,9 +79,10 @@ class _TopicWriter(SinkWriter):
 
 
 def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
-    """Send rows of (topic, key, value, headers); return the acknowledged number, or raise if any failed.
-    At least once: Spark may repeat a task. ``letters``: dead letters; one above the size limit is sent without its
-    value."""
+    """Send a DataFrame of (topic, key, value, headers) to Kafka; return the number of acknowledged rows.
+    Raises if any row failed. At least once: Spark may repeat a task. ``letters``: rows are dead letters; a letter above
+    the size limit is sent without its value.
+    """
     settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
