@@ -91,7 +91,7 @@ def page(text: str) -> str:
 
 
 def runs_text(one: CampaignResult) -> str:
-    """Describe the run of a result."""
+    """Describe seed and size of a result's campaign."""
     left = f"; {one.unsettled} groups were not stable in time and ended early" if one.unsettled else ""
     return (
         f"- {one.ground}: seed {one.seed}, {one.groups} groups in parallel, {one.actions} actions, "

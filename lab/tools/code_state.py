@@ -1,4 +1,4 @@
-"""Which state of the sources a campaign ran on: so long as it is the same, what several campaigns did adds up."""
+"""State of the sources of a campaign: results of campaigns on equal sources are added up."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ from kohort_lab.sim.worlds.catalogue import WORLDS
 ROOT: Final = Path(__file__).parents[2]
 KEPT_IN: Final = ROOT / "build" / "seeds"
 PIECE: Final = 200
-"""Seeds that are run before it is written down that they were."""
+"""Number of seeds between two writes of the progress."""
 COLUMNS: Final = ("world", "seeds", "clean", "failed", "seeds a processor second")
 
 
 class Failed(msgspec.Struct):
-    """A seed that did not pass: by which check, and how to run it again."""
+    """A failed seed: its check, and the command to repeat it."""
 
     seed: int
     caught_by: str
@@ -43,7 +43,7 @@ class Failed(msgspec.Struct):
 
 
 class WorldDone(msgspec.Struct):
-    """What was run of one world: ranges of seeds without their ends, in order and apart."""
+    """Completed seeds of one world: disjoint half-open ranges in order."""
 
     done: list[tuple[int, int]] = []
     failures: list[Failed] = []
@@ -54,7 +54,7 @@ class WorldDone(msgspec.Struct):
         return sum(end - first for first, end in self.done)
 
     def missing(self, wanted: range) -> Iterator[range]:
-        """Yield what of ``wanted`` was not run, in order, in pieces."""
+        """Yield the missing parts of ``wanted`` in order, in pieces."""
         at = wanted.start
         for first, end in [*self.done, (wanted.stop, wanted.stop)]:
             gap = range(at, min(first, wanted.stop))
@@ -62,7 +62,7 @@ class WorldDone(msgspec.Struct):
             at = max(at, end)
 
     def add(self, piece: range) -> None:
-        """Note that a piece was run."""
+        """Add a completed piece."""
         joined: list[tuple[int, int]] = []
         for first, end in sorted([*self.done, (piece.start, piece.stop)]):
             if joined and first <= joined[-1][1]:
@@ -73,24 +73,24 @@ class WorldDone(msgspec.Struct):
 
 
 class Sweep(msgspec.Struct):
-    """How far a sweep of one state of the code has come."""
+    """Progress of a sweep on one state of the code."""
 
     code: str
     worlds: dict[str, WorldDone] = {}
 
 
 def begun(kept: Path, code: str) -> Sweep:
-    """Return what is kept of a sweep of this code, or one that begins. Raises ValueError for a file that holds none."""
+    """Return the stored sweep of this code, or a new one. Raises ValueError for an invalid file."""
     if not kept.exists():
         return Sweep(code)
     try:
         return msgspec.json.decode(kept.read_bytes(), type=Sweep)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"{kept} holds no sweep of seeds ({error}): remove it to begin anew") from None
+        raise ValueError(f"{kept} is not a sweep of seeds ({error}); remove the file to start a new sweep") from None
 
 
 def sweep(found: Sweep, kept: Path, wanted: range, worlds: Sequence[str], jobs: int) -> None:
-    """Run what is missing, the worlds by turns, and write to ``kept`` what was run."""
+    """Run the missing seeds, alternating between worlds, and write the progress to ``kept``."""
     of_worlds = {world: found.worlds.setdefault(world, WorldDone()) for world in worlds}
     pieces = {world: list(done.missing(wanted)) for world, done in of_worlds.items()}
     for turn in range(max(map(len, pieces.values()), default=0)):
@@ -115,12 +115,12 @@ def _run_piece(world: str, done: WorldDone, piece: range, jobs: int) -> None:
 
 
 def _processor_s() -> float:
-    """Return the seconds of processor that this process took, and those of its children that have ended."""
+    """Return the processor time of this process and its ended children in seconds."""
     return sum(used.ru_utime + used.ru_stime for used in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
 
 
 def _write(kept: Path, found: Sweep) -> None:
-    """Replace the file in one go: an interrupted write would lose hours."""
+    """Replace the file atomically: an interrupted write would lose hours."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     beside = kept.with_suffix(".tmp")
     beside.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
@@ -128,7 +128,7 @@ def _write(kept: Path, found: Sweep) -> None:
 
 
 def told(found: Sweep) -> str:
-    """Say of each world how many seeds were run, how many were clean, how fast, and how to run again what failed."""
+    """Describe each world: number of seeds, failures, speed, and commands to repeat the failures."""
     rows: list[tuple[object, ...]] = [COLUMNS]
     for world, done in found.worlds.items():
         failed = len(done.failures)
@@ -140,11 +140,11 @@ def told(found: Sweep) -> str:
 
 
 def main(words: Sequence[str] | None = None, kept_in: Path = KEPT_IN) -> int:
-    """Run what is asked for; return the exit code."""
+    """Run the selected seeds; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="0..20000", help="a seed, or a range FIRST..END without its end")
-    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS), help="which; all")
-    parser.add_argument("--jobs", type=int, default=2, choices=range(1, 65), metavar="N", help="processes")
+    parser.add_argument("--seeds", default="0..20000", help="seed, or half-open range FIRST..END")
+    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS), help="worlds [all]")
+    parser.add_argument("--jobs", type=int, default=2, choices=range(1, 65), metavar="N", help="number of processes")
     asked = parser.parse_args(words)
     try:
         wanted = parse_seeds(asked.seeds)
@@ -170,7 +170,7 @@ def main(words: Sequence[str] | None = None, kept_in: Path = KEPT_IN) -> int:
 
 
 def _interrupt_alone() -> None:
-    """Have Ctrl-C, and the end that others ask for, interrupt this process alone: its children end with it."""
+    """Let Ctrl-C and SIGTERM interrupt only this process; its children end with it."""
     here = os.getpid()
 
     def interrupt(_number: int, _frame: object) -> None:

@@ -1,1 +1,1 @@
-"""Crash rounds: what is killed and damaged while clients work, and what they saw of it."""
+"""Crash rounds: kill the broker and damage its files while clients work; check their histories."""

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 USERS = ("in", "out")
-"""Topics of which it is known what they hold."""
+"""Topics with known contents."""
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 EPOCHS, OWN_ID, TOPICS = "leader-epoch-checkpoint", "partition.metadata", "kohort-topics.json"
 HEADER = struct.Struct(">qi11xi")
-"""Base offset, length of what follows it, offset of the last record after the base."""
+"""Base offset, length of the rest, offset delta of the last record."""
 LENGTH_ENDS_AT = 12
 RECORDS_AT = 61
 NOT_SAID = "nothing"
 
 
 class StoredBatch(NamedTuple):
-    """A batch in a file: where, how long, and its first and last offset."""
+    """A batch in a file: position, length, first and last offset."""
 
     at: int
     size: int
@@ -36,17 +36,17 @@ class StoredBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Harm:
-    """What was done to a folder, and what has to come of it."""
+    """Damage of a folder and its expected effects."""
 
     what: str
     said: list[str] = field(default_factory=list)
-    """Each has to be in the broker's log."""
+    """Required parts of the broker's log lines."""
     lost: dict[tuple[str, int], range] = field(default_factory=dict)
-    """Offsets that are gone, of the topics of users."""
+    """Lost offsets of user topics."""
     unreadable: bool = False
-    """They are there, and whoever reads them is told."""
+    """True if the records remain, and reads of them return an error."""
     refused: bool = False
-    """The broker is not to start."""
+    """True if the broker must not start."""
 
 
 Damage = Callable[[Path, random.Random], Harm | None]
@@ -65,7 +65,7 @@ def batches(log: Path) -> Iterator[StoredBatch]:
 
 
 def flipped_before_it_was_flushed(data: Path, rng: random.Random) -> Harm | None:
-    """Flip a bit in the middle of a closed segment that the start reads: the log ends there, as Kafka's does."""
+    """Flip a bit in a closed segment that the start reads: the log is truncated there, as in Kafka."""
     log = _closed(data, rng)
     if log is None:
         return None
@@ -81,7 +81,7 @@ def flipped_before_it_was_flushed(data: Path, rng: random.Random) -> Harm | None
 
 
 def flipped_after_it_was_flushed(data: Path, rng: random.Random) -> Harm | None:
-    """Flip one below the recovery point, which no start reads, as in Kafka: who reads there is told."""
+    """Flip a bit below the recovery point, which no start reads, as in Kafka: reads there fail."""
     log = _closed(data, rng)
     if log is None:
         return None
@@ -106,7 +106,7 @@ def segment_gone(data: Path, rng: random.Random) -> Harm | None:
 
 
 def end_gone(data: Path, rng: random.Random) -> Harm | None:
-    """Cut whole batches off a log that was on the disk with them."""
+    """Remove flushed batches at the end of a log."""
     log = _last(data, USERS, rng)
     if log is None:
         return None
@@ -133,22 +133,22 @@ def _torn(data: Path, rng: random.Random, topics: tuple[str, ...]) -> Harm | Non
 
 
 def log_torn(data: Path, rng: random.Random) -> Harm | None:
-    """Cut a log of users within a batch."""
+    """Truncate a log of a user topic within a batch."""
     return _torn(data, rng, USERS)
 
 
 def offsets_torn(data: Path, rng: random.Random) -> Harm | None:
-    """Cut ``__consumer_offsets`` within a batch: later commits are gone, groups begin at earlier ones."""
+    """Truncate ``__consumer_offsets`` within a batch: later commits are lost, groups resume at earlier ones."""
     return _torn(data, rng, ("__consumer_offsets",))
 
 
 def transactions_torn(data: Path, rng: random.Random) -> Harm | None:
-    """Cut ``__transaction_state`` within a batch."""
+    """Truncate ``__transaction_state`` within a batch."""
     return _torn(data, rng, ("__transaction_state",))
 
 
 def epochs_gone(data: Path, rng: random.Random) -> Harm | None:
-    """Delete the leader epochs of a partition, which its batches tell too."""
+    """Delete the leader epochs of a partition; its batches contain them too."""
     folder = _last(data, USERS, rng)
     if folder is None:
         return None
@@ -157,7 +157,7 @@ def epochs_gone(data: Path, rng: random.Random) -> Harm | None:
 
 
 def topic_id_gone(data: Path, rng: random.Random) -> Harm | None:
-    """Delete what says to which topic a folder belongs."""
+    """Delete the file with a folder's topic id."""
     folder = _last(data, USERS, rng)
     if folder is None:
         return None
@@ -166,8 +166,7 @@ def topic_id_gone(data: Path, rng: random.Random) -> Harm | None:
 
 
 def checkpoints_gone(data: Path, _rng: random.Random) -> Harm:
-    """Delete the checkpoints of all logs: all that is there is read instead, and nothing is lost, so nothing is
-    said."""
+    """Delete the checkpoints of all logs: the start reads all logs, without loss and without a log line."""
     for path in data.glob("*-checkpoint"):
         path.unlink()
     return Harm("the checkpoints gone")
@@ -186,13 +185,13 @@ def partition_gone(data: Path, rng: random.Random) -> Harm | None:
 
 
 def catalogue_gone(data: Path, _rng: random.Random) -> Harm:
-    """Delete the list of topics: their folders tell which there are, not their options."""
+    """Delete the list of topics: the folders show the topics, but not their options."""
     (data / TOPICS).unlink()
     return Harm(f"{TOPICS} gone", [f"{TOPICS} is missing: read"])
 
 
 def catalogue_torn(data: Path, rng: random.Random) -> Harm:
-    """Cut the list of topics: the start is refused, with its name, since what it held is anybody's guess."""
+    """Truncate the list of topics: the start fails with its name, because its contents are unknown."""
     _cut(data / TOPICS, rng.randrange(1, (data / TOPICS).stat().st_size - 1))
     return Harm(f"{TOPICS} torn", [TOPICS], refused=True)
 
@@ -214,7 +213,7 @@ DAMAGES: list[Damage] = [
 ]
 
 
-# ---------------------------------------------------------------- what is there
+# ---------------------------------------------------------------- existing files
 
 
 def _folders(data: Path, topics: tuple[str, ...]) -> list[Path]:
@@ -226,20 +225,20 @@ def _segments(folder: Path) -> list[Path]:
 
 
 def _closed(data: Path, rng: random.Random, first: int = 0) -> Path | None:
-    """Return a segment of a topic of users that is not the last of its log, nor before the one numbered ``first``."""
+    """Return a closed segment of a user topic, not before number ``first`` of its log."""
     found = [log for folder in _folders(data, USERS) for log in _segments(folder)[first:-1] if log.stat().st_size]
     return rng.choice(found) if found else None
 
 
 def _last(data: Path, topics: tuple[str, ...], rng: random.Random) -> Path | None:
-    """Return the last segment of a log of these topics, one that holds batches."""
+    """Return the last segment with batches of a log of these topics."""
     last = [segments[-1] for folder in _folders(data, topics) if (segments := _segments(folder))]
     found = [log for log in last if any(batches(log))]
     return rng.choice(found) if found else None
 
 
 def _end(folder: Path) -> int:
-    """Return the offset after the last of a log."""
+    """Return the end offset of a log."""
     return max((batch.last + 1 for log in _segments(folder) for batch in batches(log)), default=0)
 
 
@@ -248,11 +247,11 @@ def _lost(folder: str, begins: int, ends: int) -> dict[tuple[str, int], range]:
     return {(topic, int(partition)): range(begins, ends)}
 
 
-# ---------------------------------------------------------------- what is done
+# ---------------------------------------------------------------- damages
 
 
 def _flip(log: Path, rng: random.Random) -> StoredBatch:
-    """Flip a bit of the records of a batch; return the batch."""
+    """Flip a bit in the records of a batch; return the batch."""
     batch = rng.choice(list(batches(log)))
     data = bytearray(log.read_bytes())
     data[batch.at + rng.randrange(RECORDS_AT, batch.size)] ^= 1 << rng.randrange(8)
@@ -266,7 +265,7 @@ def _cut(path: Path, size: int) -> None:
 
 
 def _set_recovery_point(data: Path, folder: Path, offset: int | None) -> None:
-    """Say up to where a log was on the disk; None for nothing."""
+    """Set the recovery point of a log; None removes it."""
     path = data / RECOVERY_POINTS
     lines = path.read_text().splitlines()[2:] if path.exists() else []
     topic, _, partition = folder.name.rpartition("-")

@@ -39,7 +39,7 @@ ENDS_MOST = 4
 
 
 class Drivers:
-    """The lives of a pipeline, one after the other."""
+    """Successive runs of a pipeline."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self._bootstrap = bootstrap
@@ -51,7 +51,7 @@ class Drivers:
         self._lives = 0
         self.killed = 0
         self.ended = 0
-        """How often it ended by itself: a broker was away for too long."""
+        """Number of runs that ended by themselves, because the broker was away for too long."""
         self._batches = 0
         self._run = self._start()
 
@@ -62,19 +62,19 @@ class Drivers:
         return PipelineProcess(self._folder / "pipeline.yaml", {"BROKERS": self._bootstrap}, *options, log=log)
 
     def _done(self) -> int:
-        """Return how often a micro-batch was completed, by the times of the ledger's entries."""
+        """Count the completed micro-batches by the times of the ledger's entries."""
         found = (path.stat().st_mtime_ns for path in (self._folder / "state/copies/ledger").glob("*.json"))
         return max(found, default=0)
 
     def look_after(self) -> None:
-        """Start it again where it ended by itself."""
+        """Restart the pipeline if it ended by itself."""
         if self._run.process.poll() is not None:
             self.ended += 1
             self._run.kill()
             self._run = self._start()
 
     def strike(self, rng: random.Random) -> None:
-        """Kill the driver, at once or when it has completed a micro-batch; its workers with it, or left to notice."""
+        """Kill the driver, at once or after a micro-batch; its workers are killed too, or notice."""
         if rng.random() < 0.75:
             self.wait_until_at_work()
             time.sleep(rng.uniform(0, 2))
@@ -85,7 +85,7 @@ class Drivers:
         self._run = self._start()
 
     def wait_until_at_work(self) -> None:
-        """Return when this life has completed a micro-batch. Raises RuntimeError after a time."""
+        """Wait until this run completes a micro-batch. Raises RuntimeError at the deadline."""
         deadline = time.monotonic() + WORKS_S
         while self._done() == self._batches:
             if time.monotonic() > deadline:
@@ -94,11 +94,11 @@ class Drivers:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """End it for good."""
+        """End the pipeline permanently."""
         self._run.kill()
 
     def account(self) -> list[str]:
-        """Have it catch up with what is in the topic, and return what is not accounted for."""
+        """Let the pipeline process the rest of the topic; return records that are not accounted for."""
         self._run.kill()
         for _ in range(ENDS_MOST):
             self._run = self._start("--until-caught-up")
@@ -140,6 +140,6 @@ def values(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
         ends, deadline = consumer.end_offsets(partitions), time.monotonic() + ENDS_S
         while any(consumer.position(p) < end for p, end in ends.items()):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{topic} cannot be read to its end in {ENDS_S} s")
+                raise RuntimeError(f"{topic} was not read to its end within {ENDS_S} s")
             found.update({(r.partition, r.offset): bytes(r.value) for r in consumer.poll(500)})
     return found

@@ -1,7 +1,7 @@
-"""One of several nodes is stopped and started again, as ``kohort nodes stop`` and ``start`` do it.
+"""Stop and start one of several nodes, as ``kohort nodes stop`` and ``start`` do.
 
-The nodes of a kohort are one process over one storage: a kill takes all of them. So a node alone is stopped, its
-connections end and others lead what it led; and the process is killed while one is.
+All nodes of a kohort broker are one process with one storage: a kill ends all of them. So a single node is stopped: its
+connections close and other nodes take over its leaders; sometimes the process is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ ANSWERS_MS = 60_000
 
 
 def stop_one(bootstrap: str, nodes: int, rng: random.Random) -> None:
-    """Stop a node: its leaders and coordinators are others then."""
+    """Stop a node: its leaders and coordinators move to other nodes."""
     _set_stopped(bootstrap, str(rng.randrange(1, nodes + 1)))
 
 
 def start_all(bootstrap: str, rng: random.Random) -> None:
-    """Start whatever is stopped; sometimes every partition goes back to the node that is preferred."""
+    """Start all stopped nodes; sometimes move every partition back to its preferred node."""
     _set_stopped(bootstrap, "")
     if rng.random() < 0.5:
         with Admin(bootstrap_servers=bootstrap) as admin:
             try:
                 admin.elect_leaders(None, check=False, timeout_ms=ANSWERS_MS)
-            except KohortError as error:  # the node may not be up yet: then it leads nothing
+            except KohortError as error:  # a node that is not up yet leads no partition
                 print(f"no election: {error}", flush=True)
 
 

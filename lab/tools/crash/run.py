@@ -47,34 +47,34 @@ if TYPE_CHECKING:
 HISTORY_TOOL = Path(__file__).parents[1] / "history" / "run.py"
 ROUNDS_OF_A_RUN = 20
 WORKS_S = (0.05, 2.0)
-"""How long all work until the next kill."""
+"""Range of the time with all clients at work before a kill."""
 STARTS_S = (0.02, 0.6)
-"""How long a broker starts until it is killed meanwhile."""
+"""Range of the time after which a starting broker is killed."""
 AGAIN = 0.2
 WITH_A_CLIENT = 0.3
 WITHOUT_WAITING = 0.3
-"""How often the next round begins before all are at work again."""
+"""Probability that the next round starts before all clients are at work."""
 OF_A_NODE = 0.5
-"""How often a round stops one node, where there are several."""
+"""Probability that a round stops one node, if there are several."""
 KILLED_WITHOUT_IT = 0.4
-"""How often the process is killed while a node is stopped."""
+"""Probability that the process is killed while a node is stopped."""
 OF_A_DRIVER = 0.2
-"""How often a round kills Spark's driver first."""
+"""Probability that a round first kills Spark's driver."""
 SMALL = ("log.segment.bytes=16384", "offsets.topic.segment.bytes=65536")
-"""So that a run has closed segments that can be damaged, or compacted."""
+"""Small segments, so that a run has closed segments for damage or compaction."""
 COMPACTING = (
     "log.cleaner.backoff.ms=500",
     "log.cleaner.min.cleanable.ratio=0.05",
     "log.cleaner.delete.retention.ms=2000",
 )
-"""So that internal topics are always being compacted, and markers of transactions leave them."""
+"""Constant compaction of internal topics, which removes transaction markers."""
 TORN = 0.5
 TORN_MOST = 4096
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a campaign did and found."""
+    """Numbers and findings of a campaign."""
 
     rounds: int = 0
     kills: int = 0
@@ -87,10 +87,10 @@ class Tally:
     operations: int = 0
     transactions: int = 0
     longest_start_s: float = 0.0
-    """From the start of a process until it serves."""
+    """Longest time from a process's start until it serves."""
     anomalies: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    """What a pipeline or a start on damaged files did wrong."""
+    """Errors of a pipeline, or of a start on damaged files."""
 
     def take(self, found: CheckedHistory) -> None:
         self.operations += found.operations
@@ -122,7 +122,7 @@ def history_tool() -> ModuleType:
 
 
 def tear(data: Path, rng: random.Random) -> int:
-    """Tear some files of a broker that is down; return how many."""
+    """Damage some files of a stopped broker; return their number."""
     torn = 0
     for folder in sorted(path for path in data.iterdir() if path.is_dir()):
         logs = sorted(folder.glob("*.log"))
@@ -133,7 +133,7 @@ def tear(data: Path, rng: random.Random) -> int:
 
 
 def _tear_last(folder: Path, log: Path, rng: random.Random) -> Iterator[Path]:
-    if rng.random() < 0.5:  # a batch that was never whole
+    if rng.random() < 0.5:  # an incomplete batch
         with log.open("ab") as file:
             file.write(rng.randbytes(rng.randrange(1, TORN_MOST)))
         yield log
@@ -152,7 +152,7 @@ def _tear_last(folder: Path, log: Path, rng: random.Random) -> Iterator[Path]:
 
 
 class Campaign:
-    """Rounds on one folder, with one crowd of clients."""
+    """Rounds on one folder with the same clients."""
 
     def __init__(self, tool: ModuleType, options: argparse.Namespace, rng: random.Random, tally: Tally) -> None:
         self._tool = tool
@@ -162,7 +162,7 @@ class Campaign:
         self._drivers: Drivers | None = None
 
     def run(self, folder: Path, rounds: int) -> CheckedHistory:
-        """Play that many rounds and check what the clients saw."""
+        """Run the rounds and check the clients' histories."""
         data, tally, options = folder / "data", self._tally, self._options
         small = SMALL if options.damage or options.compact else ()
         settings = [*small, *(COMPACTING if options.compact else ()), *options.set]
@@ -216,7 +216,7 @@ class Campaign:
             crowd.wait_until_at_work()
 
     def _without_a_node(self, broker) -> bool:  # type: ignore[no-untyped-def]  # of a module that is loaded
-        """Stop one of several nodes for a while; return whether all are to be killed while it is stopped."""
+        """Stop one of several nodes for a while; return True if all are to be killed meanwhile."""
         rng = self._rng
         stop_one(broker.bootstrap, self._options.nodes, rng)
         self._tally.nodes_stopped += 1
@@ -234,14 +234,14 @@ class Campaign:
 
 
 def drivers_of(bootstrap: str, folder: Path) -> Drivers:
-    """Start a pipeline; PySpark is asked for only here."""
+    """Start a pipeline; imports PySpark only here."""
     from crash.drivers import Drivers
 
     return Drivers(bootstrap, folder)
 
 
 def play(options: argparse.Namespace) -> Tally:
-    """Play all rounds; say how each run went, and keep the files of one with an anomaly."""
+    """Run all rounds; print each result, and keep the files of a run with an anomaly."""
     tool, tally = history_tool(), Tally()
     number = 0
     while tally.rounds < options.rounds:
@@ -266,13 +266,13 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS_OF_A_RUN)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tear", action="store_true", help="tear files as the end of a machine does")
-    parser.add_argument("--nodes", type=int, default=1, help="several in one process, one of which is stopped at times")
-    parser.add_argument("--driver", action="store_true", help="kill the driver of a Spark pipeline, too")
-    parser.add_argument("--damage", action="store_true", help="at each end, start on damaged copies of the folder")
-    parser.add_argument("--compact", action="store_true", help="compact internal topics all the time")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the broker")
-    parser.add_argument("--keep", type=Path, help="an existing folder for histories and data")
+    parser.add_argument("--tear", action="store_true", help="also damage files like a crash of the machine")
+    parser.add_argument("--nodes", type=int, default=1, help="number of nodes in one process; one is sometimes stopped")
+    parser.add_argument("--driver", action="store_true", help="also kill the driver of a Spark pipeline")
+    parser.add_argument("--damage", action="store_true", help="after each run, start on damaged copies of the folder")
+    parser.add_argument("--compact", action="store_true", help="compact internal topics continuously")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="option of the broker")
+    parser.add_argument("--keep", type=Path, help="existing folder for histories and data")
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,7 @@
-"""Trials of a start: a folder that a broker has left is copied and harmed, and a broker starts on it.
+"""Trials of a start: copy the folder of a stopped broker, damage the copy, start a broker on it.
 
-Its log has to name the harm, what was not harmed has to be served record by record, who reads what is harmed is told,
-and every partition and the groups go on. One that cannot start says which file it is.
+The broker's log must name the damage, reads of damaged records must fail, all other records must be served, and every
+partition and group must continue. A failed start must name the file.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from crash.damages import DAMAGES, Harm
 from kohort import Admin, Consumer, KohortError, OffsetAndMetadata, Producer, TopicPartition
 
 Found = dict[tuple[str, int], dict[int, bytes | None]]
-"""Values by their offsets, of each partition."""
+"""Values by offset, of each partition."""
 READS_S = 120
 ANSWERS_MS = 60_000
 GROUP = "after-the-harm"
 
 
 def try_damages(tool: ModuleType, data: Path, folder: Path, rng: random.Random) -> tuple[int, list[str]]:
-    """Try every kind of harm on a copy of ``data``, whose broker is down. Return how many there were, and what is
-    wrong."""
+    """Try every kind of damage on a copy of a stopped broker's ``data``; return their number and the errors."""
     problems: list[str] = []
     whole = folder / "unharmed"
     shutil.copytree(data, whole / "data")
@@ -49,7 +48,7 @@ def try_damages(tool: ModuleType, data: Path, folder: Path, rng: random.Random) 
 
 
 def trial(tool: ModuleType, place: Path, harm: Harm, expected: Found) -> list[str]:
-    """Start a broker on a harmed folder; return what is wrong."""
+    """Start a broker on a damaged folder; return the errors."""
     wrong: list[str] = []
     try:
         with tool.OurBroker(place / "data") as broker:
@@ -68,7 +67,7 @@ def trial(tool: ModuleType, place: Path, harm: Harm, expected: Found) -> list[st
 
 
 def served(tool: ModuleType, bootstrap: str, harm: Harm, expected: Found, wrong: Callable[[str], None]) -> None:
-    """Compare what a broker serves with what it should, and have it go on."""
+    """Compare a broker's records with the expected ones, then produce and consume."""
     found = read_everything(tool, bootstrap, harm.lost if harm.unreadable else {}, wrong)
     for where, values in expected.items():
         lost = harm.lost.get(where, range(0))
@@ -94,7 +93,7 @@ def served(tool: ModuleType, bootstrap: str, harm: Harm, expected: Found, wrong:
 def read_everything(
     tool: ModuleType, bootstrap: str, bad: dict[tuple[str, int], range], wrong: Callable[[str], None]
 ) -> Found:
-    """Read every partition of users; what is ``bad`` has to be refused, and is passed over."""
+    """Read every partition of user topics; ``bad`` offsets must fail and are skipped."""
     found: Found = {}
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         for topic, count in tool.PARTITIONS.items():

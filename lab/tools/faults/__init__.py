@@ -1,1 +1,1 @@
-"""Faults between clients and brokers, and what becomes of each face of the client: lab/tools/faults/README.md."""
+"""Faults between clients and brokers, and their effects on each client face: lab/tools/faults/README.md."""

@@ -1,4 +1,4 @@
-"""The faces of asyncio under test: each works until it is told to end, and says how it fares."""
+"""The asyncio faces under test: each works until SIGTERM, and reports its progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AsyncFace = Callable[[Task, dict[str, Any], threading.Event, Report], Awaitable[
 
 
 def on_a_loop(face: AsyncFace) -> Face:
-    """Return the face as one that blocks."""
+    """Return the face as a blocking function."""
 
     def run(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
         asyncio.run(face(of, options, over, report))
@@ -44,7 +44,7 @@ async def close(end: Callable[[], Awaitable[object]], report: Report) -> None:
 
 
 def consume(protocol: str) -> AsyncFace:
-    """Return a face that reads, and commits what it has read."""
+    """Return a face that reads, and commits its positions."""
 
     async def run(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
         written = begin_history(of)
@@ -80,7 +80,7 @@ def consume(protocol: str) -> AsyncFace:
 
 
 def handle(protocol: str) -> AsyncFace:
-    """Return a face whose partitions are handled in tasks; its commits are not in the history."""
+    """Return a face with partition handlers as tasks; its commits are not in the history."""
 
     async def run(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
         written = begin_history(of, forgets=True)
@@ -128,7 +128,7 @@ async def _run_group(
 
 
 async def produce(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
-    """Send a record every now and then, and await its answer."""
+    """Send a record periodically, and await its acknowledgement."""
     written = history(of, idempotent=True)
     producer = AsyncProducer(options)
     for number in itertools.count():
@@ -148,7 +148,7 @@ async def produce(of: Task, options: dict[str, Any], over: threading.Event, repo
 
 
 async def administer(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
-    """Ask for the ends of a topic, again and again."""
+    """Query the end offsets of a topic repeatedly."""
     written = history(of)
     admin = AsyncAdmin(options)
     partition = TopicPartition(INPUTS, 0)

@@ -1,4 +1,4 @@
-"""Plays faults with every face at work, measures what becomes of them, and has their histories judged."""
+"""Run faults with every client face, measure their effects, and check the histories."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ FACES: Final = (
     "admin",
     "async-admin",
 )
-"""Who is tried: consumers of both group protocols (modern: KIP-848), producers, admin clients."""
+"""Client faces: consumers of both protocols (modern: KIP-848), producers, admin clients."""
 AT_WORK_S: Final = 120
 LOOK_S: Final = 0.02
 SETTLED_S: Final = 3.5
-"""How long after the strike waiting begins to be measured: what was under way has timed out."""
+"""Delay from the fault to the first measurement: requests in flight have timed out."""
 GIVE_UP_S: Final = 60
 READ_S: Final = 60
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is wrong when it is exceeded."""
+    """Upper bounds of the measurements."""
 
     recovers_s: float = 20.0
-    """From the fault's end to the end of an operation that began after it."""
+    """From the fault's end to the end of the first operation that began after it."""
     cpu: float = 0.02
-    """Share of a processor while nothing can be done."""
+    """Share of a processor while no operation can succeed."""
     closes_s: float = 8.0
-    """``close()`` in the middle of the fault: scaled requests end before."""
+    """``close()`` during the fault: the scaled request timeouts are shorter."""
     producer_closes_s: float = 31.0
-    """A producer delivers, or aborts, for up to 30 s: what its ``close()`` says."""
+    """``close()`` of a producer delivers or aborts for up to 30 s, as documented."""
     grows_bytes: int = 24 << 20
     handles: int = 8
     threads: int = 8
@@ -68,7 +68,7 @@ class Bounds:
 
 @dataclass
 class Cell:
-    """What became of one face in one fault."""
+    """Measurements of one face with one fault."""
 
     face: str
     fault: str
@@ -79,12 +79,12 @@ class Cell:
     more_handles: int = 0
     more_threads: int = 0
     said: str = ""
-    """The first warning or error that it gave."""
+    """Its first warning or error."""
     wrong: list[str] = field(default_factory=list)
 
 
 class Client:
-    """One client under test: a process, and what it writes."""
+    """One client under test: a process and its reports."""
 
     def __init__(self, world: World, face: str, name: str, door: str, *, group: str = "") -> None:
         self.face, self.name = face, name
@@ -101,7 +101,7 @@ class Client:
 
     @property
     def progress(self) -> tuple[int, int, int]:
-        """How many operations succeeded, when the last one began and ended."""
+        """Number of successful operations; begin and end of the last one."""
         with suppress(FileNotFoundError):
             read = self._task.file("progress").read_bytes()
             if len(read) == PROGRESS.size:
@@ -109,7 +109,7 @@ class Client:
         return 0, 0, 0
 
     def said(self) -> list[dict[str, Any]]:
-        """What it told so far: warnings, errors, its end."""
+        """Reports so far: warnings, errors, its end."""
         with suppress(FileNotFoundError):
             lines = self._task.file("said").read_text().splitlines()
             return [json.loads(line) for line in lines if line.endswith("}")]
@@ -124,7 +124,7 @@ class Client:
         return None
 
     def end(self, wait_s: float) -> bool:
-        """Wait for its end; kill it after a time. Return whether it ended by itself."""
+        """Wait for its end; kill it at the deadline. Return True if it ended by itself."""
         try:
             self.process.wait(wait_s)
         except subprocess.TimeoutExpired:
@@ -138,12 +138,12 @@ class Client:
 
 
 def makes(face: str) -> bool:
-    """Tell whether a face is a producer."""
+    """Return True for a producer."""
     return face in ("producer", "async-producer", "transactions")
 
 
 class Campaign:
-    """Faults, one after the other, over one world."""
+    """Successive faults in one cluster."""
 
     def __init__(self, world: World, faces: Iterable[str], bounds: Bounds, say: Callable[[str], None] = print) -> None:
         self._world = world
@@ -156,7 +156,7 @@ class Campaign:
         self.cells: list[Cell] = []
 
     def play(self, fault: Fault) -> list[Cell]:
-        """Strike all faces with a fault twice: once to see them recover, once to see them close."""
+        """Apply a fault twice to all faces: first measure the recovery, then ``close()``."""
         self._lives += 1
         clients = [self._begin(face, f"{face}#{self._lives}", fault.door) for face in self._faces]
         twins: list[Client] = []
@@ -189,7 +189,7 @@ class Campaign:
         while idle := [client for client in clients if client.progress[0] < 3]:
             if time.monotonic() > deadline or any(client.process.poll() is not None for client in idle):
                 told = "\n".join(f"{client.name}: {client.said()[-2:]} {client.log()}" for client in idle)
-                raise RuntimeError(f"clients that do nothing before anything is wrong:\n{told}")
+                raise RuntimeError(f"clients without progress before any fault:\n{told}")
             time.sleep(0.1)
 
     def _recover(self, fault: Fault, clients: list[Client], cells: list[Cell]) -> None:
@@ -221,7 +221,7 @@ class Campaign:
             time.sleep(LOOK_S)
         if fault.stays:
             self._heal(fault, pids)
-        time.sleep(0.5)  # connections that were replaced are gone
+        time.sleep(0.5)  # replaced connections have closed
         for client, cell, was in zip(clients, cells, before, strict=True):
             now = client.sample()
             if was and now:
@@ -254,7 +254,7 @@ class Campaign:
             self._heal(fault, [])
 
     def end(self) -> CheckedHistory:
-        """End the feeder, read all that there is, and judge what the clients saw."""
+        """Stop the feeder, read all topics, and check the histories."""
         self._feeder.process.terminate()
         self._feeder.end(GIVE_UP_S)
         read_all(self._world)
@@ -263,7 +263,7 @@ class Campaign:
         return check_history(files)
 
     def kill(self) -> None:
-        """Leave no process behind."""
+        """Kill all processes."""
         for client in (*self._all, self._feeder):
             if client.process.poll() is None:
                 with suppress(ProcessLookupError):
@@ -273,7 +273,7 @@ class Campaign:
 
 
 def wrongs(fault: Fault, cell: Cell, bounds: Bounds) -> list[str]:
-    """Return what is wrong with one face in one fault."""
+    """Return the exceeded bounds of one face with one fault."""
     found = []
     if cell.recovered_s is None:
         found.append(f"did not recover within {GIVE_UP_S} s; it said {cell.said or 'nothing'}")
@@ -296,7 +296,7 @@ def wrongs(fault: Fault, cell: Cell, bounds: Bounds) -> list[str]:
 
 
 def read_all(world: World) -> None:
-    """Read every topic to its end, from the inside, as a reader of committed records."""
+    """Read every topic to its end without a proxy, with ``read_committed``."""
     of = ClientTask("last-reader", "last-reader", str(world.folder), world.cluster.inside, {}, "", [])
     written = history(of, isolation="read_committed")
     options = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}

@@ -1,4 +1,4 @@
-"""The faults: what is done to a network, a resolver, a source of tokens, a clock or a process, and for how long."""
+"""Catalogue of faults of the network, the resolver, a token source, a clock or a process, with durations."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from faults.proxy import TO_BROKER, TO_CLIENT, Proxy
 from faults.world import OTHER_HOST, World
 
 Act = Callable[[World, str, Sequence[int]], None]
-"""Done to a world, the door of the clients, and their processes."""
+"""Action on the cluster, the clients' proxy, and their processes."""
 OUTAGE_S: Final = 9.0
-"""How long what is silent or gone stays so: longer than every scaled timeout."""
+"""Duration of silence or absence: longer than every scaled timeout."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong."""
+    """One kind of fault."""
 
     name: str
     what: str
-    """For people: what is done."""
+    """Description for users."""
     strike: Act
     lasts_s: float = 0.0
-    """Until it is well again; 0: it is a moment."""
+    """Duration; 0: momentary."""
     door: str = "plain"
     heal: Act | None = None
-    """What is done beside making network, names and tokens good again."""
+    """Repair in addition to network, names and tokens."""
     waits: bool = False
-    """Nothing can be done meanwhile: so it must cost no processor time."""
+    """True if no operation can succeed: so clients must use no processor time."""
     tells: bool = False
-    """Whoever works meanwhile must hear of it, in the log or by an error."""
+    """True if clients must report the fault in a log line or an error."""
     stays: bool = False
-    """Whoever bears it recovers in it, and it ends only then."""
+    """True if clients recover during the fault, which ends after that."""
     twins: bool = False
-    """Each member has a second one in its group, which is left alone."""
+    """True if each group has a second member without the fault."""
     on_apache: bool = True
-    """Its door is one that the campaign's Apache Kafka has."""
+    """True if the campaign's Apache Kafka has the fault's listener."""
     closes: bool = True
-    """Clients can be told to end in it."""
+    """True if clients can be closed during the fault."""
 
 
 def weather(**changes: Any) -> Act:
-    """Return what makes the network so; what is connected stays."""
+    """Return an action that changes the network; open connections stay."""
     return lambda world, door, _: world.door(door).set(**changes)
 
 
 def cut_and(**changes: Any) -> Act:
-    """Return what makes the network so and ends what is connected."""
+    """Return an action that changes the network and closes all connections."""
 
     def act(world: World, door: str, _: Sequence[int]) -> None:
         world.door(door).set(**changes)
@@ -63,7 +63,7 @@ def cut_and(**changes: Any) -> Act:
 
 
 def of_door(method: Callable[[Proxy], None], *, cut: bool = False) -> Act:
-    """Return what does that to the door."""
+    """Return an action that calls a method of the proxy."""
 
     def act(world: World, door: str, _: Sequence[int]) -> None:
         method(world.door(door))
@@ -97,7 +97,7 @@ def resume(_world: World, _door: str, clients: Sequence[int]) -> None:
 
 
 def clocks(wall_s: float, monotonic_s: float) -> Act:
-    """Return what moves the clocks of the clients."""
+    """Return an action that moves the clients' clocks."""
 
     def act(world: World, _door: str, clients: Sequence[int]) -> None:
         Path(world.folder / CLOCK).write_text(json.dumps({"wall_s": wall_s, "monotonic_s": monotonic_s}))
@@ -108,7 +108,7 @@ def clocks(wall_s: float, monotonic_s: float) -> Act:
 
 
 def names(**said: Any) -> Act:
-    """Return what makes names so, and ends what is connected."""
+    """Return an action that changes name resolution, and closes all connections."""
 
     def act(world: World, door: str, _: Sequence[int]) -> None:
         world.resolve(said)
@@ -124,7 +124,9 @@ def move(world: World, door: str, _: Sequence[int]) -> None:
 
 
 def tokens(**said: Any) -> Act:
-    """Return what makes tokens so, and ends what is connected: who is logged in needs none until it is renewed."""
+    """Return an action that changes the token source, and closes all connections: an open session needs no token
+    until its renewal.
+    """
 
     def act(world: World, door: str, _: Sequence[int]) -> None:
         world.give_tokens(**said)
@@ -224,4 +226,4 @@ FAULTS: Final = {
         ),
     )
 }  # fmt: skip
-"""By their names, in the order in which a campaign has them."""
+"""Faults by name, in the order of a campaign."""

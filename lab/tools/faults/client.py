@@ -1,4 +1,4 @@
-"""A client under test, as a process: python lab/tools/faults/client.py TASK.json. It works until SIGTERM."""
+"""A client process under test: python lab/tools/faults/client.py TASK.json. It works until SIGTERM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faults.report import Report, Task, until_told  # noqa: E402 - after sys.pat
 
 
 def main() -> None:
-    """Be the face that the task names."""
+    """Run the face of the task."""
     of, over = Task.read(), until_told()
     report = Report(of)
     inject_clock(Path(of.folder))
@@ -23,7 +23,7 @@ def main() -> None:
     options: dict[str, Any] = {"bootstrap.servers": of.bootstrap, "client.id": of.name, **of.options}
     if "token" in of.inject:
         options["sasl.oauth.token.provider"] = token_source(Path(of.folder))
-    from faults import async_faces, faces  # what it injects comes first
+    from faults import async_faces, faces  # imported after the injections
 
     loop = async_faces.on_a_loop
     known: dict[str, faces.Face] = {

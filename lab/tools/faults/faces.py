@@ -1,4 +1,4 @@
-"""The blocking faces of the client under test: each works until it is told to end, and says how it fares."""
+"""The blocking client faces under test: each works until SIGTERM, and reports its progress."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SEND_EVERY_S = 0.2
 SESSION_MS = 3000
 LOOK_UP_S = 1.0
 ANEW_S = 1.0
-"""How long a program waits until it makes another producer."""
+"""Delay before a program creates a new producer."""
 Offsets = dict[tuple[str, int], list[tuple[int, str]]]
 Face = Callable[[Task, dict[str, Any], threading.Event, Report], None]
 
 
 class Listener:
-    """Writes what a member is given and gives up."""
+    """Records the assigned and revoked partitions of a member."""
 
     def __init__(self, consumer: Any, written: ClientHistory, group: str) -> None:
         self._consumer = consumer
@@ -59,7 +59,7 @@ def listed(partitions: Any) -> list[tuple[str, int]]:
 
 
 def group_options(of: Task, protocol: str) -> dict[str, Any]:
-    """Options of a member of the face's own group."""
+    """Return the options of a member of the face's own group."""
     sessions = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500} if protocol == "classic" else {}
     return {
         "group.id": of.group,
@@ -93,7 +93,7 @@ def by_arrow(consumer: Consumer) -> Offsets:
 
 
 def consume(protocol: str, take: Callable[[Consumer], Offsets]) -> Face:
-    """Return a face that reads, and commits what it has read."""
+    """Return a face that reads, and commits its positions."""
 
     def run(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
         written = begin_history(of)
@@ -127,7 +127,7 @@ def consume(protocol: str, take: Callable[[Consumer], Offsets]) -> Face:
 
 
 def close(end: Callable[[], object], report: Report) -> None:
-    """Close a client, and say how long that took."""
+    """Close a client, and report the duration."""
     at = now_us()
     try:
         end()
@@ -137,7 +137,7 @@ def close(end: Callable[[], object], report: Report) -> None:
 
 
 def handle(protocol: str) -> Face:
-    """Return a face whose partitions are handled in threads; its commits are not in the history."""
+    """Return a face with partition handlers in threads; its commits are not in the history."""
 
     def run(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
         written = begin_history(of, forgets=True)
@@ -167,7 +167,7 @@ def handle(protocol: str) -> Face:
         runner = threading.Thread(target=_run_group, args=(group, Take(), over, report))
         runner.start()
         while not over.wait(LOOK_UP_S):
-            pass  # a signal right after another one may be taken by another thread, which does not wake this one
+            pass  # another thread can take a second signal; this thread does not wake then
         group.stop()
         close(group.close, report)
         runner.join()
@@ -185,7 +185,7 @@ def _run_group(group: ConsumerGroup, handler: GroupHandler, over: threading.Even
 
 
 def produce(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
-    """Send a record every now and then, and wait for none of them; the feeder of the inputs is one, too."""
+    """Send a record periodically without waiting; also the feeder of the input topics."""
     written = history(of, idempotent=True)
     topic, partitions = (INPUTS, 4) if of.face == "feeder" else (OUTPUTS, 3)
     producer = Producer({**options, "linger.ms": 5})
@@ -212,7 +212,7 @@ def produce(of: Task, options: dict[str, Any], over: threading.Event, report: Re
 
 
 def transact(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
-    """Send a record in each of many transactions, as docs/guides/producer.md has it."""
+    """Send one record per transaction, as in docs/guides/producer.md."""
     written = history(of, idempotent=True)
     transactional = {**options, "transactional.id": of.name, "transaction.timeout.ms": 10_000}
     producer = Producer(transactional)
@@ -234,7 +234,7 @@ def transact(of: Task, options: dict[str, Any], over: threading.Event, report: R
             written.ended(at, name, "commit", "ok")
             report.done(at)
         except TransactionFailed as error:
-            report.failed(error)  # it was aborted; the next one begins
+            report.failed(error)  # the transaction was aborted; continue
         except KohortError as error:
             report.failed(error)
             close_quietly(producer)
@@ -244,13 +244,13 @@ def transact(of: Task, options: dict[str, Any], over: threading.Event, report: R
 
 
 def close_quietly(producer: Producer) -> None:
-    """Give up a producer that is in doubt: another one of the same name ends what it left open."""
+    """Close a failed producer; the next one of the same name aborts its transaction."""
     with suppress(KohortError):
         producer.close(0)
 
 
 def administer(of: Task, options: dict[str, Any], over: threading.Event, report: Report) -> None:
-    """Ask for the ends of a topic, again and again."""
+    """Query the end offsets of a topic repeatedly."""
     written = history(of)
     admin = Admin(options)
     partition = TopicPartition(INPUTS, 0)

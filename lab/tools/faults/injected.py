@@ -1,4 +1,4 @@
-"""What clients have in place of the system's: a resolver, a clock, a source of tokens; each is led by a file."""
+"""Replacements for the system's resolver and clock and for a token source, each controlled by a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 from support.security.tokens import unsecured
 
 HOST: Final = "broker.faults.test"
-"""The name that only the injected resolver knows."""
+"""Host name of the injected resolver."""
 RESOLVER, TOKEN, CLOCK = "resolver.json", "token.json", "clock.json"
 
 

@@ -1,4 +1,4 @@
-"""What the system knows of a process: processor time, memory, open files, threads (Linux)."""
+"""Statistics of a process: processor time, memory, open files, threads (Linux)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Final
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
 STAT_UTIME, STAT_STIME, STAT_THREADS = 11, 12, 17
-"""Places in /proc/PID/stat behind the name."""
+"""Field numbers in /proc/PID/stat after the name."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at a process."""
+    """One sample of a process."""
 
     cpu_s: float
-    """Of its own and of the system for it, since it began."""
+    """User and system time since its start."""
     rss_bytes: int
     handles: int
     threads: int
 
 
 def sample(pid: int) -> Sample:
-    """Return how a process stands. Raises OSError when it is no more."""
+    """Sample a process. Raises OSError if it has ended."""
     proc = Path("/proc") / str(pid)
     fields = (proc / "stat").read_text().rpartition(")")[2].split()
     pages = int((proc / "statm").read_text().split()[1])

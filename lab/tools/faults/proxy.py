@@ -1,6 +1,6 @@
-"""A TCP proxy between clients and a broker whose network can be made bad: cut, silent, late, slow, garbled.
+"""A TCP proxy between clients and a broker with network faults: cut, silent, late, slow, garbled.
 
-It runs on a loop in a thread of its own; every method may be called from any thread.
+It runs on an event loop in its own thread; all methods are thread-safe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TO_BROKER: Final = "to broker"
 TO_CLIENT: Final = "to client"
 READ_BYTES: Final = 1 << 16
 HEAD_BYTES: Final = 8
-"""Length and correlation id, with which every answer begins."""
+"""Length and correlation id at the start of every response."""
 GARBLED_SHARE: Final = 0.3
 RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER that ends a connection with a reset."""
@@ -27,30 +27,30 @@ RESET: Final = struct.pack("ii", 1, 0)
 
 @dataclass
 class Weather:
-    """What the network does with bytes and with new connections."""
+    """Faults of data and new connections."""
 
     silent: set[str] = field(default_factory=set)
-    """Directions in which nothing passes. It is kept, and passed on afterwards, as TCP does when a network heals."""
+    """Blocked directions. The data is kept and sent later, as TCP does after an outage."""
     delay_s: float = 0.0
-    """How much later each chunk arrives."""
+    """Delay of each chunk."""
     piece_bytes: int = 0
-    """The most that is written at once; 0: as it came."""
+    """Size limit of a write; 0: unlimited."""
     cut_after: tuple[int, int] | None = None
-    """A connection is reset after between so many bytes to the client: in the middle of something."""
+    """Reset a connection after a number of bytes to the client in this range."""
     garbled_heads: bool = False
-    """Bits flip in the lengths and correlation ids of answers."""
+    """Flip bits in the lengths and correlation ids of responses."""
     garbled: bool = False
-    """A bit flips anywhere in what goes to the client: for TLS, which notices it."""
+    """Flip bits anywhere in data to the client, for TLS."""
     injected: bytes = b""
-    """What somebody else says in place of the first answer of each connection."""
+    """Bytes in place of the first response of each connection."""
     accept_after_s: float = 0.0
-    """New connections are taken, but nothing is done with them for so long."""
+    """Delay before the first forwarded byte of a new connection."""
     backwards_s: float = 0.0
-    """New connections are collected for so long and then served, the last one first."""
+    """Time to collect new connections, which are then served in reverse order."""
 
 
 class _Heads:
-    """Finds the heads of frames in one direction of one connection, and flips bits in some."""
+    """Finds the frame headers in one direction of a connection, and flips bits in some."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -58,7 +58,7 @@ class _Heads:
         self._left = 0
 
     def follow(self, data: bytes, *, flip: bool) -> bytes:
-        """Return the bytes as they go on."""
+        """Return the bytes to forward."""
         out = bytearray(data)
         at = 0
         while at < len(out):
@@ -79,7 +79,7 @@ class _Heads:
 
 
 class Proxy:
-    """Listens on 127.0.0.1 and passes everything on to ``target``; a context manager."""
+    """Listens on 127.0.0.1 and forwards to ``target``; a context manager."""
 
     def __init__(self, seed: int = 0, host: str = "127.0.0.1", port: int = 0) -> None:
         self.target = ("127.0.0.1", 0)
@@ -95,12 +95,12 @@ class Proxy:
         self._changed: asyncio.Event | None = None
         self._dead: list[socket.socket] = []
         self.connections = 0
-        """How many were ever accepted."""
+        """Number of accepted connections."""
 
-    # ------------------------------------------------------------ from any thread
+    # ------------------------------------------------------------ thread-safe methods
 
     def set(self, **changes: Any) -> None:
-        """Change the weather: fields of Weather."""
+        """Change fields of Weather."""
 
         def change() -> None:
             for name, value in changes.items():
@@ -110,7 +110,7 @@ class Proxy:
         self._call(change)
 
     def heal(self) -> None:
-        """Make all well again: fair weather, and an open door."""
+        """End all faults, and accept connections."""
 
         def change() -> None:
             self.weather = Weather()
@@ -124,7 +124,7 @@ class Proxy:
         self._call(self._cut)
 
     def half_close(self) -> None:
-        """End the direction to the client of every connection; the other one stays open."""
+        """Close the direction to the client of every connection; the other one stays open."""
 
         def end() -> None:
             for writers in self._links.values():
@@ -151,9 +151,9 @@ class Proxy:
         self._call(back)
 
     def be_dead(self) -> None:
-        """Answer no new connection at all, not even with a refusal: a host that is not there.
+        """Ignore new connections without a reset, like a missing host.
 
-        A listener whose queue is full is silent on Linux.
+        A listener with a full queue is silent on Linux.
         """
 
         def die() -> None:
@@ -189,7 +189,7 @@ class Proxy:
         self._thread.join(10)
         self._loop.close()
 
-    # ------------------------------------------------------------ on the loop
+    # ------------------------------------------------------------ on the event loop
 
     def _call(self, function: Callable[[], None]) -> None:
         async def run() -> None:

@@ -1,4 +1,4 @@
-"""What a client under test tells the campaign: what it was told to do, how far it is, what went wrong, how it ended."""
+"""Task and reports of a client under test: progress, errors, and the end."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ from typing import Any, Final
 from kohort_lab.history.writer import ClientHistory
 
 PROGRESS: Final = struct.Struct("<qqq")
-"""How many operations succeeded; when the last one of them began and ended, in microseconds."""
+"""Number of successful operations; begin and end of the last one, in microseconds."""
 AGAIN_S: Final = 0.2
-"""How long a program waits after an error until it goes on, as a sane one does."""
-_monotonic_ns = time.monotonic_ns  # before anybody injects another
+"""Delay of a program after an error."""
+_monotonic_ns = time.monotonic_ns  # the real clock, before the injection
 
 
 def now_us() -> int:
-    """CLOCK_MONOTONIC, which all processes of a machine share."""
+    """Return CLOCK_MONOTONIC, which all processes of a machine share."""
     return _monotonic_ns() // 1000
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a client is to do: a JSON file that the campaign writes."""
+    """Task of a client: a JSON file of the campaign."""
 
     face: str
     name: str
     folder: str
     bootstrap: str
     options: dict[str, Any]
-    """Options of the client by their names."""
+    """Client options by name."""
     group: str
     inject: list[str]
-    """What is injected: ``resolver``, ``token``."""
+    """Injections: ``resolver``, ``token``."""
 
     @classmethod
     def read(cls) -> Task:
-        """Return the task of this process."""
         return cls(**json.loads(Path(sys.argv[1]).read_text()))
 
     def file(self, ending: str) -> Path:
@@ -53,7 +52,7 @@ class Task:
 
 
 class Report:
-    """Writes how a client is doing."""
+    """Writes the reports of a client."""
 
     def __init__(self, of: Task) -> None:
         self._said = of.file("said").open("w", buffering=1)
@@ -65,17 +64,17 @@ class Report:
         logging.getLogger("kohort").addHandler(handler)
 
     def done(self, begun_us: int) -> None:
-        """Tell that an operation succeeded which needs the broker."""
+        """Report the success of an operation that needs the broker."""
         with self._lock:
             self._count += 1
             os.pwrite(self._progress, PROGRESS.pack(self._count, begun_us, now_us()), 0)
 
     def failed(self, error: BaseException) -> None:
-        """Tell of an error that a call raised."""
+        """Report an error of a call."""
         self._write("error", type(error).__name__, str(error))
 
     def closed(self, begun_us: int) -> None:
-        """Tell how long ``close`` took."""
+        """Report the duration of ``close``."""
         self._write("closed", "", str((now_us() - begun_us) / 1e6))
 
     def _log(self, record: logging.LogRecord) -> None:
@@ -87,13 +86,13 @@ class Report:
 
 
 def history(of: Task, **about: Any) -> ClientHistory:
-    """Begin the history of this process; each line is with the system at once."""
+    """Open the history of this process; each line is flushed to the system."""
     file = of.file("jsonl").open("w", buffering=1)
     return ClientHistory(file, of.name, now_us, threading.Lock(), clock=socket.gethostname(), library="kohort", **about)
 
 
 def until_told() -> threading.Event:
-    """Return what is set by SIGTERM."""
+    """Return an event that SIGTERM sets."""
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     return over

@@ -31,7 +31,7 @@ from kohort_lab.history.checker import CheckedHistory  # noqa: E402 - after sys.
 
 
 def main() -> int:
-    """Play what is asked for; return the exit code."""
+    """Run the selected faults and faces; return the exit code."""
     asked = options_of(sys.argv[1:])
     if asked.list:
         for fault in FAULTS.values():
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def play(faults: list[Fault], faces: list[str], asked: argparse.Namespace) -> tuple[list[Cell], CheckedHistory]:
-    """Play faults over one world; return what became of each face, and what the histories say."""
+    """Run faults in one cluster; return measurements of each face, and checked histories."""
     folder = Path(tempfile.mkdtemp(prefix="faults-", dir=asked.keep))
     with World(folder, {fault.door for fault in faults}, apache=asked.apache, seed=asked.seed) as world:
         campaign = Campaign(world, faces, Bounds())
@@ -81,7 +81,7 @@ def play(faults: list[Fault], faces: list[str], asked: argparse.Namespace) -> tu
 
 
 def summary(cells: list[Cell]) -> str:
-    """Say how the worst face fared."""
+    """Summarize the worst face."""
     parts = []
     for name, of in (("recovered", "recovered_s"), ("cpu", "cpu"), ("close", "close_s")):
         known = [(getattr(cell, of), cell.face) for cell in cells if getattr(cell, of) is not None]
@@ -94,7 +94,7 @@ def summary(cells: list[Cell]) -> str:
 
 
 def table(cells: list[Cell], *, markdown: bool = False) -> str:
-    """Return face by fault: recovered after s / CPU % / close s."""
+    """Return a table of face by fault: recovery in s / CPU % / close in s."""
     faults = list(dict.fromkeys(cell.fault for cell in cells))
     faces = list(dict.fromkeys(cell.face for cell in cells))
     at = {(cell.face, cell.fault): cell for cell in cells}
@@ -111,7 +111,7 @@ def table(cells: list[Cell], *, markdown: bool = False) -> str:
 
 
 def shown(cell: Cell | None) -> str:
-    """Return what stands in the table of one face in one fault."""
+    """Format one cell of the table."""
     if cell is None:
         return ""
     recovered = "never" if cell.recovered_s is None else f"{cell.recovered_s:.1f}"
@@ -122,14 +122,14 @@ def shown(cell: Cell | None) -> str:
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fault", action="append", choices=list(FAULTS), metavar="NAME", help="which; all of them")
-    parser.add_argument("--face", action="append", choices=list(FACES), metavar="NAME", help="which; all of them")
-    parser.add_argument("--apache", action="store_true", help="on Apache Kafka: clients in plain text only")
-    parser.add_argument("--seed", type=int, default=0, help="of all chance")
-    parser.add_argument("--list", action="store_true", help="say which faults there are")
-    parser.add_argument("--markdown", action="store_true", help="the table as Markdown")
-    parser.add_argument("--out", type=Path, help="write every cell as JSON, with what was said")
-    parser.add_argument("--keep", type=Path, help="an existing folder for what the clients write")
+    parser.add_argument("--fault", action="append", choices=list(FAULTS), metavar="NAME", help="faults [all]")
+    parser.add_argument("--face", action="append", choices=list(FACES), metavar="NAME", help="client faces [all]")
+    parser.add_argument("--apache", action="store_true", help="use Apache Kafka, with plaintext clients only")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random choices")
+    parser.add_argument("--list", action="store_true", help="list the faults")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument("--out", type=Path, help="JSON file for every cell, with messages")
+    parser.add_argument("--keep", type=Path, help="existing folder for the clients' files")
     return parser.parse_args(arguments)
 
 

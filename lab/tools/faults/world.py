@@ -1,4 +1,4 @@
-"""A cluster whose clients come by proxies: ours, embedded, or an Apache Kafka; a door for each kind of client."""
+"""A cluster behind proxies: kohort, embedded, or Apache Kafka; a listener and a proxy for each kind of client."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ ROOT: Final = Path(__file__).parents[3]
 PARTITIONS: Final = {"in": 4, "out": 3}
 INSIDE: Final = "INSIDE"
 DOORS: Final = {"plain": "OUT", "named": "NAMED", "tls": "TLS", "oauth": "OAUTH"}
-"""The listener behind each kind of door."""
+"""Listener of each kind of client."""
 OTHER_HOST, DEAD_HOST = "127.0.0.2", "127.0.0.3"
 TOKEN_S: Final = 3
-"""How long tokens are good, and so a session of a login."""
+"""Lifetime of tokens, and so of login sessions."""
 SCALED: Final = {
     "request.timeout.ms": 3000,
     "default.api.timeout.ms": 5000,
     "socket.connection.setup.timeout.ms": 2000,
 }
-"""In place of 30 s, 60 s and 10 s; back-offs are those of every day."""
+"""Client options instead of 30 s, 60 s and 10 s; backoffs have their defaults."""
 SCALED_PRODUCER: Final = {"delivery.timeout.ms": 8000, "max.block.ms": 5000}
-"""In place of 120 s and 60 s."""
+"""Producer options instead of 120 s and 60 s."""
 BROKER: Final = {
     "group.min.session.timeout.ms": 500,
     "group.initial.rebalance.delay.ms": 0,
@@ -45,10 +45,10 @@ BROKER: Final = {
 
 
 class Cluster(Protocol):
-    """A broker behind doors."""
+    """A broker behind proxies."""
 
     inside: str
-    """The address that no proxy stands before."""
+    """Address without a proxy."""
 
     def start(self) -> None: ...
 
@@ -56,7 +56,7 @@ class Cluster(Protocol):
 
 
 class Ours:
-    """A broker of ours in this process, over a folder, at the same ports through its lives."""
+    """An embedded kohort broker on a folder, with the same ports after a restart."""
 
     def __init__(self, folder: Path, doors: dict[str, Proxy]) -> None:
         ports = free_ports(len(doors) + 1)
@@ -101,14 +101,14 @@ class Ours:
 
 
 class Apache:
-    """An Apache Kafka, with doors for clients in plain text."""
+    """An Apache Kafka with proxies for plaintext clients."""
 
     def __init__(self, doors: dict[str, Proxy]) -> None:
         tool = kafka_tool()
         told = {DOORS[kind]: f"{host_of(kind)}:{proxy.port}" for kind, proxy in doors.items()}
 
         class Behind(tool.Kafka):  # type: ignore[misc, name-defined]  # of a module that is loaded
-            """One that tells clients the addresses of the doors."""
+            """A broker that advertises the proxies' addresses."""
 
             def _properties(self, controller: int) -> dict[str, str]:
                 addresses = {**self.addresses, **told}
@@ -137,7 +137,7 @@ class Apache:
 
 
 class World:
-    """A cluster, its doors, and what its clients are told; a context manager."""
+    """A cluster, its proxies, and the options of its clients; a context manager."""
 
     def __init__(self, folder: Path, kinds: set[str], *, apache: bool = False, seed: int = 0) -> None:
         self.folder = folder
@@ -147,9 +147,9 @@ class World:
         self._apache = apache
         self.doors: dict[str, Proxy] = {}
         self.other: Proxy | None = None
-        """Where the name's broker moves to."""
+        """Second proxy, for a changed address of the broker's name."""
         self.dead: Proxy | None = None
-        """A host at the name's port that never answers."""
+        """A silent host at the same port."""
 
     def __enter__(self) -> World:
         try:
@@ -177,22 +177,22 @@ class World:
             admin.create_topics(PARTITIONS)
 
     def resolve(self, said: dict[str, Any]) -> None:
-        """Let the injected resolvers say something else from now on."""
+        """Change the result of the injected resolvers."""
         write(self.folder / RESOLVER, said)
 
     def give_tokens(self, **said: Any) -> None:
-        """Let the sources of tokens do something else; by default they give good ones."""
+        """Change the token sources; without arguments they return valid tokens."""
         write(self.folder / TOKEN, said or {"expires_s": TOKEN_S})
 
     def door(self, kind: str) -> Proxy:
         return self.doors[kind]
 
     def address(self, kind: str) -> str:
-        """Where clients of that door begin."""
+        """Return the bootstrap address for a kind of client."""
         return f"{host_of(kind)}:{self.doors[kind].port}"
 
     def options(self, kind: str) -> dict[str, Any]:
-        """What clients of that door are told beside its address."""
+        """Return the options for a kind of client, except the address."""
         if kind == "tls":
             authority = self.folder / "certificates" / "ca.pem"
             return {"security.protocol": "SSL", "ssl.ca.location": str(authority)}
@@ -201,7 +201,7 @@ class World:
         return {}
 
     def heal(self) -> None:
-        """Make every network and every source of names and tokens good again."""
+        """End all faults of networks, names and tokens."""
         for proxy in (*self.doors.values(), *([self.other] if self.other else [])):
             proxy.heal()
         self.resolve({"addresses": ["127.0.0.1"]})
@@ -212,20 +212,22 @@ class World:
 
 
 def host_of(kind: str) -> str:
-    """Return by which name clients of a door know the broker."""
+    """Return the broker's host name for a kind of client."""
     return HOST if kind == "named" else "127.0.0.1"
 
 
 def write(path: Path, said: dict[str, Any]) -> None:
-    """Write a file that others read at any moment."""
+    """Write a file atomically for concurrent readers."""
     new = path.with_suffix(".new")
     new.write_text(json.dumps(said))
     new.rename(path)
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody has, below those that the system gives to clients: a client of a broker that is down
-    could be connected to itself."""
+    """Return free ports outside of the system's range for clients.
+
+    A client of a stopped broker could otherwise connect to itself.
+    """
     found: list[int] = []
     for port in random.SystemRandom().sample(range(20_000, 32_000), 200):
         with socket.socket() as probe:
@@ -236,11 +238,11 @@ def free_ports(count: int) -> list[int]:
         found.append(port)
         if len(found) == count:
             return found
-    raise RuntimeError(f"no {count} free ports between 20000 and 32000")
+    raise RuntimeError(f"fewer than {count} free ports between 20000 and 32000")
 
 
 def kafka_tool() -> ModuleType:
-    """Return tools/kafka/run.py as a module. Raises RuntimeError where Apache Kafka cannot run."""
+    """Import tools/kafka/run.py. Raises RuntimeError if Apache Kafka cannot run."""
     spec = importlib.util.spec_from_file_location("kafka_tool", ROOT / "tools" / "kafka" / "run.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,1 +1,1 @@
-"""Fuzzing: what strangers, disks and users can hand to kohort, made up by chance and by what the code does with it."""
+"""Fuzzing of all inputs from clients, disks and users: random inputs, and inputs chosen by coverage."""

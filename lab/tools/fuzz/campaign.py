@@ -1,4 +1,4 @@
-"""One campaign on one entrance: inputs from a seed until time or number is through, findings cut down and kept."""
+"""One campaign on one entrance: inputs from a seed within a limit; findings are minimized and kept."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LAST_BYTES = 1 << 22
 CUT_TRIES = 300
 WARM_UP = 20
 EVERY = 10
-"""Runs between two looks at the clock."""
+"""Number of runs between two checks of the clock."""
 
 
 class Bounds(NamedTuple):
-    """How long, how many, and from which seed."""
+    """Time limit, number of inputs, and seed."""
 
     minutes: float | None
     inputs: int | None
@@ -35,12 +35,12 @@ class Bounds(NamedTuple):
 
 
 def campaign(entrance: Entrance, bounds: Bounds, out: Path) -> None:
-    """Fuzz; what was done is written to ``out`` for who started the process."""
-    logging.disable(logging.CRITICAL)  # what is said of each damaged file would be all that is seen
+    """Fuzz one entrance, and write the summary to ``out`` for the parent process."""
+    logging.disable(logging.CRITICAL)  # log lines about damaged files would hide the results
     judge, found, runs = Judge(entrance), dict[str, Path](), 0
-    warm_up(entrance, bounds.seed)  # what is loaded and made once is no input's doing
+    warm_up(entrance, bounds.seed)  # costs of first use do not count for an input
     gc.collect()
-    gc.freeze()  # modules and templates are not looked through again and again
+    gc.freeze()  # exclude modules and templates from garbage collection
     judge.begin()
     began, processor = time.monotonic(), time.process_time()
     with LastInput(out / LAST_FILE.format(entrance.name, bounds.seed)) as last:
@@ -58,7 +58,9 @@ def campaign(entrance: Entrance, bounds: Bounds, out: Path) -> None:
     row = {
         "runs": runs,
         "inputs": judge.inputs,
-        "per_second": round(judge.inputs / max(seconds, 0.001)),  # of processor time: others may be at work
+        "per_second": round(
+            judge.inputs / max(seconds, 0.001)
+        ),  # per second of processor time, because of other processes
         "slowest_ms": round(judge.slowest_ms, 1),
         "memory_mb": round(judge.growth_mb, 1),
         "found": len(found),
@@ -67,14 +69,14 @@ def campaign(entrance: Entrance, bounds: Bounds, out: Path) -> None:
 
 
 def warm_up(entrance: Entrance, seed: int) -> None:
-    """Run a few inputs that do not count: what is loaded and made once is no input's doing."""
+    """Run a few uncounted inputs: costs of first use do not count for an input."""
     for number in range(WARM_UP):
         with suppress(Exception):
             entrance.run(input_of(entrance, seed, -1 - number), Watch())
 
 
 def input_of(entrance: Entrance, seed: int, number: int) -> bytes:
-    """Return the input of that number."""
+    """Return the input of a number."""
     return entrance.generate(random.Random(f"{entrance.name} {seed} {number}"))
 
 
@@ -84,7 +86,7 @@ def is_through(bounds: Bounds, inputs: int, seconds: float) -> bool:
 
 
 def keep(entrance: Entrance, data: bytes, finding: Finding, out: Path) -> Path:
-    """Write a finding, cut down; say how to see it again."""
+    """Write a minimized finding; print the command to replay it."""
     small = data if finding.kind == "memory" else cut(entrance, data, finding.where)
     place = "".join(letter if letter.isalnum() else "-" for letter in finding.where)[:80]
     path = out / f"{entrance.name}-{place}.bin"
@@ -98,7 +100,7 @@ def keep(entrance: Entrance, data: bytes, finding: Finding, out: Path) -> Path:
 
 
 def cut(entrance: Entrance, data: bytes, where: str) -> bytes:
-    """Leave out what is not needed for the same finding: whole pieces where the input has them, then bytes."""
+    """Minimize an input with the same finding: first by its pieces, then by bytes."""
     tries = CUT_TRIES
 
     def still(candidate: bytes) -> bool:
@@ -116,7 +118,7 @@ def cut(entrance: Entrance, data: bytes, where: str) -> bytes:
 
 
 def _fewer(parts: list[bytes], still: Callable[[list[bytes]], bool], may_go_on: Callable[[], bool]) -> list[bytes]:
-    """Return as few of the parts as still do it: halves, quarters, and so on are left out in turn."""
+    """Return a minimal subset of parts with the same result: leave out halves, quarters, and so on."""
     size = len(parts) // 2
     while size and may_go_on():
         at = 0
@@ -131,7 +133,7 @@ def _fewer(parts: list[bytes], still: Callable[[list[bytes]], bool], may_go_on: 
 
 
 class LastInput:
-    """The input that is being run, in a file that outlives the process."""
+    """The current input, in a file that survives the process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -143,7 +145,7 @@ class LastInput:
         return self
 
     def keep(self, data: bytes) -> None:
-        """Write it down; no system call, so it costs little."""
+        """Store an input without a system call."""
         kept = data[: LAST_BYTES - 4]
         self._map[: 4 + len(kept)] = len(kept).to_bytes(4, "big") + kept
 
@@ -152,6 +154,6 @@ class LastInput:
 
 
 def said_of(path: Path) -> bytes:
-    """Return the input that ``LastInput`` wrote there."""
+    """Return the stored input of ``LastInput``."""
     data = path.read_bytes()
     return data[4 : 4 + int.from_bytes(data[:4], "big")]

@@ -1,4 +1,4 @@
-"""What is fuzzed: one place at which bytes come in that kohort did not make itself."""
+"""A fuzzed entrance: a place where foreign bytes enter kohort."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import ClassVar, TypeVar
 
 T = TypeVar("T")
 HANG_MS = 50.0
-"""What one step may take of the processor: as long as one request may hold up others."""
+"""Limit of one step's processor time: the documented longest event."""
 MEMORY_MB = 192
-"""What one input may add to the peak of the process, where the entrance says nothing else: the reader of one batch may
-decompress 128 MB, and holds it twice for a moment."""
+"""Default limit of one input's growth of peak memory: the reader of one batch may decompress 128 MB, and briefly
+has two copies.
+"""
 
 
 class Wrong(Exception):
-    """A promise that did not hold, in words: what an entrance raises by itself."""
+    """A violated guarantee, raised by an entrance."""
 
 
 class Watch:
-    """Measures the steps of one input by processor time, which others on the machine do not lengthen."""
+    """Measures the steps of an input in processor time, which is independent of other processes."""
 
     def __init__(self) -> None:
         self.slowest_ms = 0.0
         self.inputs = 0
-        """How many things were fed, where one script holds several."""
+        """Number of inputs within one script."""
 
     def step(self, work: Callable[[], T]) -> T:
-        """Do one step, and take note of how long it took."""
+        """Run one step, and record its duration."""
         began = time.thread_time_ns()
         try:
             return work()
@@ -38,24 +39,24 @@ class Watch:
 
 
 class Entrance(ABC):
-    """One of them. An input is bytes, whatever it means: so it can be kept, mutated, replayed and cut."""
+    """An entrance. Its inputs are bytes, so that they can be kept, mutated, replayed and minimized."""
 
     name: ClassVar[str]
     feeds: ClassVar[str]
-    """What is fed to what, in a few words."""
+    """Short description of the input and its reader."""
     hang_ms: ClassVar[float] = HANG_MS
     memory_mb: ClassVar[int] = MEMORY_MB
 
     @abstractmethod
     def generate(self, rng: random.Random) -> bytes:
-        """Return an input: mostly something valid that was changed a little."""
+        """Return an input: usually a valid one with small changes."""
 
     @abstractmethod
     def run(self, data: bytes, watch: Watch) -> None:
-        """Feed it. Whatever is raised is a finding: what the code promises to raise is caught here."""
+        """Process an input. Any exception is a finding; documented errors are caught here."""
 
     def pieces(self, data: bytes) -> list[bytes] | None:  # noqa: ARG002 - of most inputs every byte is one
-        """Return the parts of an input that can be left out when a finding is cut, if there are such."""
+        """Return the parts that a minimization can leave out; None without such parts."""
         return None
 
     def whole(self, pieces: list[bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""Bytes that end where memory ends: whoever reads one byte behind them, or writes to them, ends the process."""
+"""Bytes at a page boundary: an access beyond them ends the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROT_NONE, PROT_READ, PROT_WRITE = 0, 1, 2
 
 
 class GuardedPages:
-    """Room for ``most`` bytes between two pages that nobody may touch."""
+    """Room for ``most`` bytes between two inaccessible pages."""
 
     def __init__(self, most: int) -> None:
         page = mmap.PAGESIZE
@@ -24,12 +24,12 @@ class GuardedPages:
         self._start = page
 
     def at_end(self, data: bytes) -> memoryview:
-        """Return ``data`` in it, up against the page behind."""
+        """Return ``data`` at the end, next to the inaccessible page."""
         end = self._start + self.most
         self._view[end - len(data) : end] = data
         return self._view[end - len(data) : end].toreadonly()
 
     def at_start(self, data: bytes) -> memoryview:
-        """Return ``data`` in it, up against the page before."""
+        """Return ``data`` at the start, next to the inaccessible page."""
         self._view[self._start : self._start + len(data)] = data
         return self._view[self._start : self._start + len(data)].toreadonly()

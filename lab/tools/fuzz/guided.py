@@ -1,8 +1,7 @@
-"""Inputs that are chosen by what the code does with them: atheris drives the same entrances, and what reaches new lines
-is kept.
+"""Coverage-guided inputs: atheris drives the same entrances; inputs that reach new lines are kept.
 
-Only Python's code of ``kohort`` is watched, as it is imported. Entrances whose inputs are plans (client-answers,
-admin-answers) or serialized lists gain least by it; texts, batches and scripts most.
+Only Python code of ``kohort`` is instrumented, at its import. Entrances with plans as inputs (client-answers,
+admin-answers) or serialized lists gain least; texts, batches and scripts most.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ ROOT = Path(__file__).parents[3]
 OURS = (str(ROOT / "src" / "kohort"), str(ROOT / "lab" / "src" / "kohort_lab"))
 SEEDS = 50
 KNOWN = 400
-"""Generated inputs whose lines are nothing new."""
+"""Number of generated inputs for the baseline coverage."""
 LONGEST_KEPT = 4096
 MOST_KEPT = 25
 Line = tuple[str, int]
 
 
 def guided(name: str, out: Path, minutes: float) -> int:
-    """Fuzz until time is through; the first finding ends it. Exits the process, as libFuzzer does."""
+    """Fuzz until the time limit or the first finding. Exits the process, like libFuzzer."""
     try:
         import atheris
     except ImportError:
@@ -41,7 +40,7 @@ def guided(name: str, out: Path, minutes: float) -> int:
         return 2
     with atheris.instrument_imports(include=["kohort"]):
         entrance = entrance_of(name)
-        warm_up(entrance, 0)  # most of what is imported late is imported now
+        warm_up(entrance, 0)  # performs most of the late imports
     folder = guided_folder(out, name)
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(SEEDS):
@@ -62,12 +61,12 @@ def guided(name: str, out: Path, minutes: float) -> int:
 
 
 def guided_folder(out: Path, name: str) -> Path:
-    """Return where the inputs of an entrance are that coverage has chosen."""
+    """Return the folder of an entrance's coverage-guided inputs."""
     return out / "guided" / name
 
 
 def keep_reaching(name: str, out: Path) -> int:
-    """Copy to the corpus what reaches lines that neither generated inputs nor the corpus reach, the smallest first."""
+    """Add inputs to the corpus that reach new lines, the smallest first."""
     entrance, seen = entrance_of(name), set[Line]()
     for number in range(-WARM_UP, KNOWN):
         seen |= lines_of(entrance, input_of(entrance, 0, number))
@@ -102,7 +101,7 @@ def lines_of(entrance: Entrance, data: bytes) -> set[Line]:
 
 @contextmanager
 def traced(reached: set[Line]) -> Iterator[None]:
-    """Note the lines of kohort that are run while the block runs."""
+    """Record the executed lines of kohort during the block."""
 
     def line(frame: FrameType, _event: str, _arg: Any) -> Any:
         reached.add((frame.f_code.co_filename, frame.f_lineno))

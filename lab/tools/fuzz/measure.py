@@ -1,4 +1,4 @@
-"""Runs one input of an entrance and judges what came of it: a crash, a hang, too much memory, or nothing."""
+"""Run one input of an entrance, and classify the result: crash, hang, too much memory, or none."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from fuzz.entrance import Entrance, Watch, Wrong
 
 LONGEST_S = 10.0
-"""Of processor time: what takes longer is stopped, and is a hang."""
+"""Limit of processor time: a longer run is stopped as a hang."""
 KIB = 1024
 
 
 class Finding(NamedTuple):
-    """What was found wrong; ``where`` is the same for the same mistake."""
+    """An error; ``where`` is equal for equal errors."""
 
     kind: str
     what: str
@@ -27,17 +27,17 @@ class Finding(NamedTuple):
 
 
 class Hang(BaseException):
-    """An input that does not end."""
+    """An input that exceeds the time limit."""
 
 
 def peak_mb() -> float:
-    """Return the most memory that this process ever had resident."""
+    """Return the peak resident memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / KIB / (KIB if sys.platform == "darwin" else 1)
 
 
 class Judge:
-    """Judges the inputs of one entrance, one after the other."""
+    """Classifies the inputs of one entrance."""
 
     def __init__(self, entrance: Entrance) -> None:
         self.entrance = entrance
@@ -46,16 +46,16 @@ class Judge:
         self.begin()
 
     def begin(self) -> None:
-        """Count the growth of memory from here."""
+        """Start to measure the growth of memory."""
         self._began_mb = peak_mb()
 
     @property
     def growth_mb(self) -> float:
-        """By how much the peak of memory has grown since the first input."""
+        """Growth of peak memory since the first input."""
         return peak_mb() - self._began_mb
 
     def run(self, data: bytes) -> Finding | None:
-        """Run one input; what is wrong with it, if something is."""
+        """Run one input; return its finding, if any."""
         watch = Watch()
         found = self._crash(data, watch)
         self.inputs += max(watch.inputs, 1)
@@ -90,7 +90,7 @@ class Judge:
 
 
 def place_of(error: BaseException) -> str:
-    """Return the kind of an error and the innermost place of the project's that raised it."""
+    """Return the type of an error and its innermost line in the project."""
     if isinstance(error, Wrong):
         return f"wrong: {str(error)[:60]}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -100,7 +100,7 @@ def place_of(error: BaseException) -> str:
 
 @contextmanager
 def ended_after(seconds: float) -> Iterator[None]:
-    """Raise Hang in what takes more processor time than this."""
+    """Raise Hang after this much processor time."""
 
     def end(_signal: int, _frame: Any) -> None:
         raise Hang

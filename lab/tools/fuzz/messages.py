@@ -1,7 +1,6 @@
-"""Makes up messages from their declarations: any API, any version, any field at its extremes.
+"""Random messages from their declarations: any API, any version, any field with extreme values.
 
-Names are mostly those of things that are there (topics, groups, members, ids), so that requests reach what lies behind
-the first checks.
+Names are usually those of existing objects (topics, groups, members, ids), so that requests pass the first checks.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ DEEPEST = 6
 
 @dataclass(slots=True)
 class Vocabulary:
-    """What is there, and could be meant: by the endings of the fields that name it."""
+    """Names of existing objects, by the endings of their fields' names."""
 
     texts: dict[str, Sequence[str]] = field(default_factory=dict)
     numbers: dict[str, Sequence[int]] = field(default_factory=dict)
@@ -49,7 +48,7 @@ class Vocabulary:
     any_texts: Sequence[str] = ("a",)
 
     def text(self, name: str, rng: random.Random) -> str:
-        """Return a text for the field of that name."""
+        """Return a string for a field."""
         if rng.random() < 0.06:
             return rng.choice(ODD_TEXTS)
         for ending, known in self.texts.items():
@@ -58,7 +57,7 @@ class Vocabulary:
         return rng.choice(self.any_texts)
 
     def number(self, name: str, bits: int, rng: random.Random) -> int:
-        """Return a number for the field of that name, within its type."""
+        """Return a number for a field, within its type."""
         low, high = -(1 << bits - 1), (1 << bits - 1) - 1
         if rng.random() < 0.08:
             return rng.choice((low, high, low + 1, high - 1, 0, -1))
@@ -69,7 +68,7 @@ class Vocabulary:
 
 
 def made_up(message: type[Message], version: int, rng: random.Random, words: Vocabulary, depth: int = 0) -> Any:
-    """Return a value of ``message`` that sets only what ``version`` has."""
+    """Return a value of ``message`` with only the fields of ``version``."""
     present = {}
     for spec in message.FIELDS:
         if version not in spec.versions or (spec.tag is not None and rng.random() < 0.5):
@@ -114,7 +113,7 @@ def _fixed(spec: FieldSpec, rng: random.Random, words: Vocabulary) -> Any:
 
 
 def bytes_of(message: type[Message], version: int, rng: random.Random, words: Vocabulary) -> bytes:
-    """Return a made-up message as bytes; where chance made one that cannot be written, another one."""
+    """Encode a random message; repeat until one can be encoded."""
     while True:
         try:
             return encode_bytes(made_up(message, version, rng, words), version)

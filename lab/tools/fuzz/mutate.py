@@ -1,4 +1,4 @@
-"""Changes bytes as disks, wires and liars do: flips, cuts, repeats, lies about counts, splices."""
+"""Mutations of bytes: bit flips, cuts, repeats, wrong counts, splices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VARINTS = (
 
 
 def mutated(data: bytes, rng: random.Random, others: Sequence[bytes] = ()) -> bytes:
-    """Return ``data`` with one to a few changes; ``others`` lend what is spliced in."""
+    """Return ``data`` with one to a few changes; splices come from ``others``."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 2, 4, 8))):
         _change(changed, rng, others)
@@ -65,7 +65,7 @@ def _change(data: bytearray, rng: random.Random, others: Sequence[bytes]) -> Non
 
 
 def _lie(data: bytearray, at: int, rng: random.Random) -> None:
-    """Write a number from the edges of its type over what is there: a count, a length, an offset."""
+    """Overwrite bytes with an extreme number: a count, a length, an offset."""
     width, code = rng.choice(((1, "b"), (2, "h"), (4, "i"), (8, "q")))
     value = rng.choice(EDGES) & ((1 << 8 * width) - 1)
     order = rng.choice(">><")

@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-sys.path[:1] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]  # this folder's files are no modules of their own
+sys.path[:1] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]  # this folder's files are not top-level modules
 
 from code_state import code_of  # noqa: E402 - after sys.path is set
 
@@ -39,21 +39,21 @@ COLUMNS = ("entrance", "runs", "inputs", "a second", "slowest ms", "memory MB", 
 
 
 def main() -> int:
-    """Run what is asked for; return the exit code."""
+    """Run the selected entrances; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--entrance", default=["all"], nargs="+", choices=["all", *PLACES], help="which; all of them, one by one"
+        "--entrance", default=["all"], nargs="+", choices=["all", *PLACES], help="entrance, or all, in turn"
     )
-    parser.add_argument("--minutes", type=float, default=None, help="at most so long for each entrance")
-    parser.add_argument("--inputs", type=int, default=None, help="so many inputs for each entrance")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that share each entrance")
-    parser.add_argument("--seed", type=int, default=0, help="of all chance")
-    parser.add_argument("--coverage", action="store_true", help="let coverage choose the inputs, by atheris")
+    parser.add_argument("--minutes", type=float, default=None, help="time limit of each entrance in minutes")
+    parser.add_argument("--inputs", type=int, default=None, help="number of inputs of each entrance")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes per entrance")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random choices")
+    parser.add_argument("--coverage", action="store_true", help="choose inputs by coverage, with atheris")
     parser.add_argument(
-        "--keep", action="store_true", help="put what --coverage found to reach new lines in the corpus"
+        "--keep", action="store_true", help="add inputs of --coverage that reach new lines to the corpus"
     )
-    parser.add_argument("--replay", type=Path, help="run one input that was kept")
-    parser.add_argument("--out", type=Path, default=FOUND, help="where findings are written")
+    parser.add_argument("--replay", type=Path, help="replay a stored input")
+    parser.add_argument("--out", type=Path, default=FOUND, help="folder for findings")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.replay is not None:
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def shared_out(names: list[str], asked: argparse.Namespace) -> int:
-    """Fuzz one entrance after the other, each in its processes; return the exit code."""
+    """Fuzz the entrances in turn, each in several processes; return the exit code."""
     code, rows = code_of(ROOT), []
     for name in names:
         seeds = range(asked.seed, asked.seed + asked.jobs)
@@ -92,7 +92,7 @@ def shared_out(names: list[str], asked: argparse.Namespace) -> int:
 
 
 def command_of(name: str, seed: int, asked: argparse.Namespace) -> list[str]:
-    """Return the command of a process that fuzzes one entrance from one seed."""
+    """Return the command of a process for one entrance and seed."""
     (asked.out / COUNTS_FILE.format(name, seed)).unlink(missing_ok=True)
     command = [sys.executable, __file__, "--child", "--entrance", name, "--seed", str(seed), "--out", str(asked.out)]
     if asked.minutes is not None:
@@ -103,7 +103,7 @@ def command_of(name: str, seed: int, asked: argparse.Namespace) -> list[str]:
 
 
 def done_by(child: subprocess.Popen[bytes], name: str, seed: int, code: str, out: Path) -> Done:
-    """Wait for a process, and return what it did; one that ended too soon is a finding."""
+    """Wait for a process, and return its summary; an early end is a finding."""
     ended_with = child.wait()
     counts, last = out / COUNTS_FILE.format(name, seed), out / LAST_FILE.format(name, seed)
     known = json.loads(counts.read_text()) if counts.exists() else dict.fromkeys(Done._fields[3:], 0)
@@ -119,7 +119,7 @@ def done_by(child: subprocess.Popen[bytes], name: str, seed: int, code: str, out
 
 
 def print_table(rows: list[Done], in_all: dict[str, int]) -> None:
-    """Print what was done, a line for each entrance."""
+    """Print a line for each entrance."""
     told = [(r.entrance, r.runs, r.inputs, r.per_second, r.slowest_ms, r.memory_mb, r.found) for r in rows]
     lines = [COLUMNS, *(tuple(map(str, (*one, in_all.get(str(one[0]), 0)))) for one in told)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
@@ -133,7 +133,7 @@ def print_table(rows: list[Done], in_all: dict[str, int]) -> None:
 
 
 def replay(path: Path) -> int:
-    """Run one input, and say what comes of it."""
+    """Run one input, and print the result."""
     name = next((name for name in sorted(PLACES, key=len, reverse=True) if path.name.startswith(name)), None)
     name = name or (path.parent.name if path.parent.name in PLACES else None)
     if name is None:

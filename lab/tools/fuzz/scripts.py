@@ -1,4 +1,4 @@
-"""A script: what happens to a broker, step by step, as bytes that any change leaves a script."""
+"""Scripts of broker events, encoded so that any bytes are a valid script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OPS = 7
 
 
 class Step(NamedTuple):
-    """One of them: what, on which connection, with which bytes (or after how many milliseconds)."""
+    """One step: kind, connection, bytes (or milliseconds)."""
 
     op: int
     connection: int
@@ -24,7 +24,7 @@ def build(steps: Iterable[Step]) -> bytes:
 
 
 def parse(data: bytes) -> list[Step]:
-    """Read any bytes as a script: numbers are taken into their bounds, and lengths end with the bytes."""
+    """Parse any bytes as a script: numbers are reduced to their range, lengths to the remaining bytes."""
     steps, at = [], 0
     while at + _HEAD.size <= len(data):
         op, connection, size = _HEAD.unpack_from(data, at)

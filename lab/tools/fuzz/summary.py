@@ -1,4 +1,4 @@
-"""What campaigns did, a line of JSON for each process of them, so that those of several runs add up."""
+"""Summaries of campaigns, one line of JSON per process, which can be added up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUMMARY_FILE = "summary.jsonl"
 
 
 class Done(NamedTuple):
-    """What one process did with one entrance, on which state of the sources."""
+    """Summary of one process: its entrance, its inputs, and the state of the sources."""
 
     entrance: str
     seed: int
@@ -25,21 +25,23 @@ class Done(NamedTuple):
 
 
 def write(done: Iterable[Done], folder: Path) -> None:
-    """Add lines to the summary of a folder."""
+    """Append lines to a folder's summary."""
     with (folder / SUMMARY_FILE).open("a") as file:
         file.writelines(json.dumps(one._asdict()) + "\n" for one in done)
 
 
 def read(folder: Path) -> list[Done]:
-    """Return all that was ever written there; lines of an earlier form are passed over."""
+    """Return all lines of a folder's summary; lines of an earlier format are skipped."""
     path = folder / SUMMARY_FILE
     lines = path.read_text().splitlines() if path.exists() else []
     return [Done(**found) for line in lines if (found := json.loads(line)).keys() == set(Done._fields)]
 
 
 def inputs_by_entrance(done: Iterable[Done], code: str) -> dict[str, int]:
-    """Return how many inputs each entrance has had on a state of the sources. A seed that was used twice counts once,
-    with the longer of its campaigns: both began with the same inputs."""
+    """Return the number of inputs per entrance on a state of the sources.
+
+    A repeated seed counts once, with its longest campaign: equal seeds give equal inputs.
+    """
     longest: dict[tuple[str, int], int] = {}
     for one in done:
         if one.code == code:
@@ -52,7 +54,7 @@ def inputs_by_entrance(done: Iterable[Done], code: str) -> dict[str, int]:
 
 
 def added(parts: list[Done]) -> Done:
-    """Return what processes that shared an entrance did together; a second of one of them is a second."""
+    """Add up the processes of one entrance; their seconds are added too."""
     seconds = sum(one.inputs / max(one.per_second, 1) for one in parts)
     inputs = sum(one.inputs for one in parts)
     return parts[0]._replace(

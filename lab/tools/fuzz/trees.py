@@ -1,4 +1,4 @@
-"""Changes values of JSON and the like where their parts are, so that what comes out can still be read."""
+"""Mutations of JSON-like values that keep them readable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ODD: tuple[Any, ...] = (
 
 
 def changed(tree: Any, rng: random.Random) -> Any:
-    """Return the tree with one to a few of its parts gone, repeated, exchanged or made odd."""
+    """Return the tree with one to a few parts removed, repeated, exchanged or changed."""
     new = _copied(tree)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         places = _places(new, [])
@@ -45,14 +45,14 @@ def _at(holder: Any, key: Any) -> Any:
 
 
 def _copied(tree: Any) -> Any:
-    """Return a tree of its own; what is neither a list nor a dict does not change, and is shared."""
+    """Copy the lists and dicts of a tree; other values are immutable and shared."""
     if isinstance(tree, dict):
         return {key: _copied(value) for key, value in tree.items()}
     return [_copied(value) for value in tree] if isinstance(tree, list) else tree
 
 
 def _places(tree: Any, into: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Add every place in a tree: what holds it, and the key or index."""
+    """Add every place in a tree: its container, and its key or index."""
     if isinstance(tree, dict | list):
         for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
             into.append((tree, key))

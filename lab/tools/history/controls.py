@@ -20,11 +20,11 @@ from kohort_lab.sim.recorded_runs import write_run
 
 PLANTED = Path(__file__).parents[3] / "tests" / "sim" / "planted.txt"
 LONGEST_S = 60
-"""A run that no check ends may go on for long: what it has written by then is judged."""
+"""Limit of a run without an alarm; its history up to then is checked."""
 
 
 class TooLong(Exception):
-    """A run takes longer than it may."""
+    """A run exceeds its time limit."""
 
 
 def too_long(*_: object) -> None:
@@ -32,14 +32,14 @@ def too_long(*_: object) -> None:
 
 
 def seen_by_clients(name: str, seed: int, path: Path) -> list[str]:
-    """The checks that alarm where a bug is planted."""
+    """Return the checks that alarm with a planted bug."""
     bug = all_bugs()[name]
     with path.open("w") as file, bug.planted():
         signal.alarm(LONGEST_S)
         try:
             write_run(bug.world, seed, file, alone=True)
         except (TooLong, KohortError):
-            pass  # some bugs leave logs that cannot be read to their end
+            pass  # some bugs leave unreadable logs
         finally:
             signal.alarm(0)
     return list(check_history([path]).counts)

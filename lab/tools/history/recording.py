@@ -1,4 +1,4 @@
-"""What the recorded clients of all libraries share: their file, their clock, their end."""
+"""Shared code of the recorded clients: their file, their clock, their end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEND_EVERY_S = 0.02
 
 
 class Task(NamedTuple):
-    """What a client is to do: its words on the command line."""
+    """Task of a client, from its command line."""
 
     verb: str
     """``produce``, ``consume`` or ``copy``."""
@@ -26,22 +26,21 @@ class Task(NamedTuple):
     name: str
     folder: Path
     kind: str
-    """Of a producer: ``plain`` or ``idempotent``; of a consumer: ``classic`` or ``consumer``, the group's protocol."""
+    """Producer: ``plain`` or ``idempotent``; consumer: the group's protocol, ``classic`` or ``consumer``."""
 
 
 def task() -> Task:
-    """Return the task of this process."""
     verb, bootstrap, name, folder, kind = sys.argv[1:]
     return Task(verb, bootstrap, name, Path(folder), kind)
 
 
 def now_us() -> int:
-    """CLOCK_MONOTONIC, which all processes of a machine share."""
+    """Return CLOCK_MONOTONIC, which all processes of a machine share."""
     return time.monotonic_ns() // 1000
 
 
 def history(of: Task, library: str, **about: Any) -> ClientHistory:
-    """Begin the history of this process; each line is with the system at once, whatever ends the process."""
+    """Open the history of this process; each line is flushed to the system, so that a kill loses none."""
     file = (of.folder / f"{of.name}.jsonl").open("w", buffering=1)
     return ClientHistory(
         file, of.name, now_us, threading.Lock(), clock=socket.gethostname(), library=library, kind=of.kind, **about
@@ -49,7 +48,7 @@ def history(of: Task, library: str, **about: Any) -> ClientHistory:
 
 
 def until_told() -> threading.Event:
-    """Return what is set by SIGTERM."""
+    """Return an event that SIGTERM sets."""
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     return over

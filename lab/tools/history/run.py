@@ -48,7 +48,7 @@ CLOCK = socket.gethostname()
 ENDS_S = 60
 AT_WORK_S = 300
 AT_WORK_BYTES = 2_000
-"""How much more a client has to write to be at work: a few operations."""
+"""Growth of a history that shows progress: a few operations."""
 READ_S = 60
 STATE = [
     ("transactions", "list", "--output", "json"),
@@ -57,7 +57,7 @@ STATE = [
     ("group", "describe", "copiers", "--members"),
     ("group", "why", "copiers"),
 ]
-"""What is asked where clients stand still."""
+"""Commands that describe a cluster with stalled clients."""
 
 
 def now_us() -> int:
@@ -65,7 +65,7 @@ def now_us() -> int:
 
 
 def free_ports(count: int) -> int:
-    """Return the first of so many ports in a row that nobody has, below those that the system gives to clients."""
+    """Return the first of ``count`` free ports in a row, outside of the system's range for clients."""
     for first in random.SystemRandom().sample(range(20_000, 32_000, count), 100):
         with ExitStack() as stack:
             try:
@@ -78,7 +78,7 @@ def free_ports(count: int) -> int:
 
 
 class OurBroker:
-    """``kohort serve`` over a folder, at one address through its lives; several nodes at as many, in one process."""
+    """``kohort serve`` on a folder, with the same addresses after a restart; several nodes in one process."""
 
     def __init__(self, folder: Path, *options: str, nodes: int = 1) -> None:
         self._folder = folder
@@ -91,7 +91,7 @@ class OurBroker:
         self.wait()
 
     def start(self) -> None:
-        """Begin another life, which may not serve yet."""
+        """Start the process without a wait."""
         command = [sys.executable, "-m", "kohort", "serve", "--output", "json", "--quiet", "--data", str(self._folder)]
         command += ["--nodes", str(self._nodes), "--listen", self.bootstrap.partition(",")[0]]
         command += [word for option in self._options for word in ("--set", option)]
@@ -99,7 +99,7 @@ class OurBroker:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def wait(self) -> None:
-        """Return when it serves. Raises RuntimeError if it ends instead."""
+        """Wait until it serves. Raises RuntimeError if it exits."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -117,7 +117,7 @@ class OurBroker:
         self.wait()
 
     def keep(self, folder: Path) -> None:
-        """Leave its files where they are: beside the histories."""
+        """Do nothing: its files are already beside the histories."""
 
     def __enter__(self) -> OurBroker:
         return self
@@ -128,7 +128,7 @@ class OurBroker:
 
 
 class Crowd:
-    """The clients of a run: each a process, and another one under a new name when it is killed or ends."""
+    """Clients of a run: processes that are replaced under new names after a kill or an exit."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self._bootstrap = bootstrap
@@ -158,17 +158,19 @@ class Crowd:
         self.start(number)
 
     def _gone(self, name: str) -> None:
-        """Write that a client is no more, in a file of its own: its last line may be torn."""
+        """Record a client's end in a file of its own: its last line may be incomplete."""
         with (self._folder / f"{name}.gone.jsonl").open("w") as file:
             file.write(json.dumps({"op": "gone", "client": name, "at": now_us()}) + "\n")
 
     def wait_until_at_work(self) -> None:
-        """Return when every client has written more than it had. Raises RuntimeError after a time."""
+        """Wait until every client has made progress. Raises RuntimeError at the deadline."""
         before = self._sizes()
         deadline = time.monotonic() + AT_WORK_S
         while not all(self._sizes()[n] > before[n] + AT_WORK_BYTES for n in self._running):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"some clients did nothing for {AT_WORK_S} s: {self._sizes()} bytes, of {before}")
+                raise RuntimeError(
+                    f"no progress of some clients within {AT_WORK_S} s: {self._sizes()} bytes, before: {before}"
+                )
             time.sleep(0.2)
             self.look_after()
 
@@ -177,7 +179,7 @@ class Crowd:
         return {n: sum(path.stat().st_size for path in found) for n, found in files.items()}
 
     def look_after(self) -> None:
-        """Start again what ended by itself: a fenced producer, say."""
+        """Restart clients that exited, such as a fenced producer."""
         for number, (name, process) in list(self._running.items()):
             if process.poll() is not None:
                 self._gone(name)
@@ -196,7 +198,7 @@ class Crowd:
 
 
 def read_all(bootstrap: str, folder: Path) -> None:
-    """Read every topic to its end as a reader of committed records."""
+    """Read every topic to its end with ``read_committed``."""
     with (folder / "last-reader.jsonl").open("w") as file:
         written = ClientHistory(file, "last-reader", now_us, isolation="read_committed", clock=CLOCK)
         with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as c:
@@ -215,7 +217,7 @@ def read_all(bootstrap: str, folder: Path) -> None:
 
 
 def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHistory:
-    """Have all clients at work for some seconds, kill some and the broker once, and check what they saw."""
+    """Run all clients for some seconds, kill some of them and the broker once, and check the histories."""
 
     def strike(crowd: Crowd) -> None:
         for half in range(2):
@@ -233,7 +235,7 @@ def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHist
 
 
 def watch(broker, folder: Path, strike: Callable[[Crowd], None]) -> CheckedHistory:
-    """Have all clients at work while ``strike`` does what it does to them and to the broker; check what they saw."""
+    """Run all clients while ``strike`` disturbs them and the broker; check the histories."""
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(PARTITIONS)
     with (folder / "0-groups.jsonl").open("w", buffering=1) as file:
@@ -258,7 +260,7 @@ def watch(broker, folder: Path, strike: Callable[[Crowd], None]) -> CheckedHisto
 
 
 def write_evidence(bootstrap: str, folder: Path) -> Path:
-    """Write down what a cluster says of its transactions and groups, while clients that stand still are there."""
+    """Write the cluster's description of its transactions and groups while stalled clients exist."""
     written = folder / "stalled.txt"
     with written.open("w") as file:
         for words in STATE:
@@ -273,8 +275,9 @@ def write_evidence(bootstrap: str, folder: Path) -> Path:
 
 
 def check_commits(folder: Path) -> None:
-    """See that the members of each kind have had commits acknowledged: else a history says nothing about commits.
-    Raises RuntimeError."""
+    """Check that members of each kind have acknowledged commits: without them, a history does not test commits.
+    Raises RuntimeError.
+    """
     for number, (program, verb, kind) in enumerate(CLIENTS):
         if verb != "produce":
             lives = folder.glob(f"{verb}{number}#*.jsonl")
@@ -293,7 +296,7 @@ class ApacheBroker:
         assert spec.loader is not None
         tool = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(tool)
-        # One that was killed may register again only after its session; the default has it wait for nine seconds more.
+        # A killed broker can register again only after its session; the default is nine seconds longer.
         self._kafka = stack.enter_context(tool.Kafka(broker_session_timeout_ms="15000"))
         self.bootstrap: str = self._kafka.bootstrap
 
@@ -301,12 +304,12 @@ class ApacheBroker:
         self._kafka.restart(kill=kill)
 
     def keep(self, folder: Path) -> None:
-        """Copy its files, which would go with it."""
+        """Copy its files before their removal."""
         self._kafka.keep(folder)
 
 
 def one_run(number: int, options: argparse.Namespace, say: Callable[[str], None] = print) -> CheckedHistory:
-    """Make one run from its number; its files go unless something is wrong, or they are to be kept."""
+    """Make one run from its number; remove its files unless an error occurred or they are to be kept."""
     folder = Path(tempfile.mkdtemp(prefix=f"run-{number}-", dir=options.keep))
     with ExitStack() as stack:
         broker = ApacheBroker(stack) if options.apache else stack.enter_context(OurBroker(folder / "data"))
@@ -327,10 +330,10 @@ def one_run(number: int, options: argparse.Namespace, say: Callable[[str], None]
 def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first run: its chance")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run, which is its seed")
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--apache", action="store_true", help="on Apache Kafka")
-    parser.add_argument("--keep", type=Path, help="an existing folder for histories")
+    parser.add_argument("--apache", action="store_true", help="use Apache Kafka")
+    parser.add_argument("--keep", type=Path, help="existing folder for histories")
     return parser.parse_args(arguments)
 
 

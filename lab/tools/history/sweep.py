@@ -25,7 +25,7 @@ SEEDS = 40
 
 
 def judge(world: str, seed: int, folder: Path) -> tuple[CheckedHistory, list[str]]:
-    """Run a seed; return what the checker found in its history, and all that is wrong, in sentences."""
+    """Run a seed; return the checked history, and all errors as sentences."""
     path = folder / f"{world}-{seed}.jsonl"
     with path.open("w") as file:
         verdict = write_run(world, seed, file)
@@ -39,7 +39,7 @@ def judge(world: str, seed: int, folder: Path) -> tuple[CheckedHistory, list[str
 
 
 def sweep(options: argparse.Namespace, say: Callable[[str], None] = print) -> int:
-    """Judge all seeds of all worlds; say each alarm, and of each world what was seen. Return how many seeds alarm."""
+    """Check all seeds of all worlds; print alarms and counts. Return the number of seeds with an alarm."""
     folder = options.keep or Path(tempfile.mkdtemp(prefix="sweep-"))
     alarming = 0
     for world in options.worlds:
@@ -61,9 +61,9 @@ def sweep(options: argparse.Namespace, say: Callable[[str], None] = print) -> in
 def options_of(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many of each world")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="number of seeds per world")
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="an existing folder for histories that alarm")
+    parser.add_argument("--keep", type=Path, help="existing folder for histories with an alarm")
     return parser.parse_args(arguments)
 
 

@@ -21,7 +21,7 @@ CALL_MS = 15_000
 
 
 class Listener:
-    """Writes what a member is given and gives up."""
+    """Records the assigned and revoked partitions of a member."""
 
     def __init__(self, consumer: Consumer, written: ClientHistory, group: str) -> None:
         self._consumer = consumer
@@ -43,7 +43,7 @@ class Listener:
 
 
 def send(producer: Producer, written: ClientHistory, where: tuple[str, int], value: str, **more: object) -> None:
-    """Send a record, and write that before it leaves and when it is answered."""
+    """Send a record; write a line before the send and one at the acknowledgement."""
     at = now_us()
     written.sent(at, where, value, "begun", **more)
 
@@ -67,7 +67,7 @@ def produce(of: Task, over: threading.Event) -> None:
 
 
 def member(of: Task, group: str, protocol: str) -> tuple[Consumer, Listener, ClientHistory]:
-    """Return a consumer that is recorded."""
+    """Return a recorded consumer."""
     only = "read_committed"
     written = history(of, "kohort", isolation=only, session_us=SESSION_MS * 1000, idempotent=True)
     options = {"session_timeout_ms": SESSION_MS} if protocol == "classic" else {}
@@ -86,7 +86,7 @@ def member(of: Task, group: str, protocol: str) -> tuple[Consumer, Listener, Cli
 
 
 def read(consumer: Consumer, written: ClientHistory) -> dict[tuple[str, int], list[tuple[int, str]]]:
-    """Poll, and write what came."""
+    """Poll, and write the received records."""
     at = now_us()
     found = defaultdict(list)
     for record in consumer.poll(POLL_MS, max_records=50):
@@ -158,7 +158,7 @@ def copy(of: Task, over: threading.Event) -> None:
 
 
 def move(consumer, producer, written, inputs, transaction) -> None:
-    """Put the group's offsets into the transaction."""
+    """Add the group's offsets to the transaction."""
     offsets = {where: records[-1][0] + 1 for where, records in inputs.items()}
     about = consumer.group_metadata()
     at = now_us()

@@ -1,1 +1,1 @@
-"""A long run of a broker and all that works with it, and whether it stays as it is: lab/tools/soak/README.md."""
+"""A long run of a broker and its clients, with a check for growth: lab/tools/soak/README.md."""

@@ -31,7 +31,7 @@ LEAK_EVERY_S = 0.5
 
 
 def come_and_go(bootstrap: str, folder: Path, number: int, over: threading.Event) -> None:
-    """Be the members of one group, one after the other."""
+    """Run successive members of one group."""
     rng, life = random.Random(number), 0
     protocol = ("classic", "consumer")[number % 2]
     while not over.is_set():
@@ -63,11 +63,11 @@ def stay(consumer: Consumer, written, group: str, seconds: float, over: threadin
             written.committed(at, group, offsets, "ok", generation=generation)
         except KohortError:
             written.committed(at, group, offsets, "unknown", generation=generation)
-        over.wait(0.2)  # a batch at a time
+        over.wait(0.2)  # one batch per interval
 
 
 def churn(bootstrap: str, over: threading.Event) -> None:
-    """Write over the same keys again and again, and what is soon too old."""
+    """Overwrite the same keys continuously, and write records that soon expire."""
     rng = random.Random(0)
     with Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
         while not over.wait(CHURN_EVERY_S):
@@ -76,7 +76,7 @@ def churn(bootstrap: str, over: threading.Event) -> None:
 
 
 def leak(folder: Path, over: threading.Event) -> None:
-    """Keep memory and files that nobody needs: what the verdict is to find."""
+    """Leak memory and files, as a test of the verdict."""
     kept = []
     while not over.wait(LEAK_EVERY_S):
         kept.append((bytearray(b"x" * LEAKED_BYTES), (folder / "churn.log").open()))

@@ -30,10 +30,10 @@ from soak.tabs import Tab, chromium, resident_of_children  # noqa: E402 - after 
 from soak.verdict import judge, table  # noqa: E402 - after sys.path is set
 
 INTERVAL_S: Final = 5.0
-"""How often a console looks."""
+"""Sampling interval of a console."""
 CHANGE_S: Final = 6.0
 SPAN_MS: Final = 300_000
-"""Of the timeline: so short that it is full before the half of the run."""
+"""Length of the timeline: it is full before half of the run."""
 VIEWS: Final = ("overview", "timeline", "rebalances", "members", "partitions", "fenced", "causes", "what-if", "events")
 ROUND: Final = (*(f"/groups/group-3/{view}" for view in VIEWS), "/doctor", "/causes", "/topics", "/brokers", "/groups")
 
@@ -48,7 +48,7 @@ class ConsoleSoak:
         self.problems: list[str] = []
 
     def run(self) -> None:
-        """Let all work for the time."""
+        """Run all processes for the given time."""
         try:
             ready = self._start("broker", "-m", "kohort", "serve", "--listen", "127.0.0.1:0", "--output", "json",
                                 "--set", "group.initial.rebalance.delay.ms=0")  # fmt: skip
@@ -102,13 +102,13 @@ class ConsoleSoak:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is asked for; return the exit code."""
+    """Run the selected soak; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=60, help="how long [60]")
+    parser.add_argument("--minutes", type=float, default=60, help="duration in minutes [60]")
     parser.add_argument("--every", type=float, default=5.0, help="seconds between samples [5]")
-    parser.add_argument("--times", type=float, default=1.0, help="how much faster looks and changes come [1]")
+    parser.add_argument("--times", type=float, default=1.0, help="speed-up of samples and changes [1]")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "soak-console", help="folder for samples and logs")
-    parser.add_argument("--judge", type=Path, metavar="FILE", help="judge the samples of a run that was")
+    parser.add_argument("--judge", type=Path, metavar="FILE", help="judge the samples of an earlier run")
     asked = parser.parse_args(arguments)
     if asked.judge is not None:
         samples, problems = [json.loads(line) for line in asked.judge.read_text().splitlines()], []

@@ -1,4 +1,4 @@
-"""The processes of a soak: starts them, takes their samples, ends them, and has their histories judged."""
+"""Processes of a soak: start them, sample them, end them, and check their histories."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ PARTITIONS: Final = {"in": 6, "out": 3}
 ENDS_S: Final = 90
 READ_S: Final = 120
 LATE_S: Final = 0.1
-"""A look at the broker's loop is late from the first bucket on that ends here or above."""
+"""Least delay of a late event loop check, rounded up to a histogram bucket."""
 SEGMENT_BYTES: Final = 262_144
 JOURNAL: Final = "__kohort_journal"
-"""Kept for a week and up to a gibibyte, and so never flat in a soak that leaves it so."""
+"""Topic kept for a week or a gibibyte by default, and so never flat in a soak."""
 BROKER: Final = {
     "group.initial.rebalance.delay.ms": 200,
     "log.retention.check.interval.ms": 3000,
@@ -55,7 +55,7 @@ class Soak:
     """One run."""
 
     STALL_S: Final = 20.0
-    """A client that writes nothing for so long has stalled."""
+    """A client without output for this long has stalled."""
 
     def __init__(self, folder: Path, samples: Path, *, minutes: float, every_s: float, spark: bool, leak: bool) -> None:
         self._folder = folder
@@ -73,16 +73,16 @@ class Soak:
 
     @property
     def late_share(self) -> float:
-        """The share of looks at the broker's loop that found it late."""
+        """Share of late event loop checks of the broker."""
         return self._late / self._looks if self._looks else 0.0
 
     @property
     def retention_s(self) -> int:
-        """How long records are kept: so short that the second half begins when as much goes as comes."""
+        """Retention time of records: so short that the log is in balance in the second half."""
         return int(min(300, max(30, self._seconds / 5)))
 
     def run(self) -> CheckedHistory:
-        """Let all work for the time. Raises RuntimeError for what ends before it."""
+        """Run all processes for the given time. Raises RuntimeError if one exits early."""
         try:
             self._start()
             self._take_samples()
@@ -98,7 +98,7 @@ class Soak:
         files = sorted(self._folder.glob("*.jsonl"), key=lambda path: (path.name.endswith(".gone.jsonl"), path.name))
         return check_history(files)
 
-    # ------------------------------------------------------------ the processes
+    # ------------------------------------------------------------ processes
 
     def _start(self) -> None:
         self._metrics = f"127.0.0.1:{free_port()}"
@@ -150,14 +150,14 @@ class Soak:
             )
 
     def _bound_journal(self) -> None:
-        """Have the journal keep less, once its topic is there. Raises RuntimeError where it does not come."""
+        """Reduce the journal's retention once its topic exists. Raises RuntimeError without the topic."""
         journal = ConfigResource("topic", JOURNAL)
         bound = {"retention.bytes": str(8 * SEGMENT_BYTES), "segment.bytes": str(SEGMENT_BYTES)}
         deadline = time.monotonic() + READ_S
         with Admin(bootstrap_servers=self._bootstrap) as admin:
             while all(topic.name != JOURNAL for topic in admin.list_topics(internal=True)):
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"the broker has made no {JOURNAL}, though groups came")
+                    raise RuntimeError(f"the broker did not create {JOURNAL}, although groups exist")
                 time.sleep(0.2)
             admin.alter_configs({journal: bound})
 
@@ -186,7 +186,7 @@ class Soak:
                     file.write(json.dumps({"op": "gone", "client": f"{name}#1", "at": now_us()}) + "\n")
 
     def _read_all(self) -> None:
-        """Read what retention has left, as a reader of committed records; say where that begins."""
+        """Read the retained records with ``read_committed``; record their start offsets."""
         options = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
         partitions = [TopicPartition(topic, p) for topic, count in PARTITIONS.items() for p in range(count)]
         with (
@@ -208,7 +208,7 @@ class Soak:
             for p in partitions:
                 written.write("cut", topic=p.topic, partition=p.partition, offset=max(now[p], begins[p]))
 
-    # ------------------------------------------------------------ the samples
+    # ------------------------------------------------------------ samples
 
     def _take_samples(self) -> None:
         began = time.monotonic()
@@ -237,7 +237,7 @@ class Soak:
         self._look_for_stalls(at_s)
 
     def _ended(self, name: str, code: int, at_s: float) -> None:
-        """Note that a process has ended before its time. Raises RuntimeError for the broker."""
+        """Record the early exit of a process. Raises RuntimeError for the broker."""
         log = (self._folder / f"{name}.log").read_text(errors="replace")[-1000:]
         told = f"{name} ended with {code}"
         if name == "broker":
@@ -246,7 +246,7 @@ class Soak:
             self.stalls.append(f"{told} after {at_s:.0f} s: {log}")
 
     def _scrape(self) -> Iterator[tuple[str, float]]:
-        """Read /metrics, and how late the loop was since the last time."""
+        """Read /metrics, and the event loop's delay since the last scrape."""
         try:
             with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=20) as answer:
                 page = answer.read().decode()
@@ -289,14 +289,14 @@ def _metric(page: str, name: str) -> float:
 
 
 def _within(page: str, name: str, seconds: float) -> float:
-    """Return how many fell into the smallest bucket that ends at ``seconds`` or above."""
+    """Return the count of the smallest bucket that ends at or above ``seconds``."""
     buckets = re.findall(rf'^{name}_bucket{{le="([^"]+)"}} (\S+)$', page, re.MULTILINE)
     above = [(float(end), float(count)) for end, count in buckets if float(end) >= seconds]
     return min(above)[1] if above else 0.0
 
 
 def tree(pid: int) -> list[int]:
-    """Return a process and all that come of it: Spark's Java and workers."""
+    """Return a process and its descendants: Spark's Java and workers."""
     found = [pid]
     for one in found:
         with suppress(OSError):
@@ -306,7 +306,7 @@ def tree(pid: int) -> list[int]:
 
 
 def disk_bytes(folder: Path) -> int:
-    """Return what the files in a folder take."""
+    """Return the size of all files in a folder."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):

@@ -32,7 +32,7 @@ BUILD = ROOT / "build" / "soak"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is asked for; return the exit code."""
+    """Run the selected soak; return the exit code."""
     asked = options_of(sys.argv[1:] if arguments is None else arguments)
     if asked.judge is not None:
         lines = judge([json.loads(line) for line in asked.judge.read_text().splitlines()])
@@ -81,18 +81,20 @@ def tell(soak: Soak, found: CheckedHistory, samples: Path, took_s: float) -> int
 def options_of(arguments: list[str]) -> argparse.Namespace:
     has_spark = all(importlib.util.find_spec(name) for name in ("pyspark", "pyarrow"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=60, help="how long all work [60]")
+    parser.add_argument("--minutes", type=float, default=60, help="duration in minutes [60]")
     parser.add_argument("--every", type=float, default=5.0, help="seconds between samples [5]")
     parser.add_argument(
         "--spark",
         action=argparse.BooleanOptionalAction,
         default=has_spark,
-        help="with a Spark pipeline; by default where pyspark is installed",
+        help="include a Spark pipeline [if pyspark is installed]",
     )
     parser.add_argument("--out", type=Path, default=BUILD, help="folder for the samples [build/soak]")
-    parser.add_argument("--keep", type=Path, help="an existing folder for histories, logs and data")
-    parser.add_argument("--judge", type=Path, metavar="FILE", help="judge the samples of a run that was")
-    parser.add_argument("--plant-leak", action="store_true", help="a client leaks: what the verdict must find")
+    parser.add_argument("--keep", type=Path, help="existing folder for histories, logs and data")
+    parser.add_argument("--judge", type=Path, metavar="FILE", help="judge the samples of an earlier run")
+    parser.add_argument(
+        "--plant-leak", action="store_true", help="let a client leak memory and files, as a test of the verdict"
+    )
     return parser.parse_args(arguments)
 
 

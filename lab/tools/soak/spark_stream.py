@@ -15,7 +15,7 @@ from kohort.spark.runtime.session import SHORT_RUN
 
 EVERY = "5 seconds"
 STARTS_MOST = 10
-"""Spark grants a Python process ten seconds to start, and has no option for more. On a busy one it is tried again."""
+"""Spark gives a Python process ten seconds to start, without an option. On a busy machine the start is retried."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def run(inputs: DataFrame, bootstrap: str, folder: Path, over: list[int]) -> None:
-    """Run the query, from its checkpoint on, until it is told to end. Raises what stopped it."""
+    """Run the query from its checkpoint until SIGTERM. Raises the query's error."""
     query = (
         inputs.selectExpr("key", "value")
         .writeStream.format("kohort")

@@ -1,4 +1,4 @@
-"""Tabs of a headless Chromium on a console, and what they hold after their garbage was collected."""
+"""Tabs of a headless Chromium with a console, and their memory after garbage collection."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 HELD: Final = {"JSHeapUsedSize": "heap", "Nodes": "nodes", "JSEventListeners": "listeners"}
-"""Names of Chromium's metrics, and what they are called here."""
+"""Chromium's metric names, and the names in the samples."""
 GO: Final = "path => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
 
 
 class Tab:
-    """A tab, and its line to the debugger."""
+    """A tab with its debugger connection."""
 
     def __init__(self, page: Page, address: str, path: str) -> None:
         self.page = page
@@ -34,11 +34,11 @@ class Tab:
         self._cdp.send("HeapProfiler.enable")
 
     def go(self, path: str) -> None:
-        """Go to another view of the same page, as a click on a link does."""
+        """Open another view of the same page, like a click on a link."""
         self.page.evaluate(GO, path)
 
     def held(self) -> Mapping[str, float]:
-        """Return heap, nodes and listeners that are still needed."""
+        """Return heap size, nodes and listeners after garbage collection."""
         self._cdp.send("HeapProfiler.collectGarbage")
         found = {one["name"]: one["value"] for one in self._cdp.send("Performance.getMetrics")["metrics"]}
         return {name: float(found[metric]) for metric, name in HELD.items()}
@@ -56,8 +56,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def resident_of_children(name: str) -> int:
-    """Return the resident bytes, those of files left out, of the processes below this one whose program's name begins
-    so (Linux)."""
+    """Return the resident bytes, without file pages, of the descendants with this program name prefix (Linux)."""
     parents, sizes = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

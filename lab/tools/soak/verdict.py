@@ -1,4 +1,4 @@
-"""Whether series of samples stay flat: a robust slope over the second half, against a stated bound. No I/O."""
+"""Check that series of samples are flat: a robust slope over the second half, against a bound. No I/O."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 MIB: Final = 1 << 20
 MOST_POINTS: Final = 400
-"""Of a longer series every so-manyth sample is looked at: pairs are counted in squares."""
+"""Longer series are thinned: the number of pairs is quadratic."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """By how much a series may grow over the second half of a run: a share of its median, and something beside."""
+    """Allowed growth of a series in the second half of a run: a share of its median, plus a constant."""
 
     share: float
     beside: float
@@ -35,20 +35,20 @@ BOUNDS: Final = {
     "listeners": Bound(0.1, 20),
 }
 SPARK: Final = {"rss": Bound(0.15, 64 * MIB, "MB"), "handles": Bound(0.0, 40), "threads": Bound(0.0, 40)}
-"""Of Spark and its Java, whose collector decides when memory is given back."""
+"""Bounds of Spark and its Java, which returns memory irregularly."""
 BROWSER: Final = {"rss": Bound(0.15, 64 * MIB, "MB")}
-"""Of all processes of a browser together."""
+"""Bounds of all browser processes together."""
 OF_OTHERS: Final = {"spark": SPARK, "browser": BROWSER}
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is to be said of one series."""
+    """Verdict on one series."""
 
     series: str
     median: float
     grew: float
-    """Over the second half, by the median slope between any two samples."""
+    """Growth in the second half, by the median slope between any two samples."""
     bound: float
     highest: float
     unit: str = ""
@@ -59,7 +59,7 @@ class Line:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Return the median slope between any two points (Theil and Sen): outliers and steps that go back do not move it.
+    """Return the median slope between any two points (Theil-Sen): robust against outliers and drops.
 
     Points are (seconds, value); returns value per second, 0.0 for less than two points.
     """
@@ -72,7 +72,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 def judge(samples: Sequence[Mapping[str, Any]]) -> list[Line]:
     """Judge every series of a run: samples are ``{"at_s": 12.0, "values": {"broker rss": 1234, …}}``.
 
-    A series is named WHO WHAT, and WHAT is a key of BOUNDS. One that began late is judged from there.
+    The name of a series is process and quantity; the quantity is a key of BOUNDS. A series can start late.
     """
     if not samples:
         return []
@@ -96,7 +96,7 @@ def judge(samples: Sequence[Mapping[str, Any]]) -> list[Line]:
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Return the verdict as text, a line for each series."""
+    """Return the verdict as text, one line per series."""
     head = ("series", "median", "highest", "grew", "bound", "verdict")
     rows = [head, *(_row(line) for line in lines)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]

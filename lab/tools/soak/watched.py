@@ -24,11 +24,11 @@ from kohort.watch.opening import WatchClients
 GROUPS = 20
 MEMBERS = 2
 GUESTS = 5
-"""Groups that came and have not gone yet."""
+"""Number of temporary groups."""
 TOPICS = {"orders": 12, "clicks": 24}
 TICK_S = 0.25
 JOURNAL_MIB = 1
-"""So little that the oldest entries go long before the end."""
+"""Size limit of the journal: the oldest entries expire long before the end."""
 
 
 class Crowd:
@@ -55,13 +55,13 @@ class Crowd:
         return made
 
     def poll(self) -> None:
-        """Let every member read what is there."""
+        """Poll every member."""
         for members in self._members.values():
             for one in members:
                 one.poll(0)
 
     def change(self, admin: Admin) -> None:
-        """Replace a member; let a guest come, and the oldest go."""
+        """Replace a member; add a temporary group, and remove the oldest."""
         name = self._rng.choice([group for group in self._members if not group.startswith("guest")])
         self._members[name].popleft().close()
         self._members[name].append(self._member(name))
@@ -74,19 +74,19 @@ class Crowd:
             admin.delete_groups([gone], check=False)
 
     def close(self) -> None:
-        """Let all leave."""
+        """Let all members leave."""
         for members in self._members.values():
             for one in members:
                 one.close()
 
 
 def hash_of(name: str) -> int:
-    """Return a number that is the same in every process."""
+    """Return a hash that is equal in every process."""
     return sum(name.encode())
 
 
 def groups(bootstrap: str, every_s: float, over: threading.Event) -> None:
-    """Let groups live and change."""
+    """Run groups with changing members."""
     rng = random.Random(1)
     with Admin(bootstrap_servers=bootstrap) as admin, Producer(bootstrap_servers=bootstrap) as producer:
         admin.create_topics(TOPICS)

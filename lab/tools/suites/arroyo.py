@@ -32,7 +32,7 @@ SETTINGS = {"num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
 
 
 def arroyo(known: Known) -> Results:
-    """The results of the tests that talk to a broker: those of its streams, with either group protocol."""
+    """Return the results of the broker tests: those of its streams, with both group protocols."""
     folder = sdist("sentry-arroyo", known.version)
     report = WORK / "arroyo.xml"
     (folder / "tests" / "assertions.py").write_text(ASSERTIONS)

@@ -1,4 +1,4 @@
-"""faust's broker tests (faust-streaming), from its source distribution: round trips by the two clients it builds on."""
+"""faust's broker tests (faust-streaming), from its source distribution: round trips by its two client libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TESTS = "tests/integration/broker"
 
 
 def faust(known: Known) -> Results:
-    """The results. The tests import nothing of faust, and so neither it nor the rest of its tests' fixtures is made."""
+    """Return the results. The tests import nothing of faust, so neither faust nor its fixtures are built."""
     folder = sdist("faust-streaming", known.version)
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
     report = WORK / "faust.xml"

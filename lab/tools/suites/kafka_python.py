@@ -1,4 +1,4 @@
-"""kafka-python's integration tests, on a broker with the settings that its own fixture gives to Apache Kafka."""
+"""kafka-python's integration tests, on a broker with the settings of its own fixture for Apache Kafka."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SpawnedService:
 
 
 def kafka_python(known: Known) -> Results:
-    """The results of its integration tests."""
+    """Return the results of its integration tests."""
     folder = sdist("kafka-python", known.version)
     (folder / "test" / "__init__.py").touch()
     (folder / "test" / "service.py").write_text(SERVICE)
@@ -60,7 +60,7 @@ def kafka_python(known: Known) -> Results:
 
 
 def free_port() -> int:
-    """A port that is free now, so that the broker can be told its own address before it starts."""
+    """Return a free port, because the broker needs its own address before its start."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

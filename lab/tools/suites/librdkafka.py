@@ -35,17 +35,17 @@ from support.processes.served_broker import Served
 
 BUILD_S = 3600
 NEWEST = ("@confluentinc/kafka-javascript", "1.10.1")
-"""Holds librdkafka 2.15.1."""
+"""npm package with librdkafka 2.15.1."""
 RAPIDJSON = "1.1.0+dfsg2"
-"""Headers alone, that four of the tests are built with."""
+"""Header-only library for four of the tests."""
 CURL = ("libcurl4-openssl-dev", "libcurl4")
-"""What it asks for tokens with; without, it is built without OIDC."""
+"""Library for token requests; without it, librdkafka is built without OIDC."""
 WANTED = ("WITH_CURL", "WITH_RAPIDJSON", "WITH_SSL", "WITH_ZLIB")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 GROUP_PROTOCOL = "TEST_CONSUMER_GROUP_PROTOCOL"
 TEST_S = 900
 AT_ONCE = 4
-"""Most of them wait most of the time."""
+"""Tests that run at once; most of them wait most of the time."""
 BROKER_VERSION = "4.0.0"
 SCENARIOS = ("default", "noautocreate")
 NODES = "3"
@@ -55,12 +55,12 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
-"""Those of their scenarios."""
+"""Broker settings of their scenarios."""
 OWN_PART = {
     "0045_resubscribe_with_regex": "do_test_resubscribe_with_regex",
     "0045_subscribe_update_non_exist_and_partchange": "do_test_non_exist_and_partchange",
 }
-"""Tests of a single subtest each, in one process with one that does not end: tried again without it."""
+"""Tests with a subtest that does not end: retried with this subtest alone."""
 DECLARED = re.compile(r"^ {4}_TEST\((?P<name>\w+),(?P<rest>.*?)\),?$(?=\n(?: {4}\S|#|\n))", re.MULTILINE | re.DOTALL)
 TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",
@@ -71,32 +71,32 @@ NOT_BROKER_TESTS = ("TEST_F_LOCAL", "TEST_F_MANUAL")
 
 
 def librdkafka(known: Known) -> Results:
-    """The results of every broker test of Debian's."""
+    """Return the results of every broker test of Debian's version."""
     return suite(debian_source("librdkafka", known.version), known)
 
 
 def librdkafka_newest(known: Known, told: Mapping[str, str] = NOTHING) -> Results:
-    """The results of every broker test of the newest; ``told``: what they hear beside how to come in.
+    """Return the results of every broker test of the newest version; ``told``: more variables for the tests.
 
-    Raises RuntimeError where the package that holds it is of another version.
+    Raises RuntimeError if the package has another version.
     """
     folder = npm(*NEWEST) / "deps" / "librdkafka"
     version = re.search(r"RD_KAFKA_VERSION 0x(..)(..)(..)ff", (folder / "src" / "rdkafka.h").read_text())
     found = ".".join(str(int(part, 16)) for part in version.groups()) if version else "unknown"
     if found != known.version:
-        raise RuntimeError(f"{' '.join(NEWEST)} holds librdkafka {found}, not {known.version}")
+        raise RuntimeError(f"{' '.join(NEWEST)} contains librdkafka {found}, not {known.version}")
     return suite(folder, known, told)
 
 
 def librdkafka_consumer(known: Known) -> Results:
-    """The same in groups whose coordinator assigns (KIP-848)."""
+    """Return the same results with consumer groups (KIP-848)."""
     return librdkafka_newest(known, {GROUP_PROTOCOL: "consumer"})
 
 
 def suite(folder: Path, known: Known, told: Mapping[str, str] = NOTHING) -> Results:
-    """The results of every broker test of the source in this folder."""
+    """Return the results of every broker test of the source in this folder."""
     tests = build(folder)
-    kafka_tools()  # brought once, before the tests of several threads want them
+    kafka_tools()  # downloaded once, before several threads need them
     log = tests / "-".join(("said", *told.values()))
     log.mkdir(exist_ok=True)
     found: Results = {}
@@ -122,33 +122,33 @@ def suite(folder: Path, known: Known, told: Mapping[str, str] = NOTHING) -> Resu
 
 
 def broker_words(scenario: str) -> list[str]:
-    """What a broker of theirs is told when it starts."""
+    """Return the start options of a broker for a scenario."""
     settings = {**SETTINGS, "auto.create.topics.enable": str(scenario == "default").lower()}
     return ["--nodes", NODES, *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
 
 
 def build(folder: Path) -> Path:
-    """The folder of the tests, built."""
+    """Build the tests; return their folder."""
     tests = folder / "tests"
     if not (tests / "test-runner").exists() or lacking(folder):
         curl = debian_library(*CURL)
         headers = [debian_source("rapidjson", RAPIDJSON) / "include", *curl.glob("usr/include/*-linux-gnu")]
         include = os.pathsep.join(map(str, headers))
         told = {
-            "C_INCLUDE_PATH": include,  # not CPATH: the compiler's warnings of what is there would be errors
+            "C_INCLUDE_PATH": include,  # not CPATH: warnings of these headers would be errors
             "CPLUS_INCLUDE_PATH": include,
             "LIBRARY_PATH": os.pathsep.join(map(str, curl.glob("usr/lib/*-linux-gnu"))),
         }
         for command in (["./configure", "--disable-lz4-ext", "--disable-zstd"], ["make", "libs"]):
             _make(command, folder, told)
         if lacks := lacking(folder):
-            raise RuntimeError(f"{folder / 'config.log'} says why it would be built without {' and '.join(lacks)}")
+            raise RuntimeError(f"librdkafka would be built without {' and '.join(lacks)}; see {folder / 'config.log'}")
         _make(["make", "test-runner"], tests, told)
     return tests
 
 
 def lacking(folder: Path) -> list[str]:
-    """What it is not configured with, though tests want it: they would skip themselves."""
+    """Return missing features that tests need: they would be skipped."""
     config = folder / "config.h"
     text = config.read_text() if config.exists() else ""
     return [wanted for wanted in WANTED if f"#define {wanted} 1" not in text]
@@ -165,8 +165,8 @@ def _make(command: list[str], folder: Path, told: dict[str, str]) -> None:
 
 @cache
 def kafka_tools() -> Path:
-    """A folder like that of Kafka's distribution, with the tools that tests call and the classes of their own Java."""
-    os.environ["KOHORT_REQUIRE_PEERS"] = "1"  # jars that are not here are brought, not passed over
+    """Return a folder like Kafka's distribution, with the tools and Java classes of the tests."""
+    os.environ["KOHORT_REQUIRE_PEERS"] = "1"  # download missing jars instead of a skip
     tool = kafka_tool()
     folder = WORK / "kafka-tools"
     (folder / "bin").mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ def kafka_tools() -> Path:
 
 
 def broker_tests(source: str) -> Iterator[tuple[str, str]]:
-    """The tests that need a broker, and the scenario of each, from the table in the runner's source."""
+    """Yield the tests that need a broker with their scenarios, from the table in the runner's source."""
     for test in DECLARED.finditer(source):
         rest = test["rest"]
         if not any(flag in rest for flag in NOT_BROKER_TESTS):
@@ -189,12 +189,12 @@ def broker_tests(source: str) -> Iterator[tuple[str, str]]:
 
 
 def run(log: Path, name: str, scenario: str, way: Way, part: str | None = None) -> str:
-    """Run one test; passed, failed or skipped. What it printed is kept in ``log``, a folder beside the runner.
+    """Run one test; return passed, failed or skipped. Its output is kept in the folder ``log``.
 
-    All the tests of its number run in its process, or of them the one subtest that is ``part``.
+    All tests of its number run in its process, or only the subtest ``part``.
     """
     tests = log.parent
-    conf = log / f"{name}.conf"  # of its own: others read theirs at the same time
+    conf = log / f"{name}.conf"  # one file per test, because tests run in parallel
     said_of_it = {"metadata.broker.list": way.bootstrap, "test.timeout.multiplier": "3", **way.conf}
     conf.write_text("".join(f"{key}={value}\n" for key, value in said_of_it.items()))
     told = {

@@ -1,4 +1,4 @@
-"""What came out of a suite: read off its own report, held against the list beside this file, told on the card."""
+"""Results of a suite: parsed from its report, compared with its list, shown on the report card."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Results = dict[str, str]
-"""passed, failed or skipped, by the name of the test."""
+"""Outcome by test: passed, failed or skipped."""
 
 KINDS = ("passed", "failed", "skipped")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -20,7 +20,7 @@ COUNTED = re.compile(r"^\| (?P<suite>[a-z][\w-]*) \| \d.*$", re.MULTILINE)
 
 @dataclass
 class Known:
-    """The list of one suite: its version, what must pass, and why the rest does not."""
+    """The list of one suite: its version, required tests, and the reasons of all others."""
 
     version: str
     passes: list[str] = field(default_factory=list)
@@ -28,11 +28,11 @@ class Known:
 
     @classmethod
     def parse(cls, text: str) -> Known:
-        """The list in a TOML text."""
+        """Parse a list in TOML."""
         return cls(**tomllib.loads(text))
 
     def build(self) -> str:
-        """The TOML text."""
+        """Return the list as TOML."""
         lines = [f'version = "{self.version}"', "", "# What passes has to go on passing: this list may only grow."]
         lines += ["passes = [", *(f'    "{name}",' for name in sorted(self.passes)), "]"]
         lines += ["", "# Why the others do not.", "[explained]"]
@@ -40,7 +40,7 @@ class Known:
         return "\n".join(lines) + "\n"
 
     def judge(self, suite: str, results: Results) -> list[str]:
-        """What is wrong: a test that passed before and does not, or a failure that nobody has explained."""
+        """Return the errors: a test that passed before and does not now, or an unexplained failure."""
         lost = [(name, results.get(name, "gone")) for name in sorted(self.passes)]
         failed = [name for name in sorted(results) if results[name] == "failed"]
         told = {*self.passes, *self.explained}
@@ -50,26 +50,30 @@ class Known:
         ]
 
     def grown(self, results: Results) -> Known:
-        """The list with what passes by now; nothing leaves it, and what passes needs no explanation any more."""
+        """Return the list with newly passing tests and without their reasons; no test is removed."""
         passes = sorted({*self.passes, *(name for name, result in results.items() if result == "passed")})
         explained = {name: why for name, why in self.explained.items() if name not in passes}
         return Known(self.version, passes, explained)
 
 
 def junit(text: str) -> Results:
-    """The results in a JUnit report."""
+    """Parse a JUnit report."""
     found: Results = {}
     for case in ElementTree.fromstring(text).iter("testcase"):
         name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
         kinds = {child.tag for child in case}
-        failed = kinds & {"failure", "error"} or found.get(name) == "failed"  # a teardown's error is a case of its own
+        failed = (
+            kinds & {"failure", "error"} or found.get(name) == "failed"
+        )  # the error of a teardown is a case of its own
         found[name] = "failed" if failed else "skipped" if "skipped" in kinds else "passed"
     return found
 
 
 def rows(text: str) -> Results:
-    """How tests ended by what librdkafka's test runner prints: as they end, and in a summary, which is not there where
-    one of them left threads behind. A test that was still running has failed."""
+    """Parse the output of librdkafka's test runner: lines of ended tests, and a summary.
+
+    The summary is missing if a test left threads behind. A test that was still running has failed.
+    """
     plain, found = COLOURS.sub("", text), {}
     for row in (*ENDED.finditer(plain), *ROW.finditer(plain)):
         state = row["state"].lower()
@@ -78,7 +82,7 @@ def rows(text: str) -> Results:
 
 
 def subtest_passed(text: str, name: str) -> bool:
-    """Whether librdkafka's test runner ran a subtest and it passed: a test whose subtests are left out passes too."""
+    """Return True if librdkafka's runner ran a subtest successfully: a test without its subtests passes too."""
     return re.search(rf"\[ {re.escape(name)}:\d+: PASS ", COLOURS.sub("", text)) is not None
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 CARD = ROOT / "docs" / "lab" / "report-card.md"
-sys.path.insert(0, str(ROOT / "tests"))  # the tests' way to a broker in a process of its own
+sys.path.insert(0, str(ROOT / "tests"))  # for the broker process of the tests
 
 from arroyo import arroyo  # noqa: E402  # it needs the path above
 from faust import faust  # noqa: E402  # it too
@@ -39,10 +39,12 @@ SUITES = {
 
 
 def main() -> int:
-    """Run what is asked for; 1 where something is wrong."""
+    """Run the selected suites; return 1 on an error."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which; all of them if none is named")
-    options.add_argument("--write", action="store_true", help="take what newly passes, and write the report card")
+    options.add_argument("suites", nargs="*", choices=[*SUITES, []], help="suites [all]")
+    options.add_argument(
+        "--write", action="store_true", help="add newly passing tests to the lists, and write the report card"
+    )
     given = options.parse_args()
     wrong = []
     for suite in given.suites or SUITES:
@@ -65,7 +67,7 @@ def read_list(suite: str) -> Known:
 
 
 def found_at(suite: str) -> Path:
-    """Where the results of a suite's last run lie."""
+    """Return the path of a suite's last results."""
     WORK.mkdir(parents=True, exist_ok=True)
     return WORK / f"{suite}.json"
 

@@ -1,4 +1,4 @@
-"""A secured broker for the tests that skip themselves without TLS or a login, its certificates and tokens."""
+"""A secured broker for tests that need TLS or a login, with certificates and tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "MUTUAL": "SSL", "PASSWORDS": "SASL_SSL",
 
 @dataclass(frozen=True)
 class Way:
-    """How one test comes in: what its test.conf says, and its environment."""
+    """Connection settings of one test: its test.conf and its environment."""
 
     bootstrap: str
     conf: dict[str, str]
@@ -39,7 +39,7 @@ class Way:
 
 @contextmanager
 def secured_broker(folder: Path, *settings: str) -> Iterator[dict[str, Way]]:
-    """A secured broker that runs: how the tests come in, by their names. Its files are in ``folder``."""
+    """Run a secured broker; yield the settings by test. Its files are in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     files = write_certificates(folder)
     with token_service() as (url, keys):
@@ -70,7 +70,7 @@ def secured_broker(folder: Path, *settings: str) -> Iterator[dict[str, Way]]:
 
 
 def ways(listeners: dict[str, str], files: dict[str, str], url: str) -> dict[str, Way]:
-    """How the tests come in, by their names."""
+    """Return the connection settings by test."""
     return {
         "0097_ssl_verify": Way(
             listeners["MUTUAL"],
@@ -115,7 +115,7 @@ def ways(listeners: dict[str, str], files: dict[str, str], url: str) -> dict[str
 
 
 def write_certificates(folder: Path) -> dict[str, str]:
-    """The files of an authority, a broker and a client in the encodings that 0097 reads, by its names for them."""
+    """Return the files of an authority, a broker and a client in the encodings of test 0097, by its names."""
     ca = trustme.CA()
     (signer,) = x509.load_pem_x509_certificates(ca.cert_pem.bytes())
     broker = ca.issue_cert("localhost", "127.0.0.1")
@@ -145,7 +145,7 @@ def write_certificates(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def token_service() -> Iterator[tuple[str, dict[str, object]]]:
-    """A service that gives tokens over HTTP, good ones and bad ones by the path: its URL and its public keys."""
+    """Run an HTTP service of valid and invalid tokens, by path; yield its URL and public keys."""
     key = RSAKey.generate_key(2048, {"kid": "first", "use": "sig", "alg": "RS256"}, private=True)
 
     def token(path: str) -> str:
@@ -166,7 +166,7 @@ def token_service() -> Iterator[tuple[str, dict[str, object]]]:
             self.wfile.write(body.encode())
 
         def log_message(self, *_args: object) -> None:
-            """Say nothing of requests."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         running = threading.Thread(target=server.serve_forever, daemon=True)

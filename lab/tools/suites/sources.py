@@ -1,4 +1,4 @@
-"""The sources of other projects' tests: from their packages, into .kohort/suites, and nowhere else."""
+"""Sources of other projects' tests, unpacked from their packages into .kohort/suites."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[3]
 WORK = ROOT / ".kohort" / "suites"
 DOWNLOAD_S = 300
 METADATA_TOOLS = ("setuptools", "setuptools_scm", "wheel", "cython")
-"""What pip needs to ask a source distribution for its name; nothing is built."""
+"""Packages with which pip reads the name of a source distribution, without a build."""
 APT_SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
 
 
 def sdist(name: str, version: str) -> Path:
-    """The unpacked source distribution of a Python package."""
+    """Return the unpacked source distribution of a Python package."""
     folder = WORK / f"{name}-{version}"
     if not folder.exists():
         WORK.mkdir(parents=True, exist_ok=True)
@@ -33,15 +33,15 @@ def sdist(name: str, version: str) -> Path:
 
 
 def debian_source(name: str, version: str) -> Path:
-    """The unpacked upstream source of a Debian package, of the release that this machine's apt knows.
+    """Return the unpacked upstream source of a Debian package, of this machine's release.
 
-    Raises RuntimeError in words where there is no apt, or the release has another version.
+    Raises RuntimeError with a message without apt, or for another version.
     """
     folder = WORK / f"{name}-{version}"
     if folder.exists():
         return folder
     if shutil.which("apt-get") is None or not APT_SOURCES.exists():
-        raise RuntimeError(f"{name}'s source comes from Debian, and this is no Debian")
+        raise RuntimeError(f"the source of {name} needs Debian with apt")
     apt = WORK / "apt"
     for part in ("lists/partial", "cache/archives/partial", "sources", "got"):
         (apt / part).mkdir(parents=True, exist_ok=True)
@@ -58,20 +58,23 @@ def debian_source(name: str, version: str) -> Path:
     subprocess.run([*call, "source", "--download-only", name], cwd=apt / "got", check=True, timeout=DOWNLOAD_S)
     archive = apt / "got" / f"{name}_{version}.orig.tar.gz"
     if not archive.exists():
-        raise RuntimeError(f"Debian's {name} is not {version} here: {sorted(p.name for p in archive.parent.iterdir())}")
+        raise RuntimeError(
+            f"the Debian source of {name} has another version than {version}: "
+            f"{sorted(p.name for p in archive.parent.iterdir())}"
+        )
     _unpack(archive, folder)
     return folder
 
 
 def debian_library(*packages: str) -> Path:
-    """A folder with the files of Debian's packages, as they would lie under ``/``; nothing is installed.
+    """Return a folder with the files of Debian packages, unpacked without installation.
 
-    Raises RuntimeError in words where there is no apt.
+    Raises RuntimeError with a message without apt.
     """
     folder = WORK / packages[0]
     if not folder.exists():
         if shutil.which("apt-get") is None:
-            raise RuntimeError(f"{packages[0]} comes from Debian, and this is no Debian")
+            raise RuntimeError(f"{packages[0]} needs Debian with apt")
         unpacking = WORK / "unpacking"
         shutil.rmtree(unpacking, ignore_errors=True)
         unpacking.mkdir(parents=True)
@@ -84,14 +87,14 @@ def debian_library(*packages: str) -> Path:
 
 
 def npm(name: str, version: str) -> Path:
-    """The unpacked package of npm; nothing of it is installed or run.
+    """Return an unpacked npm package, without installation.
 
-    Raises RuntimeError in words where there is no npm.
+    Raises RuntimeError with a message without npm.
     """
     folder = WORK / f"{name.replace('/', '-')}-{version}"
     if not folder.exists():
         if shutil.which("npm") is None:
-            raise RuntimeError(f"{name} comes from npm, which is not on PATH")
+            raise RuntimeError(f"{name} needs npm, which is not on PATH")
         WORK.mkdir(parents=True, exist_ok=True)
         bring = ["npm", "pack", "--loglevel=error", "--pack-destination", str(WORK), f"{name}@{version}"]
         packed = subprocess.run(bring, check=True, timeout=DOWNLOAD_S, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""All entrances, in the order of their worth; each is imported when it is used."""
+"""All entrances by importance; each is imported on first use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLACES = {
 
 @cache
 def entrance_of(name: str) -> Entrance:
-    """Return the entrance of a name in ``PLACES``; one for all who ask."""
+    """Return the entrance of a name in ``PLACES``; always the same object."""
     module, _, made = PLACES[name].partition(":")
     found: type[Entrance] = getattr(importlib.import_module(f"fuzz.entrances.{module}"), made)
     return found()

@@ -1,4 +1,4 @@
-"""Administrative calls whose answers are made up: what they return or raise is theirs to say, a traceback is not."""
+"""Admin calls with invented responses: any result or documented error is right, a traceback is not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CALLS: tuple[Callable[[Metadata], Any], ...] = (
 
 
 class AdminAnswers(Entrance):
-    """What an administrative call hears."""
+    """Responses to admin calls."""
 
     name = "admin-answers"
     feeds = "mutated and made-up answers to administrative calls, asked again and again as they wish"
@@ -75,10 +75,10 @@ class AdminAnswers(Entrance):
             watch.step(lambda: self.played(CALLS[call % len(CALLS)], rng, watch))
         except KohortError as error:
             if not str(error):
-                raise Wrong(f"{type(error).__name__} without a word") from error
+                raise Wrong(f"{type(error).__name__} without a message") from error
 
     def played(self, call: Callable[[Metadata], Any], rng: random.Random, watch: Watch) -> None:
-        """Give an operation what it asks for, until it ends or has had enough."""
+        """Answer an operation's requests until it ends, up to a limit."""
         machine = AdminMachine(self.stage.producer.config, self.metadata, rng)
         now_ms = self.stage.now_ms
         promise = machine.start("it", call(self.metadata), LASTS_MS, now_ms)
@@ -95,7 +95,7 @@ class AdminAnswers(Entrance):
         promise.result()
 
     def answer(self, ask: Unsent, rng: random.Random, watch: Watch) -> Any:
-        """Return an answer to what is asked."""
+        """Return a response to a request."""
         watch.inputs += 1
         if rng.random() < 0.05:
             return ConnectionFailed("a liar hung up")

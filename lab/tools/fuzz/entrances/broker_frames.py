@@ -1,5 +1,6 @@
-"""The whole broker: frames of every API and version on several connections, before, in and after logins; then a broker
-that starts on what was left."""
+"""The whole broker: frames of every API and version on several connections, before, during and after logins; then a
+restart on the resulting state.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +38,11 @@ OPTIONS = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partiti
 BIG_REQUEST = 1 << 20
 TICKS_MOST = 3000
 AT_ONCE_MOST = 2000
-"""Ticks without the clock moving: more of them mean that the broker never rests."""
+"""Limit of timer events at one time: more mean an endless loop."""
 
 
 def some_batches() -> list[bytes]:
-    """Return batches of every codec, of producers of every kind, and what is none."""
+    """Return batches of every codec and producer kind, and invalid bytes."""
     lot = [NewRecord(b"k%d" % i, b"v" * i, [("h", b"x")] * (i % 2), 1_000 + i) for i in range(4)]
     idempotent = {"producer_id": 3, "producer_epoch": 0, "base_sequence": 0}
     batches = [build_batch(lot, codec=codec) for codec in Codec]
@@ -57,7 +58,7 @@ def some_batches() -> list[bytes]:
 
 
 class Peered(BrokerStage):
-    """A stage whose peers' answers are read by nobody: only that the broker says them is looked at."""
+    """A broker stage that ignores the contents of responses."""
 
     watch: Watch | None = None
     checked = True
@@ -72,7 +73,7 @@ class Peered(BrokerStage):
         return config_of(repr(sorted(given.items())), given)
 
     def start(self) -> None:
-        """Start with chance that no broker before had: ids that are made twice would be a mistake of the test."""
+        """Start with a random source unlike that of earlier brokers: repeated ids would be a fault of the test."""
         self.seed += 1
         self.rng = random.Random(f"{self.place} {self.seed}")
         super().start()
@@ -87,13 +88,13 @@ class Peered(BrokerStage):
                 peer.closed = output.reason
             elif hasattr(output, "buffers"):
                 if peer.closed is not None:
-                    raise Wrong("something is sent after a close")
+                    raise Wrong("the broker sends data after it closed a connection")
                 if self.watch is None:
                     peer.received(list(output.buffers))
 
 
 class BrokerFrames(Entrance):
-    """Requests of everybody who may connect."""
+    """Requests of clients of all kinds."""
 
     name = "broker-frames"
     feeds = "scripts of requests, cut, mutated and made up, to a broker with groups and transactions; then its restart"
@@ -101,7 +102,7 @@ class BrokerFrames(Entrance):
 
     @cached_property
     def template(self) -> tuple[MemoryStorage, Vocabulary]:
-        """What every script begins on, and the names of what is there."""
+        """Initial storage of every script, and its names."""
         stage = self.stage()
         ann = populate(stage)
         peer = ann.wire
@@ -170,16 +171,16 @@ class BrokerFrames(Entrance):
         return stage.storage, words
 
     def stage(self, storage: MemoryStorage | None = None, place: str = "template") -> Peered:
-        """Return a broker on ``storage``; ``place`` decides its chance."""
+        """Return a broker on ``storage``; ``place`` selects its random source."""
         more = self.at_first() if storage is None else {}
         return Peered(storage, place=place, **self.options(), **more)
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the broker."""
+        """Return the broker's options."""
         return OPTIONS
 
     def at_first(self) -> dict[str, Any]:
-        """Return what else it is told at its very first start."""
+        """Return more options for its very first start."""
         return {}
 
     # ------------------------------------------------------------ inputs
@@ -206,7 +207,7 @@ class BrokerFrames(Entrance):
         return scripts.build(steps)
 
     def frame(self, rng: random.Random, sent: list[bytes]) -> bytes:
-        """Return the bytes of a request, length included: valid, mutated, or sent before and changed."""
+        """Return a request with its length: valid, mutated, or an earlier one with changes."""
         if sent and rng.random() < 0.25:
             body = rng.choice(sent)[4:]
             if rng.random() < 0.7:
@@ -219,7 +220,7 @@ class BrokerFrames(Entrance):
         return struct.pack(">i", size) + body
 
     def request(self, rng: random.Random) -> bytes:
-        """Return a request without its length: of any API that is served, at any version."""
+        """Return a request without its length, of any served API and version."""
         _, words = self.template
         api = rng.choice(list(SERVED.values()))
         version = rng.choice((api.high, rng.randint(api.low, api.high)))
@@ -244,7 +245,7 @@ class BrokerFrames(Entrance):
         self.check_service(stage)
 
     def step(self, stage: Peered, peers: dict[int, Peer], step: Step) -> None:
-        """Do one step of a script."""
+        """Run one step of a script."""
         match step.op:
             case scripts.CONNECT:
                 if (old := peers.pop(step.connection, None)) is not None:
@@ -277,7 +278,7 @@ class BrokerFrames(Entrance):
         return stage.connect(listener=self.listener) if self.listener else stage.connect()
 
     def rest(self, stage: Peered) -> None:
-        """Let the broker do at once what it wants to do at once."""
+        """Run all immediate timers."""
         for _ in range(AT_ONCE_MOST):
             wake = stage.broker.wake_at_ms
             if wake is None or wake > stage.now_ms:
@@ -285,10 +286,10 @@ class BrokerFrames(Entrance):
                     stage.broker.state.coordinator.check_invariants(stage.now_ms)
                 return
             stage.give(Tick())
-        raise Wrong("the broker asks to be woken at once, for ever")
+        raise Wrong("the broker sets immediate timers endlessly")
 
     def wait(self, stage: Peered, for_ms: int) -> None:
-        """Let time pass, but no more than so many ticks: who asks for a rebalance timeout of 1 ms has it."""
+        """Advance the clock within a limit of timer events: a client can set a rebalance timeout of 1 ms."""
         end_ms = stage.now_ms + for_ms
         at_once = 0
         for _ in range(TICKS_MOST):
@@ -297,49 +298,49 @@ class BrokerFrames(Entrance):
                 break
             at_once = at_once + 1 if wake <= stage.now_ms else 0
             if at_once > AT_ONCE_MOST:
-                raise Wrong("the broker asks to be woken at once, for ever")
+                raise Wrong("the broker sets immediate timers endlessly")
             stage.clock.advance(max(wake - stage.now_ms, 0))
             stage.give(Tick())
         stage.clock.advance(end_ms - stage.now_ms)
 
     def restart(self, stage: Peered, *, cleanly: bool) -> None:
-        """Start a broker on what is left. It must find all: what it warns of then was done to it by requests."""
+        """Restart the broker. It must find all state; warnings are allowed only for effects of requests."""
         stage.broker.take_notes()
         topics = {topic.name: len(topic.partitions) for topic in stage.broker.state.topics}
         stage.restart(cleanly=cleanly)
         found = {topic.name: len(topic.partitions) for topic in stage.broker.state.topics}
         if found != topics:
-            raise Wrong(f"topics were {topics} and are {found}")
+            raise Wrong(f"topics before the restart: {topics}, after: {found}")
         told = [str(note) for note in stage.broker.take_notes() if note.level >= Level.WARNING]
         if told := [line for line in told if not is_of_users(line)]:
-            raise Wrong(f"the start says: {told}")
+            raise Wrong(f"unexpected log lines of the start: {told}")
 
     def check_service(self, stage: Peered) -> None:
-        """Produce, read back, join, commit, as a new client does: what the script made of others is theirs."""
+        """Produce, read, join and commit as a new client, independent of the script's state."""
         name, group = "served-after-all", "newcomers"
         peer = self.newcomer(stage)
         peer.create(name)
         answer = peer.produce(name, b"1", b"2")
         if answer.error_code:
-            raise Wrong(f"a batch is refused after the restart: {answer}")
+            raise Wrong(f"the broker rejects a batch after the restart: {answer}")
         fetched = peer.fetch(name)
         if not fetched.responses[0].partitions[0].records:
-            raise Wrong("nothing is fetched after the restart")
+            raise Wrong("a fetch after the restart returns no records")
         member = RawMember(peer, group, [name])
         member.start_join()
         stage.advance(0)
         member.end_join()
         member.sync({member.member_id: {name: [0]}})
         if error := member.commit(name, 0, 2):
-            raise Wrong(f"a commit is refused after the restart: {error}")
+            raise Wrong(f"the broker rejects a commit after the restart: {error}")
         beat = peer.ask(
             HeartbeatRequest(group_id=group, generation_id=member.generation, member_id=member.member_id), 4
         )
         if beat.error_code:
-            raise Wrong(f"a member is not known after the restart: {beat}")
+            raise Wrong(f"unknown member after the restart: {beat}")
 
     def newcomer(self, stage: Peered) -> Peer:
-        """Return a peer that is let in."""
+        """Return an authenticated connection."""
         return stage.connect()
 
     def pieces(self, data: bytes) -> list[bytes]:
@@ -347,12 +348,12 @@ class BrokerFrames(Entrance):
 
 
 def is_of_users(line: str) -> bool:
-    """Tell whether a warning of the start is about something a user may do at any time."""
+    """Return True if any user can cause a warning of the start."""
     return "accepts any token" in line
 
 
 def header_of(frame: bytes, flexible: bool) -> bytes:
-    """Return the header in a built request."""
+    """Return the header of an encoded request."""
     size = 4 + HEADER.size
     length = struct.unpack_from(">h", frame, size)[0]
     end = size + 2 + max(length, 0) + (1 if flexible else 0)
@@ -372,7 +373,7 @@ _CONFIGS: dict[str, BrokerConfig] = {}
 
 
 def config_of(key: str, given: dict[str, object]) -> BrokerConfig:
-    """Return the options of a stage, which are read once for all stages that have the same."""
+    """Return the options of a stage, parsed once for equal options."""
     if key not in _CONFIGS:
         _CONFIGS[key] = parse_config(BrokerConfig, given)
     return _CONFIGS[key]

@@ -1,4 +1,4 @@
-"""Logins by every mechanism, as requests and as bare frames, begun, broken off, repeated, mixed with requests."""
+"""Logins by every mechanism, as requests and as bare frames: complete, aborted, repeated, mixed with requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def token(**claims: object) -> bytes:
 
 
 class BrokerLogins(BrokerFrames):
-    """Requests of who has still to say who it is."""
+    """Requests of unauthenticated clients."""
 
     name = "broker-logins"
     feeds = "scripts of handshakes of each mechanism, tokens and requests in between, to a listener that wants a login"
@@ -54,7 +54,7 @@ class BrokerLogins(BrokerFrames):
 
     @cached_property
     def tokens(self) -> list[bytes]:
-        """Tokens as they should be."""
+        """Return valid tokens."""
         nonce = b"fyko+d2lbbFgONRv9qkxdawL"
         return [
             b"\0alice\0alice-secret",
@@ -93,7 +93,7 @@ class BrokerLogins(BrokerFrames):
         return scripts.build(steps)
 
     def login(self, rng: random.Random) -> list[bytes]:
-        """Return the frames of a login, most of which go wrong."""
+        """Return the frames of a login, usually a failing one."""
         frames = []
         if rng.random() < 0.4:
             frames.append(

@@ -1,4 +1,4 @@
-"""A broker that lies: answers of every API and version, mutated or made up, to consumers, producers and admin calls."""
+"""A broker with false responses of every API and version, mutated or invented, for all kohort clients."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ RUN_MS = 8_000
 ERRORS = (0, 0, 0, 0, 0, 3, 5, 6, 14, 15, 16, 22, 25, 27, 41, 45, 47, 59, 67, 79, 82, 110, 113, 129, -1, 999)
 STEP_MS = 50
 IDLE_STEPS = 20
-"""Steps that are gone on for when the plan is through, or when clients in a hurry ask for nothing more: what was
-believed before comes out in them."""
+"""Steps after the end of the plan or of the clients' requests: delayed effects of earlier responses appear in them."""
 BROKER = {"advertised_listeners": [SERVERS], "group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 1}
 HURRIED = 32
-"""In the first byte of an input: the clients ask again at once, and often; so more answers come in the same time."""
+"""Bit of an input's first byte: clients retry at once, which gives more responses in the same time."""
 HURRY = {
     "retry_backoff_ms": 10,
     "retry_backoff_max_ms": 100,
@@ -53,14 +52,14 @@ ODD_OPTIONS = ({}, {"group_protocol": "consumer"}, {"isolation_level": "read_com
 
 
 class Liar:
-    """Stands before a broker, and does to its answers what a plan says; when the plan is through, nothing more."""
+    """Changes a broker's responses by a plan; after its end they pass unchanged."""
 
     def __init__(self, broker: Broker, plan: bytes, words: Vocabulary, watch: Watch) -> None:
         self._broker = broker
         self._plan = plan
         self._at = 0
         self.told = 0
-        """How many answers there were."""
+        """Number of responses so far."""
         self._words = words
         self._watch = watch
         self._readers: dict[int, FrameReader] = {}
@@ -73,7 +72,7 @@ class Liar:
 
     @property
     def is_through(self) -> bool:
-        """Whether the plan has come to its end: all that follows is the truth."""
+        """True after the end of the plan: all later responses are unchanged."""
         return self._at + HEAD.size > len(self._plan)
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
@@ -129,7 +128,7 @@ class Liar:
         return out
 
     def _made_up(self, number: int, body: bytes, rng: random.Random) -> bytes:
-        """Return an answer to the same request, with other things in it."""
+        """Return an invented response to the same request."""
         correlation_id = int.from_bytes(body[:4], "big", signed=True)
         asked = self._asked[number].get(correlation_id)
         if asked is None:
@@ -142,7 +141,7 @@ class Liar:
 
 
 class ClientAnswers(Entrance):
-    """What any address that a client was given may answer."""
+    """Responses of any address that a client knows."""
 
     name = "client-answers"
     feeds = "mutated and made-up answers of every API, to a group of consumers and an idempotent producer"
@@ -168,7 +167,7 @@ class ClientAnswers(Entrance):
 
     @cached_property
     def template(self) -> MemoryStorage:
-        """What every run begins on."""
+        """Initial storage of every run."""
         stage = with_topics()
         stage.broker.close(stage.now_ms)
         storage: MemoryStorage = stage.storage
@@ -206,7 +205,7 @@ class ClientAnswers(Entrance):
             if at % 20 == 0:
                 send(producer, stage.now_ms)
             if at > 40 and at % 20:
-                continue  # a second of their time at once, from here on
+                continue  # from here on, each step is a second
             watch.step(lambda at=at: stage.loop.run(STEP_MS if at <= 40 else 20 * STEP_MS))  # type: ignore[misc]
 
     def pieces(self, data: bytes) -> list[bytes]:
@@ -217,7 +216,7 @@ class ClientAnswers(Entrance):
 
 
 class LyingStage(PollingStage):
-    """A stage whose broker is reached through a liar."""
+    """A stage with a broker behind a ``Liar``."""
 
     def __init__(self, storage: MemoryStorage, plan: bytes, words: Vocabulary, watch: Watch) -> None:
         super().__init__()
@@ -232,7 +231,7 @@ def broker_options() -> BrokerConfig:
 
 
 def with_topics() -> ConsumerStage:
-    """Return a stage on which a topic has records, and another one none."""
+    """Return a stage with one filled topic and one empty topic."""
     stage = ConsumerStage(**BROKER)
     stage.topic("t", 2)
     stage.topic("u", 1)
@@ -242,12 +241,12 @@ def with_topics() -> ConsumerStage:
 
 
 def polled(user: User) -> None:
-    """Do what poll(0) does; its errors are the user's to see."""
+    """Poll as ``poll(0)``; documented errors are right."""
     try:
         user.poll()
     except KohortError as error:
         if not str(error):
-            raise Wrong(f"{type(error).__name__} without a word") from error
+            raise Wrong(f"{type(error).__name__} without a message") from error
 
 
 def send(producer: ProducerMachine, now_ms: int) -> None:
@@ -257,4 +256,4 @@ def send(producer: ProducerMachine, now_ms: int) -> None:
             producer.add("t", 0, NewRecord(None, b"v", (), now_ms), now_ms)
     except KohortError as error:
         if not str(error):
-            raise Wrong(f"{type(error).__name__} without a word") from error
+            raise Wrong(f"{type(error).__name__} without a message") from error

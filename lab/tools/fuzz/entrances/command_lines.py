@@ -1,7 +1,7 @@
-"""Arguments of the command ``kohort``: any of them ends with words and an exit code, never with a traceback.
+"""Arguments of the ``kohort`` command: it must exit with a message and an exit code, never with a traceback.
 
-Nobody is reached: the clients that commands make are refused at once. Commands that go on for ever or start Spark have
-their arguments parsed, and no more.
+No broker is reached: connections fail at once. For commands that run endlessly or start Spark, only the arguments are
+parsed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MOST_ARGS = 40
 
 
 class CommandLines(Entrance):
-    """What somebody types."""
+    """Typed command lines."""
 
     name = "command-lines"
     feeds = "arguments of every command, made up from its options; no cluster is reached"
@@ -85,7 +85,7 @@ class CommandLines(Entrance):
         return json.dumps(args[:MOST_ARGS]).encode("utf-8", "surrogatepass")
 
     def value(self, param: click.Parameter, rng: random.Random) -> str:
-        """Return a value for a parameter: mostly of its type."""
+        """Return a value for a parameter, usually of its type."""
         if rng.random() < 0.15:
             return rng.choice(WORDS)
         match param.type:
@@ -100,7 +100,7 @@ class CommandLines(Entrance):
                 return mutated(found.encode(), rng).decode("utf-8", "replace") if rng.random() < 0.3 else found
 
     def changed(self, args: list[str], rng: random.Random) -> list[str]:
-        """Return arguments of which one is gone, twice, elsewhere, or odd."""
+        """Return arguments with one removed, repeated, moved, or changed."""
         at = rng.randrange(len(args))
         match rng.randrange(4):
             case 0:
@@ -122,7 +122,7 @@ class CommandLines(Entrance):
             if left.name not in FILES:
                 left.unlink() if left.is_file() else None
         env = {"HOME": home, "XDG_STATE_HOME": home, "KOHORT_PROFILES": f"{home}/none", "KOHORT_BOOTSTRAP": "h:1"}
-        env["LANGUAGE"] = "C"  # or translations of each message are looked for on the disk
+        env["LANGUAGE"] = "C"  # avoid a search for translations on the disk
         command = main if self.may_run(args) else self.parsed
         with chdir(self.folder), reaching_nobody(), streams_let_go():
             result = watch.step(lambda: CliRunner(env=env).invoke(command, args, input="x\n", prog_name="kohort"))
@@ -130,16 +130,16 @@ class CommandLines(Entrance):
         if error is not None and not isinstance(error, SystemExit):
             raise error
         if result.exit_code and not result.output.strip() and not result.stderr.strip():
-            raise Wrong(f"exit code {result.exit_code} without a word: {args}")
+            raise Wrong(f"exit code {result.exit_code} without a message: {args}")
 
     def may_run(self, args: list[str]) -> bool:
-        """Tell whether a command ends by itself: whatever is not surely one of the others."""
+        """Return True if a command surely ends by itself."""
         words = [arg for arg in args if not arg.startswith("-")]
         return not any(all(part in words for part in path) for path in PARSED_ONLY)
 
 
 class Parsed(click.Group):
-    """The same commands; none of them runs."""
+    """The same commands; their arguments are only parsed."""
 
     def __init__(self, group: click.Group) -> None:
         super().__init__(name=group.name, params=group.params, callback=group.callback)
@@ -158,12 +158,12 @@ class Parsed(click.Group):
 
 
 def done(**_: Any) -> None:
-    """Do nothing with what was parsed."""
+    """Ignore the parsed arguments."""
 
 
 @contextmanager
 def reaching_nobody() -> Iterator[None]:
-    """Have clients that commands make refused while the block runs."""
+    """Let connections of commands fail at once during the block."""
     before = ClusterAccess._client
     ClusterAccess._client = unreachable  # type: ignore[assignment, method-assign]
     try:
@@ -174,8 +174,9 @@ def reaching_nobody() -> Iterator[None]:
 
 @contextmanager
 def streams_let_go() -> Iterator[None]:
-    """Have click look its streams up anew while the block runs: it would keep every pair that it ever wrote to, as the
-    values of its cache hold their keys."""
+    """Disable click's stream cache during the block: the cache would keep all streams, because its values refer to
+    their keys.
+    """
     before = click.utils._default_text_stdout, click.utils._default_text_stderr
     click.utils._default_text_stdout = lambda: sys.stdout
     click.utils._default_text_stderr = lambda: sys.stderr
@@ -186,16 +187,16 @@ def streams_let_go() -> Iterator[None]:
 
 
 def unreachable(self: ClusterAccess, client: Any, config: type, said: Any, options: Any) -> Any:  # noqa: ARG001
-    """Check the options, as a client does, and reach nobody."""
+    """Check the options like a client, then fail to connect."""
     from kohort.config.options import parse_config
     from kohort.config.security_names import translated
 
     parse_config(config, {**translated(dict(said)), **translated(dict(options))})
-    raise ConnectionFailed("nobody answers")
+    raise ConnectionFailed("no broker answers")
 
 
 def leaves(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield every command that is no group of others, with its words."""
+    """Yield every command that is not a group, with its path."""
     if not isinstance(command, click.Group):
         yield path, command
         return

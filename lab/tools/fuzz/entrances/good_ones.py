@@ -1,4 +1,4 @@
-"""Good journals and histories, made by the broker and by hand: what is mutated."""
+"""Valid journals and histories for mutation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.raw.group_member import RawMember
 
 
 def entries() -> list[bytes]:
-    """Return entries that a broker wrote: of a group that rebalances, loses members, fences, and is deleted."""
+    """Return a broker's journal entries of a group with rebalances, lost and fenced members, and its deletion."""
     stage = BrokerStage(offsets_topic_num_partitions=1)
     first = RawMember(stage.connect(), "g", ["a"])
     first.wire.create("a", 4)

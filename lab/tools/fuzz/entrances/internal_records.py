@@ -1,5 +1,4 @@
-"""Records of the broker's own topics as they are replayed at a start: groups old and new, transactions, the journal,
-metrics of clients."""
+"""Records of internal topics, replayed at a start: old and new groups, transactions, the journal, client metrics."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ Record = tuple[int, bytes, bytes | None]
 
 
 class InternalRecords(Entrance):
-    """What an older release, another implementation, or ``__admin_client`` has written."""
+    """Records of an older release, another implementation, or ``__admin_client``."""
 
     name = "internal-records"
     feeds = "records of __consumer_offsets, __transaction_state and the journal, made up and mutated, at a start"
@@ -110,7 +109,7 @@ class InternalRecords(Entrance):
         for index, topic in enumerate(TOPICS):
             append(storage, topic, [NewRecord(key, value, (), 1) for at, key, value in records if at % 3 == index])
         stage = watch.step(lambda: Peered(storage, **OPTIONS))
-        stage.watch, stage.checked = watch, False  # who writes records has promised nothing
+        stage.watch, stage.checked = watch, False  # arbitrary records need not keep the invariants
         look(stage)
         self.frames.wait(stage, 700_000)
         look(stage)
@@ -120,7 +119,7 @@ class InternalRecords(Entrance):
 
 
 def append(storage: MemoryStorage, topic: str, records: list[NewRecord]) -> None:
-    """Write the records at the end of the only segment of a topic, as if it had been done before."""
+    """Append records to the only segment of a topic, as if written earlier."""
     if not records:
         return
     (log,) = [name for name in storage.files(f"{topic}-0") if name.endswith(".log")]
@@ -133,7 +132,7 @@ def append(storage: MemoryStorage, topic: str, records: list[NewRecord]) -> None
 
 
 def look(stage: Peered) -> None:
-    """Ask for all that is there."""
+    """Query all state."""
     peer = stage.connect()
     for message, version in (
         (ListGroupsRequest(), 5),

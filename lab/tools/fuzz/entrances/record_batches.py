@@ -1,4 +1,4 @@
-"""Record batches as a broker may hand them out, through every reader: the plain one, the kernels, Arrow, recovery's."""
+"""Record batches of a broker, with every reader: plain, kernels, Arrow, recovery."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Outcome = list[Record] | int
 
 
 class RecordBatches(Entrance):
-    """What a Fetch hands out, and what a Produce brings."""
+    """Batches in Fetch and Produce."""
 
     name = "record-batches"
     feeds = "damaged batches of every codec, with and without their CRC made good, between guard pages, to all readers"
@@ -80,7 +80,7 @@ class RecordBatches(Entrance):
         return HEAD.pack(rng.randrange(12), rng.randrange(256), rng.randrange(4), 0) + data
 
     def batch(self, lot: list[NewRecord], base: int, rng: random.Random) -> bytes:
-        """Return a batch, whose records or whose header may be wrong under a CRC that fits."""
+        """Return a batch with possibly invalid records or header, under a valid CRC."""
         codec = rng.choice((Codec.NONE, Codec.NONE, *Codec))
         whole = build_batch(lot, base_offset=base)
         header, body = parse_batch_header(whole), whole[HEADER_BYTES:]
@@ -123,14 +123,14 @@ class RecordBatches(Entrance):
         expected = watch.step(lambda: outcome(lambda: plain(held, wanted, options)))
         by_kernels = watch.step(lambda: outcome(lambda: located_records(held, wanted, options)))
         if by_kernels != expected:
-            raise Wrong(f"the kernels read otherwise than the plain reader: {by_kernels!r} {expected!r}")
+            raise Wrong(f"kernels and plain reader differ: {by_kernels!r} {expected!r}")
         by_arrow = watch.step(lambda: outcome(lambda: arrow(held, wanted, options)))
         if by_arrow != without_epochs(expected):
-            raise Wrong(f"Arrow reads otherwise than the plain reader: {by_arrow!r} {expected!r}")
+            raise Wrong(f"Arrow and plain reader differ: {by_arrow!r} {expected!r}")
         watch.step(lambda: self.others(body, wanted))
 
     def others(self, body: bytes, wanted: OffsetRange) -> None:
-        """Let the readers of the broker and of recovery see it, too: CorruptRecord or ApiError, nothing else."""
+        """Read with the broker's and recovery's readers: only CorruptRecord or ApiError are allowed."""
         for read in (
             lambda: [check_crc(body, at, header) for at, header in split_batches(body)],
             lambda: read_batch(body, max_bytes=MAX_BATCH),
@@ -155,7 +155,7 @@ def record(rng: random.Random) -> NewRecord:
 
 
 def with_crcs(data: bytes) -> bytes:
-    """Return the batches with CRCs that fit, as far as there are batches."""
+    """Return the batches with valid CRCs, as far as they can be parsed."""
     good, at = bytearray(data), 0
     while at + HEADER_BYTES <= len(good):
         size = int.from_bytes(good[at + 8 : at + 12], "big", signed=True) + 12

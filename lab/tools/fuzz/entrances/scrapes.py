@@ -1,4 +1,4 @@
-"""What arrives at /metrics: requests of HTTP, whole and broken, one to a connection."""
+"""HTTP requests to /metrics, valid and invalid, one per connection."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kohort.metrics.serving import Pages, ScrapeHandler
 
 PAGE = b"# TYPE a gauge\na 1\n" * 20
 MOST = 1 << 16
-"""Bytes of a request: what the buffer of a pair of sockets holds."""
+"""Size limit of a request: the buffer of a socket pair."""
 
 
 class Alone:
-    """What a connection knows of the server."""
+    """The server as seen by a connection."""
 
     server_name, server_port, any_host = "localhost", 0, True
 
@@ -31,15 +31,15 @@ class Alone:
 
     def made(self, accept: str) -> tuple[bytes, str]:
         if self.fails:
-            raise KohortError("nobody answers\r\nX: y")
+            raise KohortError("no broker answers\r\nX: y")
         return PAGE, page_format(accept)
 
     def extend(self, request: Any, until_s: float) -> None:
-        """Let it take as long as it likes."""
+        """Accept any deadline."""
 
 
 class Scrapes(TextEntrance):
-    """Whoever reaches the port of the metrics."""
+    """Any client of the metrics port."""
 
     name = "scrapes"
     feeds = "requests to /metrics, mutated, cut, with headers made up"
@@ -74,14 +74,14 @@ class Scrapes(TextEntrance):
             ScrapeHandler(ours, ("h", 1), server)  # type: ignore[arg-type]
             ours.close()
             answer = b""
-            with suppress(ConnectionResetError):  # what is not read to its end is cut off
+            with suppress(ConnectionResetError):  # the server resets a connection with unread data
                 while some := theirs.recv(1 << 16):
                     answer += some
         head, _, body = answer.partition(b"\r\n\r\n")
         if b"\nX:" in head:
-            raise Wrong("words of an error became a header")
+            raise Wrong("an error message became a header")
         if b" 200 " in head[:20] and body and not body.startswith((b"# TYPE", b"\x1f\x8b")):
-            raise Wrong(f"an answer of another page: {answer[:200]!r}")
+            raise Wrong(f"response of another page: {answer[:200]!r}")
 
     def run(self, data: bytes, watch: Watch) -> None:
         watch.step(lambda: self.read(data))

@@ -1,4 +1,4 @@
-"""The data folder of a broker, damaged: every kind of file of it, after a clean stop and after none."""
+"""Damaged data folders: every kind of file, after a clean stop and after a crash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from support.raw.group_member import RawMember
 from support.raw.transactional import Transactional
 
 NEEDED = {"kohort-topics.json", "meta.properties", "kohort-cluster.json", SECURITY_FILE}
-"""Without these nobody knows what the folder holds, or who may do what: the start may be refused, by their names."""
+"""Mandatory files (contents, or access rights): the start may fail with their names."""
 GUARDED: dict[str, Any] = {"authorizer_class_name": AUTHORIZER, **OPTIONS}
 MOST_FILES = 6
 MOST_BYTES = 1 << 19
@@ -37,7 +37,7 @@ Content = dict[str, bytes]
 
 
 class StoredFolders(Entrance):
-    """What a disk, or somebody with an editor, makes of a folder."""
+    """Damage of a folder by a disk or an editor."""
 
     name = "data-folders"
     feeds = (
@@ -82,7 +82,7 @@ class StoredFolders(Entrance):
         except (StorageError, ConfigError) as error:
             named = [path for path in damaged_files & NEEDED if path in str(error)]
             if not named:
-                raise Wrong(f"the start is refused without the name of the damaged file: {error}") from error
+                raise Wrong(f"the start fails without the name of the damaged file: {error}") from error
             return
         serve(stage, watch, is_guarded=SECURITY_FILE in damaged_files)
         stage.broker.close(stage.now_ms)
@@ -94,13 +94,13 @@ class StoredFolders(Entrance):
             stage = watch.step(lambda: ClusterStage(2, storage))
         except (StorageError, ConfigError) as error:
             if not any(path in str(error) for path in damaged_files & NEEDED):
-                raise Wrong(f"the start is refused without the name of the damaged file: {error}") from error
+                raise Wrong(f"the start fails without the name of the damaged file: {error}") from error
             return
         stage.nodes[1].connect().produce("a", b"1")
 
 
 def serve(stage: BrokerStage, watch: Watch, *, is_guarded: bool) -> None:
-    """Use what is there, and something new; what is new must work."""
+    """Use the existing objects and a new topic; the new topic must work."""
     peer = stage.connect()
     for topic in list(stage.broker.state.topics):
         for log in topic.partitions:
@@ -108,7 +108,7 @@ def serve(stage: BrokerStage, watch: Watch, *, is_guarded: bool) -> None:
     if not is_guarded:
         peer.create("served-after-all")
         if answer := peer.produce("served-after-all", b"1").error_code:
-            raise Wrong(f"a new topic cannot be written: {answer}")
+            raise Wrong(f"a write to a new topic fails: {answer}")
         peer.produce("a", b"1")
     newcomer = RawMember(stage.connect(), "newcomers", ["a"])
     newcomer.wire.send(newcomer.join_request(), 9)
@@ -116,7 +116,7 @@ def serve(stage: BrokerStage, watch: Watch, *, is_guarded: bool) -> None:
 
 
 def read_through(log: Any) -> None:
-    """Read a log from its beginning to beyond its end, and by time."""
+    """Read a log from its start beyond its end, and by time."""
     first = log.log_start_offset
     for offset in range(first, first + min(50, max(log.log_end_offset - first, 0) + 2)):
         with suppress(ApiError):
@@ -127,7 +127,7 @@ def read_through(log: Any) -> None:
 
 
 def damaged(own: bytes, others: list[bytes], rng: random.Random) -> bytes:
-    """Return what a file may hold instead."""
+    """Return damaged contents of a file."""
     match rng.randrange(12):
         case 0:
             return rng.choice(others)
@@ -146,7 +146,7 @@ def damaged(own: bytes, others: list[bytes], rng: random.Random) -> bytes:
 
 
 class LaterStage(BrokerStage):
-    """A stage on what was left: with chance that no broker before had, or new topics get the ids of older ones."""
+    """A stage on existing files with its own random source: otherwise new topics would get ids of old ones."""
 
     def __init__(self, storage: MemoryStorage, seed: int) -> None:
         self.seed = seed
@@ -166,7 +166,7 @@ def stage_on(storage: MemoryStorage, *, seed: int = 8) -> BrokerStage:
 
 
 def furnished(*, cleanly: bool) -> Content:
-    """Return the files of a broker with something of every kind on its storage."""
+    """Return the files of a broker with every kind of object."""
     stage = BrokerStage(**GUARDED)
     access = stage.broker.state.access
     assert access is not None

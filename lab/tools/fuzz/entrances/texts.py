@@ -1,4 +1,4 @@
-"""Files and texts that users write or that come from elsewhere: each is read, or refused in words."""
+"""Files and texts of users or other programs: each is accepted, or rejected with a message."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ IN_MEMORY = Path("/dev/shm")
 
 
 class TextEntrance(Entrance):
-    """One kind of text, of which there are some good ones."""
+    """One kind of text, with valid examples."""
 
     refusals: ClassVar[tuple[type[Exception], ...]] = (KohortError,)
 
     @abstractmethod
     def good(self) -> Sequence[bytes]:
-        """Return good ones."""
+        """Return valid examples."""
 
     @abstractmethod
     def read(self, data: bytes) -> None:
-        """Have one read."""
+        """Read a text."""
 
     @cached_property
     def seeds(self) -> list[bytes]:
@@ -69,11 +69,11 @@ class TextEntrance(Entrance):
             watch.step(lambda: self.read(data[:LONGEST]))
         except self.refusals as error:
             if not str(error):
-                raise Wrong(f"{type(error).__name__} without a word") from error
+                raise Wrong(f"{type(error).__name__} without a message") from error
 
 
 def scratch_folder() -> Path:
-    """Return a new folder that goes with the process, in memory where there is such a place."""
+    """Return a new folder that is removed with the process, in memory if possible."""
     folder = tempfile.mkdtemp(prefix="kohort-fuzz-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
@@ -84,7 +84,7 @@ def text_of(data: bytes) -> str:
 
 
 class OptionFiles(TextEntrance):
-    """Options of brokers and clients, in files."""
+    """Option files of brokers and clients."""
 
     name = "option-files"
     feeds = "server.properties, client.properties, clusters.toml, options of client metrics, users, JAAS"
@@ -114,7 +114,7 @@ class OptionFiles(TextEntrance):
             return own[:1] + mutated(own[1:], rng, self.seeds)
         lines = own[1:].split(b"\n")
         at = rng.randrange(len(lines))
-        name, equals, value = lines[at].partition(b"=")  # a name that nobody knows ends it all: rather the values
+        name, equals, value = lines[at].partition(b"=")  # an unknown name would end the parsing, so only values change
         lines[at] = name + equals + mutated(value, rng, self.seeds)
         return own[:1] + b"\n".join(lines)
 
@@ -144,7 +144,7 @@ class OptionFiles(TextEntrance):
 
 
 class ClientMetrics(TextEntrance):
-    """Reports of clients, as OpenTelemetry has them."""
+    """Client metrics in OpenTelemetry's format."""
 
     name = "client-metrics"
     feeds = "metrics that clients push (OTLP)"
@@ -162,7 +162,7 @@ class ClientMetrics(TextEntrance):
 
 
 class Journals(TextEntrance):
-    """Entries of the journal, which any process of the cluster may have written, and what is concluded from them."""
+    """Journal entries, which any process of the cluster can write, and the findings from them."""
 
     name = "journal-entries"
     feeds = "entries of the journal, mutated as trees, to the findings about groups"
@@ -199,7 +199,7 @@ class Journals(TextEntrance):
 
 
 class Histories(TextEntrance):
-    """Histories of what clients saw."""
+    """Histories of clients."""
 
     name = "histories"
     feeds = "histories, mutated as bytes and as trees, to their checks"
@@ -230,7 +230,7 @@ class Histories(TextEntrance):
 
 
 class KernelFiles(TextEntrance):
-    """Machine code on disk: damaged, it is not used."""
+    """Machine code on disk: damaged code is not used."""
 
     name = "kernel-files"
     feeds = "object files of kernels on disk, damaged"
@@ -252,11 +252,11 @@ class KernelFiles(TextEntrance):
         (self.folder / self.file).write_bytes(data)
         found = stored(self.file, [self.folder])
         if found is not None and found != good[32:]:
-            raise Wrong("damaged machine code would be run")
+            raise Wrong("the broker would run damaged machine code")
 
 
 class Tokens(TextEntrance):
-    """Tokens of OAUTHBEARER that are believed without a signature."""
+    """OAUTHBEARER tokens that are valid without a signature."""
 
     name = "tokens"
     feeds = "tokens of OAUTHBEARER, mutated as text and inside"

@@ -1,4 +1,4 @@
-"""Pipelines, and schemas of what is in records, with values of them."""
+"""Pipelines; schemas of records, and values of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PipelineFiles(TextEntrance):
 
     name = "pipeline-files"
     feeds = "pipelines: the YAML mutated as bytes, and as a tree"
-    hang_ms = 500.0  # YAML and SQL are parsed by libraries in Python, once for a pipeline
+    hang_ms = 500.0  # libraries in Python parse YAML and SQL, once per pipeline
 
     def good(self) -> Sequence[bytes]:
         return [*SMALL_PIPELINES, PIPELINE.read_bytes()]
@@ -55,12 +55,12 @@ class PipelineFiles(TextEntrance):
         return [yaml.safe_load(seed) for seed in self.seeds]
 
     def generate(self, rng: random.Random) -> bytes:
-        at = 2 if rng.random() < 0.05 else rng.randrange(2)  # the one of the demo costs twenty times as much
+        at = 2 if rng.random() < 0.05 else rng.randrange(2)  # the demo's pipeline costs twenty times as much
         if rng.random() < 0.3:
             return mutated(self.seeds[at], rng, self.seeds)
         tree = changed(self.trees[at], rng)
         if rng.random() < 0.8:
-            return json_bytes(tree)  # which is YAML, and quickly written
+            return json_bytes(tree)  # JSON is YAML, and is encoded faster
         try:
             return yaml.safe_dump(tree, sort_keys=False).encode("utf-8", "surrogatepass")
         except (UnicodeError, yaml.YAMLError, ValueError):
@@ -71,7 +71,7 @@ class PipelineFiles(TextEntrance):
 
 
 class Schemas(TextEntrance):
-    """Schemas of values, and values of them; patterns."""
+    """Schemas with values, and patterns."""
 
     name = "schemas"
     feeds = "Avro schemas and values of them, Spark's schemas, patterns of topic and group names"

@@ -1,4 +1,4 @@
-"""A watcher's file of SQLite, damaged as bytes or with values that no watcher wrote, and headers of its records."""
+"""A watcher's SQLite file, with damaged bytes or foreign values, and its record headers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Change = tuple[str, str, int, Any]
 
 
 class WatchStores(Entrance):
-    """What is left of a watcher's file."""
+    """A damaged watcher's file."""
 
     name = "watch-stores"
     feeds = "a watcher's SQLite file, damaged as a file and in its rows, and the headers of the records it ships"
@@ -77,7 +77,7 @@ class WatchStores(Entrance):
                 return msgspec.msgpack.encode([ROWS, [self.change(rng) for _ in range(rng.choice((1, 1, 2, 4)))]])
 
     def change(self, rng: random.Random) -> Change:
-        """Return a table, a column of it, a row, and what to put there."""
+        """Return a table, its column, a row, and a new value."""
         table = rng.choice(list(COLUMNS))
         odd: Any = rng.choice([one for one in ODD if not isinstance(one, list | dict)] + [b"", b"\xff", b"g"])
         if isinstance(odd, int) and not -(1 << 63) <= odd < 1 << 63:
@@ -106,20 +106,20 @@ class WatchStores(Entrance):
             return
         self.clear()
         self.path.write_bytes(with_changes(template, changes) if kind == ROWS else template)
-        for use in (self.looked_at, self.gone_on, self.gone_on):  # who was refused leaves nothing behind
+        for use in (self.looked_at, self.gone_on, self.gone_on):  # a failed open leaves no state behind
             try:
                 watch.step(use)
             except StorageError as error:
                 if str(self.path) not in str(error):
-                    raise Wrong(f"a refusal without the file's name: {error}") from error
+                    raise Wrong(f"an error without the file's name: {error}") from error
 
     def clear(self) -> None:
-        """Let go of the files of the input before."""
+        """Close the files of the previous input."""
         for ending in ("", "-wal", "-shm", "-journal"):
             Path(f"{self.path}{ending}").unlink(missing_ok=True)
 
     def looked_at(self) -> None:
-        """Read it as commands do."""
+        """Read the file as commands do."""
         reader = StoreReader(self.path)
         try:
             for ask in (
@@ -135,7 +135,7 @@ class WatchStores(Entrance):
             reader.close()
 
     def gone_on(self) -> None:
-        """Go on with it as a watcher does."""
+        """Continue the file as a watcher does."""
         store = WatchStore(self.path, max_bytes=3_000)
         try:
             groups = ObservedGroups()
@@ -155,11 +155,11 @@ class WatchStores(Entrance):
 
 
 IN_WAL, IN_JOURNAL = b"\2\2", b"\1\1"
-"""The two bytes from the 18th of a file that say how it is written; one in memory knows no WAL."""
+"""Bytes 18 and 19 of a file: its journal mode; an in-memory file supports no WAL."""
 
 
 def with_changes(template: bytes, changes: list[Change]) -> bytes:
-    """Return the file with values in its rows."""
+    """Return the file with changed values."""
     db = sqlite3.connect(":memory:")
     try:
         db.deserialize(template[:18] + IN_JOURNAL + template[20:])
