@@ -1,11 +1,11 @@
-"""Run the campaign of rebalances into docs/lab/campaign.json, and write its tables into docs/lab/campaign.md.
+"""Run the rebalance campaign into docs/lab/campaign.json, and write its tables into docs/lab/campaign.md.
 
     python lab/tools/campaign.py                                    writes the tables from the JSON
     python lab/tools/campaign.py --check                            exits 1 if the tables do not match the JSON
     python lab/tools/campaign.py --run [--ground kohort] [--seed 1] [--rebalances 250] [--groups 9]
                                                                 runs the campaign (minutes per broker), then writes
 
-Needs what ``make interop`` needs: Java, Maven and Go, and five client libraries.
+Needs the tools of ``make interop``: Java, Maven, Go, and five client libraries.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Play the incidents of the guide to the console at a broker of its own, and write what its journal tells of them.
+"""Run the incidents of the console guide on an embedded broker, and write its journal as a recording.
 
     python lab/tools/incidents.py
 
-The recording, docs/console/incidents.ndjson, is what the guide's pictures are made of (`make screenshots`). It is made
-anew where an incident or what a journal holds has changed, and never by itself: its times and names are others then.
+The guide's pictures use the recording docs/console/incidents.ndjson (`make screenshots`). Run this after a change of an
+incident or of the journal's format; times and names change with each run.
 """
 
 from __future__ import annotations

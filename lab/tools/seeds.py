@@ -1,4 +1,4 @@
-"""Sweeps many seeds of every world of the simulator, in pieces: what is interrupted goes on where it stopped.
+"""Sweep many seeds of every world of the simulator, in pieces; an interrupted sweep resumes.
 
     python lab/tools/seeds.py                                                   20,000 seeds of every world
     python lab/tools/seeds.py --seeds 0..500 --worlds group modern --jobs 2     some of some

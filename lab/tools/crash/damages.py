@@ -1,8 +1,7 @@
-"""Harm to the files of a broker that is down: bits flipped, files cut or gone; and what a start has to say of each.
+"""Damages of a stopped broker's files (flipped bits, truncated or missing files), with the required reports.
 
-What was acknowledged and is damaged cannot be had back on one machine. So each kind of harm says which records are
-lost, by their offsets, and which words the broker's log needs. Batches are found by a reader of their headers that is
-this file's own.
+Damaged acknowledged records are lost on a single machine. So each kind of damage names the offsets of the lost records
+and the required words of the broker's log. Its own parser of batch headers finds the batches, independent of kohort.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A Spark pipeline whose driver is killed while it copies a topic: in the end every record is accounted for.
+"""A Spark pipeline that copies a topic while its driver is killed: finally every record is accounted for.
 
-It reads with ``format("kohort")`` in a group, with a checkpoint, and writes Parquet files and a topic. A driver begins
-its work some ten seconds after its start, so it lives through several rounds, and through kills of the broker.
+It reads with ``format("kohort")`` in a group, with a checkpoint, and writes Parquet files and a topic. A driver needs
+some ten seconds to start, so it runs through several rounds, and through kills of the broker.
 """
 
 from __future__ import annotations

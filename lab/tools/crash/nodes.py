@@ -26,7 +26,7 @@ def start_all(bootstrap: str, rng: random.Random) -> None:
         with Admin(bootstrap_servers=bootstrap) as admin:
             try:
                 admin.elect_leaders(None, check=False, timeout_ms=ANSWERS_MS)
-            except KohortError as error:  # a node that is not up yet leads no partition
+            except KohortError as error:  # a node without leaders: not up yet
                 print(f"no election: {error}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Kills a broker again and again while clients of two libraries work, and checks what they saw.
+"""Kill a broker repeatedly while clients of two libraries work, and check their histories.
 
     python lab/tools/crash/run.py --rounds 500                  SIGKILL, files as the kill left them
     python lab/tools/crash/run.py --rounds 100 --tear           and files torn as a crash of the machine tears them
@@ -8,13 +8,13 @@
     python lab/tools/crash/run.py --rounds 40 --damage          and starts on folders with damaged and missing files
     python lab/tools/crash/run.py --rounds 100 --tear --compact and compactions that are cut off
 
-A round: the broker is killed at a random moment, sometimes again while it starts, sometimes a client with it, then all
-go on. The clients are those of lab/tools/history/run.py: producers plain, idempotent and transactional, groups of both
-protocols. Every twenty rounds they end, all is read, and their histories are checked (docs/lab/history-format.md). The
-next twenty begin with a new folder. ``--tear`` damages the last segment of some logs, and the files made from it, as a
-crash of the machine in the middle of a write: bytes behind the last batch, indexes cut or missing, snapshots missing.
-No acknowledged record is in the removed bytes. ``--damage`` removes acknowledged records from copies of the folder at
-the end of each run: the broker must report the loss and serve the rest. Exit code 1: an anomaly.
+A round: kill the broker at a random moment, sometimes again during its start, sometimes a client too; then wait for
+progress. The clients are those of lab/tools/history/run.py: plain, idempotent and transactional producers, groups of
+both protocols. After twenty rounds the clients stop, all topics are read, and the histories are checked
+(docs/lab/history-format.md); the next twenty use a new folder. ``--tear`` damages the last segment of some logs and its
+derived files like a machine crash during a write: bytes after the last batch, truncated or missing indexes, missing
+snapshots. No acknowledged record is in the removed bytes. ``--damage`` removes acknowledged records from copies of the
+folder at the end of each run: the broker must report the loss and serve the rest. Exit code 1: an anomaly.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 HISTORY_TOOL = Path(__file__).parents[1] / "history" / "run.py"
 ROUNDS_OF_A_RUN = 20
 WORKS_S = (0.05, 2.0)
-"""Range of the time with all clients at work before a kill."""
+"""Time with all clients at work before a kill: least and most."""
 STARTS_S = (0.02, 0.6)
-"""Range of the time after which a starting broker is killed."""
+"""Time from the start of a broker to a kill: least and most."""
 AGAIN = 0.2
 WITH_A_CLIENT = 0.3
 WITHOUT_WAITING = 0.3
-"""Probability that the next round starts before all clients are at work."""
+"""Probability that the next round starts before all clients have made progress."""
 OF_A_NODE = 0.5
 """Probability that a round stops one node, if there are several."""
 KILLED_WITHOUT_IT = 0.4

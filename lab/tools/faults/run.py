@@ -1,4 +1,4 @@
-"""Makes networks, names, tokens, clocks and processes bad, and looks how every face of the client takes it.
+"""Disturb networks, names, tokens, clocks and processes, and measure the effect on every client face.
 
     python lab/tools/faults/run.py                              all faults, all faces, on a broker of ours
     python lab/tools/faults/run.py --fault silent --fault cut   some
@@ -6,8 +6,8 @@
     python lab/tools/faults/run.py --apache                     on Apache Kafka (Java 17 and Maven)
     python lab/tools/faults/run.py --list                       what there is
 
-Every face is a process that works, is struck, gets well again, is struck again and told to close. What all of them saw
-is judged by kohort check-history. Exit code 1: something was wrong.
+Every face is a process that works, gets a fault, recovers, gets the fault again and is closed during it. ``kohort
+check-history`` checks all histories. Exit code 1: an anomaly or an exceeded bound.
 """
 
 from __future__ import annotations

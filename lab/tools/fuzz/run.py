@@ -1,4 +1,4 @@
-"""Fuzzes the entrances of kohort: what strangers, disks and users hand it.
+"""Fuzz the entrances of kohort: inputs from clients, disks and users.
 
     python lab/tools/fuzz/run.py                                   every entrance, a minute each
     python lab/tools/fuzz/run.py --entrance broker-frames --minutes 30
@@ -8,11 +8,10 @@
     python lab/tools/fuzz/run.py --entrance schemas --keep         what of that reaches new lines goes into the corpus
     python lab/tools/fuzz/run.py --replay FILE                     one input again: ENTRANCE-....bin
 
-Each entrance runs in a process of its own, so that one that ends is a finding, too. Every input comes from the seed:
-what is found is cut down, written to build/fuzz, and the command that replays it is printed. Exit code 1: something
-was found. With --jobs N each entrance is shared by N processes of the seeds SEED to SEED + N - 1. What each process did
-is a line of build/fuzz/summary.jsonl; "in all" are the inputs of all its lines on the same sources, so that campaigns
-of several runs add up, each with seeds of its own.
+Each entrance runs in a separate process, so that a crash is a finding too. Every input comes from the seed. A finding
+is minimized and written to build/fuzz, with the command that replays it. Exit code 1: a finding. With --jobs N, N
+processes with seeds SEED to SEED + N - 1 share each entrance. Each process adds a line to build/fuzz/summary.jsonl; "in
+all" is the number of inputs in all its lines on the same sources, so that runs with different seeds add up.
 """
 
 from __future__ import annotations

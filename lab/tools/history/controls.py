@@ -1,9 +1,9 @@
-"""Which planted bugs of the simulator are seen by clients alone: each is planted, its seed run without the simulator's
-own checks, and the history of its clients judged by `kohort check-history`.
+"""Show which planted bugs of the simulator `kohort check-history` finds: run each bug's seed without the simulator's
+own checks, and check the clients' history.
 
     python lab/tools/history/controls.py [NAMES…]     a line each: bug, world, seed, checks that alarm (- for none)
 
-The seeds are those of tests/sim/planted.txt, which the simulator's checks find them with. Takes minutes.
+The seeds are those of tests/sim/planted.txt, with which the simulator's checks find the bugs. Takes minutes.
 """
 
 from __future__ import annotations

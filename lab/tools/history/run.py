@@ -1,4 +1,4 @@
-"""Runs producers and groups of both protocols against a broker that is killed, as they are; then checks what they saw.
+"""Run producers and groups of both protocols against a broker that is killed, and check their histories.
 
     python lab/tools/history/run.py                      one run of 20 seconds on a broker of ours
     python lab/tools/history/run.py --runs 50            fifty, each with chance of its own
@@ -6,7 +6,7 @@
     python lab/tools/history/run.py --keep FOLDER        keeps the histories of runs, to look at
 
 Each client is a process that writes its own history (docs/lab/history-format.md). Some are killed with SIGKILL and
-restart under another name; the broker is killed once in each run. Exit code 1: a run has an anomaly.
+restart under another name; the broker is killed once in each run. Exit code 1: an anomaly.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Runs seeds of the simulator's worlds and has `kohort check-history` judge what their clients saw.
+"""Run seeds of the simulator's worlds and check their clients' histories with `kohort check-history`.
 
     python lab/tools/history/sweep.py                        40 seeds of each world
     python lab/tools/history/sweep.py --seeds 200            200 of each
     python lab/tools/history/sweep.py --worlds moves --first 17 --seeds 1     one, again
 
-On the code as it is neither the checker nor the simulator's own checks may find anything: an alarm is a mistake of the
-code or of the checker. The history of such a seed is kept, and its path is said. Exit code 1: there was one.
+Neither this checker nor the simulator's own checks may alarm: an alarm is an error of the code or of the checker. The
+history of such a seed is kept, and its path is printed. Exit code 1: an alarm.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Clients of a soak: python lab/tools/soak/clients.py groups|churn BOOTSTRAP FOLDER [LEAK]. They work until SIGTERM.
 
-``groups``: ten groups of both protocols, a recorded consumer in each, which closes after some seconds and comes back
-under another name. ``churn``: records for topics that are compacted, and that are deleted when they are old.
+``groups``: ten groups of both protocols with one recorded consumer each, which closes after some seconds and returns
+under another name. ``churn``: records for compacted topics and for topics with a short retention.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Lets a console be LIVE for long in a browser, over groups that change, and says whether anything grows.
+"""Run a LIVE console in a browser for long, with changing groups, and check for growth.
 
     python lab/tools/soak/console.py --minutes 60
     python lab/tools/soak/console.py --minutes 5 --times 12     as many looks and changes as in an hour
     python lab/tools/soak/console.py --judge FILE               the verdict of a run that was kept
 
-A broker (kohort serve), twenty groups whose members are replaced and guests that come and go, a console, and three
-tabs: one stays at the list, one at the timeline of a group, one goes from view to view. Heap, nodes and listeners of
-each tab after its garbage was collected, and memory, open files and threads of the console, are written down. Exit
-code 1: something grows. Needs what `make browser` needs.
+A broker (kohort serve), twenty groups with changing members, temporary groups, a console, and three tabs: one on the
+list, one on a group's timeline, one that changes views. Recorded: heap, nodes and listeners of each tab after garbage
+collection, and memory, open files and threads of the console. Exit code 1: growth. Needs the packages of `make
+browser`.
 """
 
 from __future__ import annotations

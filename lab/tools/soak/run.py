@@ -1,13 +1,13 @@
-"""Lets a broker and all that works with it run for long, and says whether they stay as they are.
+"""Run a broker with all kinds of clients for long, and check for growth, stalls and anomalies.
 
     python lab/tools/soak/run.py --minutes 60          with Spark where pyspark is installed
     python lab/tools/soak/run.py --minutes 10 --no-spark
     python lab/tools/soak/run.py --judge FILE          the verdict of a run that was kept
 
-A broker (kohort serve), producers plain, idempotent and transactional, ten groups of both protocols that come and go, a
-Spark pipeline, compaction, retention, and a reader of /metrics. Every few seconds memory, open files, threads, disk and
-the lateness of the broker's loop are written down; at the end comes the verdict, and what the clients saw is judged by
-kohort check-history. Exit code 1: something grows, stalls or is wrong.
+A broker (kohort serve), plain, idempotent and transactional producers, ten groups of both protocols with changing
+members, a Spark pipeline, compaction, retention, and a reader of /metrics. Memory, open files, threads, disk usage and
+the delay of the broker's event loop are sampled every few seconds; at the end comes the verdict, and ``kohort
+check-history`` checks the histories. Exit code 1: growth, a stall or an anomaly.
 """
 
 from __future__ import annotations

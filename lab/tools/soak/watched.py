@@ -1,8 +1,7 @@
-"""What a soak of the console needs beside a browser: python lab/tools/soak/watched.py groups|console BOOTSTRAP SECONDS.
+"""Groups and console of the console's soak: python lab/tools/soak/watched.py groups|console BOOTSTRAP SECONDS.
 
-``groups``: groups of two members that read and commit; every so many seconds a member is replaced, a small group comes,
-or one that came goes for good. ``console``: a console that looks every so many seconds; its address is its first line.
-Both work until SIGTERM.
+``groups``: groups of two members that read and commit; every SECONDS a member is replaced, and a small group is added
+or removed. ``console``: a console that samples every SECONDS; its address is its first line. Both work until SIGTERM.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """librdkafka's own test suite: built with gcc and make, every broker test run in full.
 
-It runs in its oldest version and its newest, and that one also in groups whose coordinator assigns (KIP-848).
-The oldest is Debian's source package. The newest comes with Confluent's package for npm, tests and all: PyPI has none
-(confluent-kafka's source distribution is the Python alone), Go's modules bring it compiled, and that of crates.io's
-rdkafka-sys is older.
+It runs in its oldest and its newest version; the newest also with consumer groups (KIP-848). The oldest is Debian's
+source package. The newest is in Confluent's npm package, tests included: PyPI has only the Python part of
+confluent-kafka, Go modules contain binaries, and the copy in crates.io's rdkafka-sys is older.
 
-A test is a process of its own and passes if its row in the runner's summary says PASSED; the exit code counts for
-nothing. Many of them have deadlines of a few seconds: one that fails beside others is tried once more, alone, unless
-it is known why it fails (some of those hang until their time is over). Three brokers serve: topics are made on use in
-one, and not in the next ("noautocreate", a scenario of theirs); the third has TLS and logins for the tests that skip
-themselves without (``secured``). Some tests call Kafka's own command-line tools: they are given those of
-``tools/kafka``, which need Java and Maven.
+A test is a process and passes if its row in the runner's summary says PASSED; the exit code is ignored. Many tests have
+deadlines of a few seconds: one that fails in parallel with others is retried alone, unless its failure is explained
+(some of those hang until their timeout). Three brokers serve: one creates topics on use, one does not ("noautocreate",
+a scenario of the suite), and one has TLS and logins for tests that need them (``secured``). Some tests call Kafka's own
+command-line tools, those of ``tools/kafka``, which need Java and Maven.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def junit(text: str) -> Results:
         kinds = {child.tag for child in case}
         failed = (
             kinds & {"failure", "error"} or found.get(name) == "failed"
-        )  # the error of a teardown is a case of its own
+        )  # JUnit reports a teardown error as a separate case
         found[name] = "failed" if failed else "skipped" if "skipped" in kinds else "passed"
     return found
 

@@ -1,12 +1,12 @@
-"""Test suites of other projects against our broker, and docs/lab/report-card.md made of what came out.
+"""Run other projects' test suites against kohort's broker, and write docs/lab/report-card.md.
 
     python lab/tools/suites/run.py            runs every suite; fails where one that passed before does not
     python lab/tools/suites/run.py SUITE...   runs these alone
     python lab/tools/suites/run.py --write    and takes what newly passes into the lists, and writes the report card
 
-A suite's own files come from its package, into .kohort/suites; nothing of theirs is kept here. What must pass, and why
-the rest does not, stands beside this file in one list per suite (``<suite>.toml``). What a run found is kept in
-.kohort/suites, so that the card can be written of suites that ran one by one.
+A suite's files come from its package, into .kohort/suites; none are in this repository. The required tests, and the
+reasons of all others, are in one list per suite (``<suite>.toml``) beside this file. Results are stored in
+.kohort/suites, so that the card can combine separate runs.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class ClientAnswers(Entrance):
             if at % 20 == 0:
                 send(producer, stage.now_ms)
             if at > 40 and at % 20:
-                continue  # from here on, each step is a second
+                continue  # later steps take a second each
             watch.step(lambda at=at: stage.loop.run(STEP_MS if at <= 40 else 20 * STEP_MS))  # type: ignore[misc]
 
     def pieces(self, data: bytes) -> list[bytes]:
