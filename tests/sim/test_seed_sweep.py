@@ -121,7 +121,7 @@ def test_second_sweep_of_two_worlds_runs_no_seed_again(tmp_path, capsys, monkeyp
 def test_invalid_seed_ranges_are_rejected_with_a_message(tmp_path, capsys):
     (tmp_path / f"{code_of(seeds.ROOT)}.json").write_text("{}")
 
-    for words, why in (["--seeds", "9..3"], "empty seed range"), (["--worlds", "group"], "holds no sweep of seeds"):
+    for words, why in (["--seeds", "9..3"], "empty seed range"), (["--worlds", "group"], "is not a sweep of seeds"):
         with pytest.raises(SystemExit):
             main(words, tmp_path)
         assert why in capsys.readouterr().err
