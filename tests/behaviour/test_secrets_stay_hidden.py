@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import serialization
 import kohort
 from kohort.cli.main import main
 from kohort.config.properties import fill_in
-from kohort_lab.sim.actors.keepers import password_of
-from kohort_lab.sim.actors.keepers import salted as salted_in_sim
+from kohort_lab.sim.actors.security_admin import password_of
+from kohort_lab.sim.actors.security_admin import salted as salted_in_sim
 from support.processes.served_broker import Served
 from support.security.certificates import Certificates
 from support.security.planted import IN_TOKEN, PLAIN, SCRAM, STORE, WRONG, salted, shown, shown_in_files, spellings

@@ -26,7 +26,7 @@ from kohort_lab.sim.checks.fencing import Fencing
 from kohort_lab.sim.checks.joiners import Joiners
 from kohort_lab.sim.checks.life import GroupLife
 from kohort_lab.sim.checks.watcher import Exchange, Watcher
-from kohort_lab.sim.stage import AllChecks
+from kohort_lab.sim.run_context import AllChecks
 
 
 def exchange(asked, answer):

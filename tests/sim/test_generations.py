@@ -146,7 +146,7 @@ def test_unowned_time_is_summed_per_partition(watched):
     assert watched.after(10) == (30, 0, 0)
     watched.take(watched.b, P1)
     assert watched.after(10) == (30, 0, 0)
-    watched.holdings.gave_up(watched.a, "revoked", frozenset({P0}))
+    watched.holdings.revoked(watched.a, "revoked", frozenset({P0}))
     assert watched.after(10) == (40, 0, 0)
     assert watched.holdings.interrupted == {P0}
 
@@ -165,7 +165,7 @@ def test_two_committing_owners_are_split_brain_and_a_fenced_one_is_a_zombie(watc
     watched.take(watched.b, P1)
     assert watched.after(4) == (0, 4, 0)
 
-    watched.holdings.gave_up(watched.b, "revoked", frozenset({P1}))
+    watched.holdings.revoked(watched.b, "revoked", frozenset({P1}))
     watched.fenced.add("a")
     watched.take(watched.b, P1)
     assert watched.after(4) == (0, 4, 4)

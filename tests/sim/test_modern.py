@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH, ConsumerGroupHeartbeatRequest
-from kohort_lab.sim.actors.modern_strangers import Overheard
+from kohort_lab.sim.actors.forged_heartbeats import HeartbeatRecorder
 from kohort_lab.sim.checks.broken import CheckFailed
 from kohort_lab.sim.checks.epochs import Epochs
 from kohort_lab.sim.checks.modern_changes import GroupChanges
@@ -103,7 +103,7 @@ def test_owned_partitions_equal_the_coordinators_assignment():
 
     with pytest.raises(CheckFailed, match=r"c0, a member with epoch .*, owns t-0, but the coordinator"):
         check.took(believer, 3, frozenset({TopicPartition("t", 0)}))
-    check.gave_up(believer, "lost", frozenset({TopicPartition("t", 0)}))
+    check.revoked(believer, "lost", frozenset({TopicPartition("t", 0)}))
     check.check()
 
 
@@ -222,7 +222,7 @@ def test_temporarily_left_static_member_keeps_its_place():
 
 
 def test_member_heartbeats_are_recorded_without_leaves_and_forgeries():
-    heard = Overheard("admin")
+    heard = HeartbeatRecorder("admin")
     for client, epoch in (("c0", 0), ("c0", 4), ("admin", 9), ("c0", -1)):
         asked = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
         heard.asked(SimpleNamespace(client=client, asked=asked))

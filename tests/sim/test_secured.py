@@ -150,7 +150,7 @@ def test_response_within_the_throttle_time_fails_the_check():
     with pytest.raises(CheckFailed, match="throttled clients for 700 ms in total, but reported 500 ms"):
         check.check_told(700)
 
-    check.answered_nobody(exchange(ProduceRequest(), ProduceResponse(throttle_time_ms=200), 900, link_id=3))
+    check.answered_dead_client(exchange(ProduceRequest(), ProduceResponse(throttle_time_ms=200), 900, link_id=3))
     check.check_told(700)
     assert check.longest_left_ms == 0
 

@@ -99,11 +99,11 @@ class MembersSeen(Watcher):
         client = self.client(consumer.name)
         client.held("assigned", self.now_us(), "g", [(p.topic, p.partition) for p in new], generation=generation_id)
 
-    def is_told(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
+    def revoking(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
         del partitions
         self._told_us[consumer.name] = self.now_us()
 
-    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         client = self.client(consumer.name)
         told_us = self._told_us.pop(consumer.name, self.now_us())
         if kind == "killed":

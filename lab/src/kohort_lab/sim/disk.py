@@ -48,7 +48,7 @@ class FaultyDisk(MemoryStorage):
         """Return True if the process dies in this write. Raises StorageError for a write error."""
         if self._rng.random() < self.weather.refuse:
             self.refusals += 1
-            raise StorageError(f"cannot {what}: simulated disk error")
+            raise StorageError(f"cannot {what}: the disk refused")  # brokers send it; another text changes every digest
         return self._rng.random() < self.weather.die
 
     def torn(self, data: bytes) -> bytes:

@@ -171,7 +171,7 @@ class _Watched(ModernGroups):
     def __init__(self, seed: int) -> None:
         super().__init__(plan_of_modern(seed))
         self.seen = ModernReach(self.modern_group, self._timers)
-        self.stage.checks.add(self.seen)
+        self.context.checks.add(self.seen)
         self.tap.decode_also(*(api.key for api in APIS.values() if api.name in ANSWERS))
 
     def _timers(self) -> list[TimerKind]:

@@ -26,14 +26,14 @@ def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> V
     plan = kind.plan_of(seed)
     run = kind.simulation(plan)
     if alone:
-        run.stage.checks.leave()
+        run.context.checks.leave()
         run.check = lambda: None  # type: ignore[method-assign]  # of this run only
     seen = ClientsSeen(file, run.world, run.history, _session_us(plan))
     seen.topic_name = run.topic_name
     seen.instances = _instances(run)
     if world == "transactions":
         seen.read_committed_only([*(member.name for member in run.members), "double"])
-    run.stage.checks.add(seen)
+    run.context.checks.add(seen)
     run.tap.decode_also(*DECODED)
     _introduce(seen, world, plan)
     verdict = verdict_of(run)

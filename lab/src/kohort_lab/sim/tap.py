@@ -74,7 +74,7 @@ class Tap:
                 exchange.answer = None if only_error and getattr(answer, "responses", None) else answer
             exchange.answered_ms = self._world.now_ms
             if link_id in self._gone:
-                self._watcher.answered_nobody(exchange)
+                self._watcher.answered_dead_client(exchange)
             else:
                 self._watcher.answered(exchange)
 

@@ -16,9 +16,9 @@ from kohort.config.client import AdminConfig
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.clients import EngineActor
-from kohort_lab.sim.actors.strangers import Guise, commit_as, heartbeat_as, remove_member
+from kohort_lab.sim.actors.forged_requests import ClaimedMember, commit_as, heartbeat_as, remove_member
 from kohort_lab.sim.checks.watcher import WatchedConsumer
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 PARTITIONS_MAX: Final = 8
 TIMEOUT_MS: Final = 20_000
@@ -29,8 +29,8 @@ Make = Callable[[Metadata], Operation[Any]]
 class AdminActor(EngineActor):
     """Administrator that runs one operation at a time and accepts any result."""
 
-    def __init__(self, stage: Stage, config: AdminConfig, group_id: str, *, widens: bool) -> None:
-        super().__init__("admin", stage)
+    def __init__(self, context: RunContext, config: AdminConfig, group_id: str, *, widens: bool) -> None:
+        super().__init__("admin", context)
         self._widens = widens
         self._config = config
         self._group_id = group_id
@@ -77,10 +77,10 @@ class AdminActor(EngineActor):
         """Send a request with an earlier generation of ``victim`` or an unknown member id; the coordinator must reject
         it.
         """
-        before = Guise(victim.member_id, victim.instance_id, victim.generation_id - 1)
+        before = ClaimedMember(victim.member_id, victim.instance_id, victim.generation_id - 1)
         group, first = self._group_id, TopicPartition(topic, 0)
         choices: list[tuple[str, Make]] = [
-            (f"commits for {group} from outside", lambda m: commit_as(m, group, Guise(), first, 0)),
+            (f"commits for {group} from outside", lambda m: commit_as(m, group, ClaimedMember(), first, 0)),
             (f"commits as {victim.name} did", lambda m: commit_as(m, group, before, first, 0)),
             (f"sends a heartbeat as {victim.name} did", lambda m: heartbeat_as(m, group, before)),
         ]
@@ -89,7 +89,7 @@ class AdminActor(EngineActor):
     def kick(self, victim: WatchedConsumer) -> None:
         """Remove ``victim`` from the group; a static member by instance id only."""
         static = victim.instance_id is not None
-        who = Guise(instance_id=victim.instance_id) if static else Guise(victim.member_id)
+        who = ClaimedMember(instance_id=victim.instance_id) if static else ClaimedMember(victim.member_id)
         self.do(f"removes {victim.name}", lambda m: remove_member(m, self._group_id, who))
 
     @property

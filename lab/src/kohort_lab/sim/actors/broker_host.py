@@ -9,7 +9,7 @@ from kohort.broker.io import Close, Connected, Disconnected, Input, Output, Paus
 from kohort.config.listeners import DEFAULT_LISTENER
 from kohort_lab.sim.disk import ProcessDied
 from kohort_lab.sim.network import Address
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 
 class HostProcess(Protocol):
@@ -37,16 +37,16 @@ class BrokerHost:
     """Host of one machine: delivers bytes and ticks; queues events while the process is frozen."""
 
     def __init__(
-        self, process: HostProcess, name: str, address: Address, stage: Stage, listener: str = DEFAULT_LISTENER
+        self, process: HostProcess, name: str, address: Address, context: RunContext, listener: str = DEFAULT_LISTENER
     ) -> None:
         self.broker: Broker | None = None
         self._listener = listener
         self._process = process
         self._name = name
         self._address = address
-        self._world = stage.world
-        self._network = stage.network
-        self._history = stage.history
+        self._world = context.world
+        self._network = context.network
+        self._history = context.history
         self._wake_at_ms: int | None = None
         self._paused: dict[int, list[bytes]] = {}
         self._held: list[Input] = []

@@ -11,7 +11,7 @@ from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.broker_host import BrokerHost
 from kohort_lab.sim.disk import FaultyDisk, ProcessDied
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 RESTART_MS = (50, 4000)
 
@@ -19,17 +19,17 @@ RESTART_MS = (50, 4000)
 class BrokerActor:
     """Broker process that starts, freezes, dies and restarts on the same disk."""
 
-    def __init__(self, stage: Stage, config: BrokerConfig) -> None:
+    def __init__(self, context: RunContext, config: BrokerConfig) -> None:
         self.config = config
-        self._watcher = stage.checks
-        self.disk = FaultyDisk(stage.world.fork_rng())
+        self._watcher = context.checks
+        self.disk = FaultyDisk(context.world.fork_rng())
         self.frozen_until_ms = 0
         self.clock_ahead_ms = 0
-        self._world = stage.world
-        self._history = stage.history
-        self._rng = stage.world.fork_rng()
+        self._world = context.world
+        self._history = context.history
+        self._rng = context.world.fork_rng()
         listener = listeners_of(config)[0]
-        self._host = BrokerHost(self, "broker", (listener.host, listener.port), stage, listener.name)
+        self._host = BrokerHost(self, "broker", (listener.host, listener.port), context, listener.name)
 
     @property
     def broker(self) -> Broker | None:

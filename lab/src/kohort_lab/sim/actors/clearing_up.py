@@ -15,7 +15,7 @@ from kohort.client.admin.operations import Operation, Results
 from kohort.client.admin.topics import create_topics, delete_topics
 from kohort.client.requests.metadata import Metadata
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort_lab.sim.actors.strangers import write_as_broker
+from kohort_lab.sim.actors.forged_requests import write_as_broker
 from kohort_lab.sim.checks.cleared import check_gone, check_offsets, check_own_topics
 
 TIMEOUT_MS: Final = 5_000

@@ -30,7 +30,7 @@ from kohort.model import TopicPartition
 from kohort.security.sasl.exchange import ClientExchange, Derivation
 from kohort.security.sasl.scram import DerivedPasswords
 from kohort.wire.record_batch import NewRecord
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 
 class PasswordLogins:
@@ -69,15 +69,15 @@ class PasswordLogins:
 class EngineActor:
     """Client process: its engine on the simulated network."""
 
-    def __init__(self, name: str, stage: Stage) -> None:
+    def __init__(self, name: str, context: RunContext) -> None:
         self.name = name
-        self.host = f"10.0.0.{1 + stage.world.rng.randrange(0, 250)}"
+        self.host = f"10.0.0.{1 + context.world.rng.randrange(0, 250)}"
         self.engine: Engine | None = None
         self.frozen_until_ms = 0
-        self.rng: random.Random = stage.world.fork_rng()
-        self.world = stage.world
-        self.network = stage.network
-        self.history = stage.history
+        self.rng: random.Random = context.world.fork_rng()
+        self.world = context.world
+        self.network = context.network
+        self.history = context.history
         self._wake_at_ms: int | None = None
         self._held: list[Input] = []
         self._offset_of_connections = 0
@@ -200,9 +200,9 @@ class SentRecord:
 class ProducerActor(EngineActor):
     """Producer of numbered records; keeps the acknowledged offsets."""
 
-    def __init__(self, name: str, stage: Stage, config: ProducerConfig) -> None:
-        super().__init__(name, stage)
-        self._watcher = stage.checks
+    def __init__(self, name: str, context: RunContext, config: ProducerConfig) -> None:
+        super().__init__(name, context)
+        self._watcher = context.checks
         self.acknowledged: dict[bytes, tuple[TopicPartition, int]] = {}
         self.failed: list[bytes] = []
         self.wanted = 0

@@ -14,7 +14,7 @@ from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import Record, SubscriptionPattern, TopicPartition
 from kohort_lab.sim.actors.clients import EngineActor
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 RESTART_MS = (20, 3000)
 DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
@@ -39,8 +39,8 @@ class UserPace:
 class ConsumerActor(EngineActor):
     """Group member that starts, dies and restarts."""
 
-    def __init__(self, name: str, stage: Stage, config: ConsumerConfig, topics: TopicsOrPattern) -> None:
-        super().__init__(name, stage)
+    def __init__(self, name: str, context: RunContext, config: ConsumerConfig, topics: TopicsOrPattern) -> None:
+        super().__init__(name, context)
         self.machine: ConsumerMachine | None = None
         self.pace = UserPace()
         self.stopped = False
@@ -54,7 +54,7 @@ class ConsumerActor(EngineActor):
         self._topics = topics
         self._wishes: list[Callable[[ConsumerMachine], None]] = []
         self._away_ms = 0
-        self._watcher = stage.checks
+        self._watcher = context.checks
         self._polling = False
         self._poll_ends_ms = 0
         self._kicked = False
@@ -79,7 +79,7 @@ class ConsumerActor(EngineActor):
         """Kill the process and cancel a scheduled restart."""
         self._kills += 1
         if self.alive:
-            self._watcher.gave_up(self, "killed", frozenset(self.assigned))
+            self._watcher.revoked(self, "killed", frozenset(self.assigned))
         super().kill(why)
         self.machine = None
         self._polling = False
@@ -97,7 +97,7 @@ class ConsumerActor(EngineActor):
         self.history.add(self.name, "leaves")
         needed = machine.prepare_leave()
         if needed is not None:
-            self._watcher.gave_up(self, needed.kind, frozenset(needed.partitions))
+            self._watcher.revoked(self, needed.kind, frozenset(needed.partitions))
         self._leaving = machine.leave("the simulator scales down")
         machine.stop_fetching()
         self.stopped = True
@@ -218,7 +218,7 @@ class ConsumerActor(EngineActor):
         self.history.add(self.name, "unsubscribes", f"for {away_ms} ms")
         needed = machine.prepare_leave()
         if needed is not None:
-            self._watcher.gave_up(self, needed.kind, frozenset(needed.partitions))
+            self._watcher.revoked(self, needed.kind, frozenset(needed.partitions))
         machine.leave("the consumer unsubscribed from all topics")
         self.step(Tick())
         self.change_mind(None)
@@ -328,7 +328,7 @@ class ConsumerActor(EngineActor):
             self._watcher.took(self, self.generation_id, owned)
         else:
             self.history.add(self.name, kind, _names(partitions))
-            self._watcher.gave_up(self, kind, partitions)
+            self._watcher.revoked(self, kind, partitions)
             machine.acknowledge(self.world.now_ms)
 
     def _leave_poll(self) -> None:

@@ -12,7 +12,7 @@ from kohort.client.requests.io import Tick
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.consumers import ConsumerActor
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -24,12 +24,12 @@ class EitherProtocol(ConsumerActor):
     def __init__(
         self,
         name: str,
-        stage: Stage,
+        context: RunContext,
         configs: dict[str, ConsumerConfig],
         wants: dict[str, TopicsOrPattern],
         protocol: str,
     ) -> None:
-        super().__init__(name, stage, configs[protocol], wants[protocol])
+        super().__init__(name, context, configs[protocol], wants[protocol])
         self.protocol = protocol
         self._configs = configs
         self._wants = wants
@@ -57,7 +57,7 @@ class EitherProtocol(ConsumerActor):
             return
         self._stalls = (0, 0)
         self.history.add(self.name, "listens", f"{for_ms} ms")
-        self._watcher.is_told(self, partitions)
+        self._watcher.revoking(self, partitions)
         self._listen_for(for_ms, machine, partitions)
 
     def _listen_for(self, for_ms: int, machine: ConsumerMachine, partitions: frozenset[TopicPartition]) -> None:

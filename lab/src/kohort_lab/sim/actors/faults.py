@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kohort_lab.sim.actors.consumers import ConsumerActor
 from kohort_lab.sim.disk import DiskWeather, FaultyDisk
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 from kohort_lab.sim.swarm import CHANGES_MIND, PAUSES, SEEKS, UNSUBSCRIBES, Plan
 
 LEAVE_ENDS_MS = 6_000
@@ -49,12 +49,12 @@ class OwnFaults:
 class Faults:
     """Fault injector; ``calm`` ends all faults."""
 
-    def __init__(self, stage: Stage, plan: Plan, victims: Victims, own: OwnFaults) -> None:
+    def __init__(self, context: RunContext, plan: Plan, victims: Victims, own: OwnFaults) -> None:
         self.on = True
-        self._world = stage.world
-        self._rng = stage.world.fork_rng()
+        self._world = context.world
+        self._rng = context.world.fork_rng()
         self._plan = plan
-        self._network = network = stage.network
+        self._network = network = context.network
         self._broker = broker = victims.broker
         self._consumers = victims.consumers
         self._double = victims.double

@@ -19,7 +19,7 @@ from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.broker_host import BrokerHost
 from kohort_lab.sim.disk import FaultyDisk, ProcessDied
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 RESTART_MS = (50, 4000)
 
@@ -30,20 +30,20 @@ class ClusterActor:
     ``checked``: check coordinator invariants after every event; slow for large groups.
     """
 
-    def __init__(self, stage: Stage, configs: Sequence[BrokerConfig], *, checked: bool = True) -> None:
+    def __init__(self, context: RunContext, configs: Sequence[BrokerConfig], *, checked: bool = True) -> None:
         self._checked = checked
-        self.disk = FaultyDisk(stage.world.fork_rng())
+        self.disk = FaultyDisk(context.world.fork_rng())
         self.cluster: Cluster | None = None
         """Cluster; None while the process is down."""
         self.frozen_until_ms = 0
         self.clock_ahead_ms = 0
-        self._world = stage.world
-        self._history = stage.history
-        self._watcher = stage.checks
-        self._rng = stage.world.fork_rng()
+        self._world = context.world
+        self._history = context.history
+        self._watcher = context.checks
+        self._rng = context.world.fork_rng()
         self._configs = {config.node_id: config for config in configs}
         self._hosts = {
-            number: BrokerHost(self, f"node {number}", (config.listen_host, config.listen_port), stage)
+            number: BrokerHost(self, f"node {number}", (config.listen_host, config.listen_port), context)
             for number, config in self._configs.items()
         }
         self._starting: set[int] = set()

@@ -18,7 +18,7 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartitio
 from kohort.wire.record_batch import NewRecord
 from kohort_lab.sim.actors.clients import EngineActor
 from kohort_lab.sim.actors.consumers import ConsumerActor
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 LOOK_AGAIN_MS: Final = 20
 Work = Iterator[Promise[None] | None]
@@ -28,8 +28,10 @@ Work = Iterator[Promise[None] | None]
 class TransactionalActor(EngineActor):
     """Producer of a processor, with the user's code that waits for it."""
 
-    def __init__(self, name: str, stage: Stage, config: ProducerConfig, fails: Callable[[KohortError], None]) -> None:
-        super().__init__(name, stage)
+    def __init__(
+        self, name: str, context: RunContext, config: ProducerConfig, fails: Callable[[KohortError], None]
+    ) -> None:
+        super().__init__(name, context)
         self.machine: ProducerMachine | None = None
         self._config = config
         self._fails = fails
@@ -76,15 +78,15 @@ class Processor(ConsumerActor):
     def __init__(
         self,
         name: str,
-        stage: Stage,
+        context: RunContext,
         config: ConsumerConfig,
         topics: list[str],
         *,
         producing: ProducerConfig,
         output: str,
     ) -> None:
-        super().__init__(name, stage, config, topics)
-        self.producer = TransactionalActor(f"{name}'s producer", stage, producing, self._fail)
+        super().__init__(name, context, config, topics)
+        self.producer = TransactionalActor(f"{name}'s producer", context, producing, self._fail)
         self.aborts = 0.15
         """Probability that the user aborts a transaction."""
         self.midway: Callable[[str], None] = lambda _reached: None

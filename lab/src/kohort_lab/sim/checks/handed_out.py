@@ -90,7 +90,7 @@ class HandedOut(Watcher):
             if (consumer.name, partition) not in self._next:
                 self._starts.setdefault((consumer.name, partition), self._committed.get(partition, (0, 0)))
 
-    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind
         for partition in partitions:
             self._next.pop((consumer.name, partition), None)

@@ -70,7 +70,7 @@ class ModernOwners(Watcher):
         self._leftover[consumer.name] = self._leftover.get(consumer.name, frozenset()) & still
         self.check()
 
-    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind
         if (holder := self._holders.get(consumer.name)) is not None:
             self._holders[consumer.name] = holder._replace(held=holder.held - partitions)

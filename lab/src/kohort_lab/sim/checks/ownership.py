@@ -40,7 +40,7 @@ class OneOwner(Watcher):
         self._holders[consumer.name] = (consumer, set(owned))
         self.check_no_other_holds(consumer, generation_id, owned - had)
 
-    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind  # for any reason
         if consumer.name in self._holders:
             self._holders[consumer.name][1].difference_update(partitions)

@@ -35,7 +35,7 @@ class Throttles(Watcher):
             self.told += 1
             self._journaled_ms += throttle_ms
 
-    def answered_nobody(self, exchange: Exchange) -> None:
+    def answered_dead_client(self, exchange: Exchange) -> None:
         self._journaled_ms += _told_in(exchange)
 
     def check_not_held_up(self, what: str, link_id: int, now_ms: int) -> None:

@@ -84,10 +84,10 @@ class Watcher:
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         """Handle an assignment that a consumer applies; it owns exactly ``owned``."""
 
-    def is_told(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
+    def revoking(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
         """Handle the start of a revocation callback, which takes time."""
 
-    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         """Handle the end of a callback (revoked or lost), or of the process."""
 
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
@@ -105,7 +105,7 @@ class Watcher:
     def answered(self, exchange: Exchange) -> None:
         """Handle a sent response; only decoded ones, unless ``hears_all``."""
 
-    def answered_nobody(self, exchange: Exchange) -> None:
+    def answered_dead_client(self, exchange: Exchange) -> None:
         """Handle a response to a client that is dead or disconnected."""
 
     def broker_started(self, broker: WatchedProcess) -> None:

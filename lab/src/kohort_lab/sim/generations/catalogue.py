@@ -57,7 +57,7 @@ class BrokerGroup(GroupWorld):
 
     def make_member(self, name: str) -> LeavingConsumer:
         config = self.consumer_config(name, group_id=GROUP, **self._options)
-        return LeavingConsumer(name, self.stage, config, [TOPIC])
+        return LeavingConsumer(name, self.context, config, [TOPIC])
 
     def is_fenced(self, member: WatchedConsumer) -> bool:
         """Return True if the coordinator has removed the member, and so rejects its commits."""
@@ -69,7 +69,7 @@ class BrokerGroup(GroupWorld):
 
     def cut_off(self, member: GroupMember, for_ms: int) -> None:
         assert isinstance(member, LeavingConsumer)
-        network, address = self.stage.network, self.address(self.coordinator_node)
+        network, address = self.context.network, self.address(self.coordinator_node)
         network.part(member, address)
         self.world.after(for_ms, lambda: network.join_again(member, address))
 
@@ -98,7 +98,7 @@ class TreeGroup(GroupWorld):
 
     def make_member(self, name: str) -> TreeConsumer:
         config = self.consumer_config(name)
-        return TreeConsumer(name, self.stage, config, self._session(name), GROUP, TOPIC)
+        return TreeConsumer(name, self.context, config, self._session(name), GROUP, TOPIC)
 
     def is_fenced(self, member: WatchedConsumer) -> bool:
         """Return False: every offset write succeeds."""

@@ -24,7 +24,7 @@ from kohort_lab.sim.checks.watcher import WatchedConsumer
 from kohort_lab.sim.generations.holdings import Holdings
 from kohort_lab.sim.generations.traffic import CONSUMER_GROUP_HEARTBEAT, Traffic
 from kohort_lab.sim.network import Address
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 from kohort_lab.sim.world import World
 
 GROUP: Final = "g"
@@ -76,16 +76,18 @@ class GroupWorld(ABC):
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         world = World(setup.seed, events_max=EVENTS_MAX, moment_max=MOMENT_MAX)
-        self.stage = Stage(setup.seed, setup.delay_ms, world=world)
+        self.context = RunContext(setup.seed, setup.delay_ms, world=world)
         self.world = world
-        self.cluster = ClusterActor(self.stage, [_node_config(setup, number) for number in range(NODES)], checked=False)
-        self.producer = ProducerActor("producer", self.stage, ProducerConfig(bootstrap_servers=SERVERS))
-        self.admin = AdminActor(self.stage, AdminConfig(bootstrap_servers=SERVERS), GROUP, widens=True)
+        self.cluster = ClusterActor(
+            self.context, [_node_config(setup, number) for number in range(NODES)], checked=False
+        )
+        self.producer = ProducerActor("producer", self.context, ProducerConfig(bootstrap_servers=SERVERS))
+        self.admin = AdminActor(self.context, AdminConfig(bootstrap_servers=SERVERS), GROUP, widens=True)
         self.traffic = Traffic()
-        self.stage.tap.decode_also(CONSUMER_GROUP_HEARTBEAT)
+        self.context.tap.decode_also(CONSUMER_GROUP_HEARTBEAT)
         self.holdings = Holdings(world, self.is_fenced)
-        self.stage.checks.add(self.traffic)
-        self.stage.checks.add(self.holdings)
+        self.context.checks.add(self.traffic)
+        self.context.checks.add(self.holdings)
         self.partitions = setup.partitions
         self.members: list[GroupMember] = [self._next_member(number) for number in range(setup.members)]
 

@@ -99,7 +99,7 @@ class Holdings(Watcher):
             if not held.asleep:
                 self._own(held, partition)
 
-    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         held = self._members.get(consumer.name)
         if held is not None:
             self._release(held, held.partitions & partitions)

@@ -17,7 +17,7 @@ from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.clients import EngineActor
 from kohort_lab.sim.generations.claims import OwnerClaims, Sleep, StartReading, StopReading
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 from kohort_lab.sim.tree.session import TreeSession
 
 HOSTS: Final = 10_000
@@ -29,14 +29,14 @@ class TreeConsumer(EngineActor):
     """Member that starts, dies and restarts."""
 
     def __init__(
-        self, name: str, stage: Stage, config: ConsumerConfig, session: TreeSession, group_id: str, topic: str
+        self, name: str, context: RunContext, config: ConsumerConfig, session: TreeSession, group_id: str, topic: str
     ) -> None:
-        super().__init__(name, stage)
+        super().__init__(name, context)
         self.session = session
         session.user = self
         self.left_poll_ms = 0
         self._config = config
-        self._watcher = stage.checks
+        self._watcher = context.checks
         self._machine: ConsumerMachine | None = None
         self._host = f"host{self.rng.randrange(HOSTS):04d}"
         self._group_id, self._topic = group_id, topic
@@ -63,7 +63,7 @@ class TreeConsumer(EngineActor):
         """Kill the process; its session expires later."""
         if not self.alive:
             return
-        self._watcher.gave_up(self, "killed", frozenset(self.assigned))
+        self._watcher.revoked(self, "killed", frozenset(self.assigned))
         self._life += 1
         self.session.kill()
         super().kill(why)
@@ -212,7 +212,7 @@ class TreeConsumer(EngineActor):
         assert self._machine is not None
         self._machine.assign(())
         if had:
-            self._watcher.gave_up(self, "released", had)
+            self._watcher.revoked(self, "released", had)
             self.step_soon()
         return positions
 

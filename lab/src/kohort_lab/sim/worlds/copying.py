@@ -55,15 +55,15 @@ class CopyingGroup(Simulation):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self.stage.checks.add(self.durability)
+        self.context.checks.add(self.durability)
         config = self.broker_config(
             listen_host=BROKER[0],
             listen_port=BROKER[1],
             transaction_state_log_num_partitions=plan.offsets_partitions,
         )
-        self.process = self.broker = BrokerActor(self.stage, config)
+        self.process = self.broker = BrokerActor(self.context, config)
         producing = ProducerConfig(bootstrap_servers=SERVERS, request_timeout_ms=plan.request_timeout_ms)
-        self.producer = ProducerActor("producer", self.stage, producing)
+        self.producer = ProducerActor("producer", self.context, producing)
         self.members = self.processors = [self._processor(n) for n in range(plan.consumers)]
         self.double = self._processor(plan.consumers)
 
@@ -78,7 +78,7 @@ class CopyingGroup(Simulation):
             request_timeout_ms=plan.request_timeout_ms,
             delivery_timeout_ms=plan.request_timeout_ms + 5_000,
         )
-        made = Processor(name, self.stage, consuming, list(plan.topics), producing=producing, output=OUTPUT)
+        made = Processor(name, self.context, consuming, list(plan.topics), producing=producing, output=OUTPUT)
         made.pace = self.pace()
         made.speaks_newest = plan.seed % 3 > 0
         return made
@@ -87,7 +87,7 @@ class CopyingGroup(Simulation):
         """Run to the end. Raises CheckFailed unless each record is copied once, or a machine's error."""
         plan = self.plan
         self.start({OUTPUT: OUTPUT_PARTITIONS})
-        self.endure(Faults(self.stage, plan, Victims(self.broker, self.processors, self.double), OwnFaults()))
+        self.endure(Faults(self.context, plan, Victims(self.broker, self.processors, self.double), OwnFaults()))
         for processor in self.processors:
             processor.aborts = 0.0
         copying_ms = plan.records // plan.poll_records * (ROUND_TRIPS * 2 * plan.delay_ms[1] + THINKING_MS)

@@ -19,7 +19,7 @@ from kohort_lab.sim.actors.admins import AdminActor
 from kohort_lab.sim.actors.consumers import ConsumerActor
 from kohort_lab.sim.actors.either_protocol import CLASSIC, CONSUMER, EitherProtocol
 from kohort_lab.sim.actors.faults import LEAVE_ENDS_MS, OwnFaults
-from kohort_lab.sim.actors.modern_strangers import ModernStrangers, Overheard
+from kohort_lab.sim.actors.forged_heartbeats import ForgedHeartbeats, HeartbeatRecorder
 from kohort_lab.sim.checks.balance import check_balance
 from kohort_lab.sim.checks.calm import check_settled
 from kohort_lab.sim.checks.epoch_commits import EpochCommits
@@ -104,14 +104,14 @@ class ModernGroups(ThreeNodes):
 
     def __init__(self, plan: Plan) -> None:
         self.options = options_of(plan)
-        self.overheard = Overheard(ADMIN)
+        self.overheard = HeartbeatRecorder(ADMIN)
         self._looked_at: tuple[ModernGroup | None] | None = None
         super().__init__(plan)
         self.admin = AdminActor(
-            self.stage, AdminConfig(bootstrap_servers=self.servers), GROUP, widens=self.options.grows
+            self.context, AdminConfig(bootstrap_servers=self.servers), GROUP, widens=self.options.grows
         )
-        self.stage.checks.add(self.overheard)
-        self.strangers = ModernStrangers(self.admin, GROUP, self.consumers, self.overheard, min(plan.topics))
+        self.context.checks.add(self.overheard)
+        self.strangers = ForgedHeartbeats(self.admin, GROUP, self.consumers, self.overheard, min(plan.topics))
 
     def broker_options(self) -> dict[str, Any]:
         plan = self.plan
@@ -138,7 +138,7 @@ class ModernGroups(ThreeNodes):
         }
         mixed = random.Random(f"protocol {plan.seed} {name}").choice([CLASSIC, CONSUMER])
         protocol = mixed if options.protocols == "mixed" else options.protocols
-        made = EitherProtocol(name, self.stage, configs, wants, protocol)
+        made = EitherProtocol(name, self.context, configs, wants, protocol)
         made.pace = self.pace()
         return made
 

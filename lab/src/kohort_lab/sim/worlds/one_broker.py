@@ -61,17 +61,17 @@ class OneBroker(Simulation):
         self, plan: Plan, also: Sequence[Watcher] = (), script: Callable[[OneBroker], None] | None = None
     ) -> None:
         super().__init__(plan, decode_all=bool(also))
-        stage = self.stage
-        self.process = self.broker = BrokerActor(stage, self._broker_config())
+        context = self.context
+        self.process = self.broker = BrokerActor(context, self._broker_config())
         producing = ProducerConfig(
             bootstrap_servers=SERVERS, request_timeout_ms=plan.request_timeout_ms, **self.login_of("producer")
         )
-        self.producer = ProducerActor("producer", stage, producing)
+        self.producer = ProducerActor("producer", context, producing)
         self.members = self.consumers = [self.consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
         self.double = self.consumer("double", "i0")
         # As in Kafka, a static leader does not learn of partitions added while it was away (KIP-814).
         administering = AdminConfig(bootstrap_servers=SERVERS, **self.login_of("admin"))
-        self.admin = AdminActor(stage, administering, GROUP, widens=not plan.static)
+        self.admin = AdminActor(context, administering, GROUP, widens=not plan.static)
         life = GroupLife(GROUP, self.topics)
         self.handed_out = HandedOut(GROUP, self.topic_name, life, once=not plan.faults and script is None)
         self.silence = Silence()
@@ -89,7 +89,7 @@ class OneBroker(Simulation):
             Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
             *also,
         ):
-            stage.checks.add(check)
+            context.checks.add(check)
         self._script = script
 
     def _broker_config(self) -> BrokerConfig:
@@ -113,7 +113,7 @@ class OneBroker(Simulation):
         self.start()
         if self._script is not None:
             self._script(self)
-        self.endure(Faults(self.stage, plan, Victims(self.broker, self.consumers, self.double), self.own_faults()))
+        self.endure(Faults(self.context, plan, Victims(self.broker, self.consumers, self.double), self.own_faults()))
         bound_ms = self.settles_within_ms
         self.run_until_settled(bound_ms)
         if plan.may_orphan and self._orphans():

@@ -12,7 +12,15 @@ from kohort.broker.cluster.security_store import SecurityStore, UserAndMechanism
 from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from kohort.security.sasl.scram import credential_of
 from kohort_lab.sim.actors.faults import Faults, OwnFaults
-from kohort_lab.sim.actors.keepers import EVERYBODY, ITERATIONS, MECHANISM, Keeper, Kept, password_of, salted
+from kohort_lab.sim.actors.security_admin import (
+    EVERYBODY,
+    ITERATIONS,
+    MECHANISM,
+    SecurityAdmin,
+    SecurityTargets,
+    password_of,
+    salted,
+)
 from kohort_lab.sim.checks.denials import DenialsHold, Right
 from kohort_lab.sim.checks.logins import KnownUsers
 from kohort_lab.sim.checks.throttles import Throttles
@@ -55,12 +63,12 @@ class SecuredGroup(OneBroker):
         self.denials.security = self.known_users.security = self._security
         self.denials.topics = self.topics
         for check in (self.denials, self.known_users):
-            self.stage.checks.add(check)
+            self.context.checks.add(check)
         for consumer in (*self.consumers, self.double):
             consumer.pace.polls_on = True
         # As in Kafka, a static leader does not learn that a topic became visible again (KIP-814).
-        kept = Kept(PRODUCER, members, ADMIN, GROUP, sorted(plan.topics), hides=not plan.static)
-        self.keeper = Keeper(self.stage, self.admin, kept, self._security)
+        targets = SecurityTargets(PRODUCER, members, ADMIN, GROUP, sorted(plan.topics), hides=not plan.static)
+        self.security_admin = SecurityAdmin(self.context, self.admin, targets, self._security)
 
     def _security(self) -> SecurityStore | None:
         broker = self.broker.broker
@@ -91,13 +99,13 @@ class SecuredGroup(OneBroker):
         state.access.change(add=[*_allowed()])
 
     def own_faults(self) -> OwnFaults:
-        keeper = self.keeper
+        keeper = self.security_admin
         strikes = {"forbid": keeper.forbid, "limit": keeper.limit, "change user": keeper.change_user}
         return OwnFaults({**super().own_faults().of_nobody, **strikes})
 
     def endure(self, faults: Faults) -> None:
         super().endure(faults)
-        self.keeper.calm()
+        self.security_admin.calm()
 
     @property
     def settles_within_ms(self) -> int:
@@ -111,7 +119,7 @@ class SecuredGroup(OneBroker):
             self.throttles.check_told(sum(broker.state.quotas.throttled_ms.values()))
 
     def why_not_settled(self) -> str | None:
-        if (why := self.keeper.why_not_undone()) is not None:
+        if (why := self.security_admin.why_not_undone()) is not None:
             return why
         if self.throttles.longest_left_ms:
             return "somebody is held up by a quota"

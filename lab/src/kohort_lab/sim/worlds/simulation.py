@@ -18,7 +18,7 @@ from kohort_lab.sim.actors.faults import BrokerProcess, Faults
 from kohort_lab.sim.checks.calm import check_settled
 from kohort_lab.sim.checks.durability import Durability
 from kohort_lab.sim.checks.held_back import HeldBack
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 from kohort_lab.sim.swarm import Plan
 from kohort_lab.sim.world import START_MS, World
 
@@ -80,10 +80,10 @@ class Simulation(ABC):
 
     def __init__(self, plan: Plan, *, decode_all: bool = False) -> None:
         self.plan = plan
-        self.stage = Stage(plan.seed, plan.delay_ms, decode_all=decode_all)
-        self.world = self.stage.world
-        self.history = self.stage.history
-        self.tap = self.stage.tap
+        self.context = RunContext(plan.seed, plan.delay_ms, decode_all=decode_all)
+        self.world = self.context.world
+        self.history = self.context.history
+        self.tap = self.context.tap
         self.durability = Durability()
         self._names: dict[bytes, str] = {}
 
@@ -141,7 +141,7 @@ class Simulation(ABC):
         config = self.consumer_config(
             name, instance_id, auto_commit_interval_ms=self.plan.auto_commit_interval_ms, metadata_max_age_ms=10_000
         )
-        consumer = ConsumerActor(name, self.stage, config, list(self.plan.topics))
+        consumer = ConsumerActor(name, self.context, config, list(self.plan.topics))
         consumer.pace = self.pace()
         return consumer
 
@@ -164,7 +164,7 @@ class Simulation(ABC):
     def start(self, more_topics: Mapping[str, int] | None = None) -> None:
         """Start the brokers, create the topics, then start all clients. ``more_topics``: partitions by name."""
         plan, world = self.plan, self.world
-        self.stage.checks.add(HeldBack((*self.members, self.double)))
+        self.context.checks.add(HeldBack((*self.members, self.double)))
         self.process.start()
         topics = self.process.topics
         assert topics is not None

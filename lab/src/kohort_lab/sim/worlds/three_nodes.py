@@ -62,21 +62,21 @@ class ThreeNodes(Simulation):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        stage = self.stage
-        self.process = self.cluster = ClusterActor(stage, self._node_configs())
+        context = self.context
+        self.process = self.cluster = ClusterActor(context, self._node_configs())
         producing = ProducerConfig(
             bootstrap_servers=self.servers,
             request_timeout_ms=plan.request_timeout_ms,
             delivery_timeout_ms=plan.request_timeout_ms + MORE_TO_DELIVER_MS[plan.seed % 2],
         )
-        self.producer = ProducerActor("producer", stage, producing)
+        self.producer = ProducerActor("producer", context, producing)
         self.members = self.consumers = [self.consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
         self.double = self.consumer("double", "i0")
         life = GroupLife(GROUP, self.topics)
         self.handed_out = HandedOut(GROUP, self.topic_name, life, once=False)
         polls = Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)})
         for check in (life, *self.checks_of_groups(life), self.handed_out, self.durability, Obedience(), polls):
-            stage.checks.add(check)
+            context.checks.add(check)
 
     def checks_of_groups(self, life: GroupLife) -> list[Watcher]:
         """Return the checks of the group's protocol."""
@@ -101,7 +101,7 @@ class ThreeNodes(Simulation):
         """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or a machine's error."""
         self.start()
         victims = Victims(self.cluster, self.consumers, self.double)
-        self.endure(Faults(self.stage, self.plan, victims, self.own_faults()))
+        self.endure(Faults(self.context, self.plan, victims, self.own_faults()))
         self._start_all()
         self.settle_within(self.settles_within_ms)
         self.check_end()

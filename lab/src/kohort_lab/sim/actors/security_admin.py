@@ -20,7 +20,7 @@ from kohort.client.admin.scram_users import (
 from kohort.secret import Secret
 from kohort.security.quotas.entities import Quota
 from kohort_lab.sim.actors.admins import AdminActor
-from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.run_context import RunContext
 
 MECHANISM: Final = "SCRAM-SHA-256"
 ITERATIONS: Final = 4096
@@ -47,7 +47,7 @@ def salted(user: str, turn: int) -> SaltedPassword:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SecurityTargets:
     """Users and resources that may be denied or limited."""
 
     producer: str
@@ -59,16 +59,20 @@ class Kept:
     """True if an ACL may also deny Describe on a topic."""
 
 
-class Keeper:
+class SecurityAdmin:
     """Security administrator; ``security`` is the brokers' store, None while the brokers are down."""
 
     def __init__(
-        self, stage: Stage, admin: AdminActor, kept: Kept, security: Callable[[], SecurityStore | None]
+        self,
+        context: RunContext,
+        admin: AdminActor,
+        targets: SecurityTargets,
+        security: Callable[[], SecurityStore | None],
     ) -> None:
-        self._world = stage.world
-        self._rng = stage.world.fork_rng()
+        self._world = context.world
+        self._rng = context.world.fork_rng()
         self._admin = admin
-        self._kept = kept
+        self._targets = targets
         self._security = security
         self._limited: set[tuple[ClientQuotaEntity, Quota]] = set()
         self._turn = 0
@@ -83,8 +87,12 @@ class Keeper:
     def limit(self) -> None:
         """Set a quota for a while."""
         quota = self._rng.choice(sorted(QUOTAS))
-        kept = self._kept
-        of = {Quota.PRODUCED: [kept.producer], Quota.FETCHED: list(kept.members), Quota.MUTATIONS: [kept.admin]}
+        targets = self._targets
+        of = {
+            Quota.PRODUCED: [targets.producer],
+            Quota.FETCHED: list(targets.members),
+            Quota.MUTATIONS: [targets.admin],
+        }
         name = self._rng.choice(of[quota])
         entity = self._rng.choice(
             [
@@ -100,24 +108,24 @@ class Keeper:
 
     def change_user(self) -> None:
         """Remove a member's user for a while, or set its password again."""
-        user = self._rng.choice(self._kept.members)
+        user = self._rng.choice(self._targets.members)
         if self._rng.random() < 0.5:
             gone = UserScramCredentialDeletion(user, MECHANISM)
             self._admin.do(f"removes user {user}", lambda m: alter_user_scram_credentials(m, [gone], []))
         self._later(lambda: self._set_password(user))
 
     def _denial(self) -> AclBinding:
-        kept, rng = self._kept, self._rng
-        who = rng.choice([*kept.members, kept.producer, "*"])
-        topic, group = rng.choice(kept.topics), kept.group_id
+        targets, rng = self._targets, self._rng
+        who = rng.choice([*targets.members, targets.producer, "*"])
+        topic, group = rng.choice(targets.topics), targets.group_id
         pattern = rng.choice(["literal", "prefixed"])
-        if who == kept.producer or (who == "*" and rng.random() < 0.3):
+        if who == targets.producer or (who == "*" and rng.random() < 0.3):
             of = ("topic", rng.choice([topic, topic, topic[:1] if pattern == "prefixed" else "*"]), "write")
         else:
             of = rng.choice([("group", group, "read"), ("topic", topic, "read")])
         kind, name, operation = of
         wider = rng.choice([operation, operation, "all"])
-        if kind == "group" or who == kept.producer or kept.hides:
+        if kind == "group" or who == targets.producer or targets.hides:
             operation = wider
         return AclBinding(kind, name, f"User:{who}", operation, "deny", pattern_type=pattern)
 
@@ -165,7 +173,7 @@ class Keeper:
 
     def _missing(self, security: SecurityStore) -> list[str]:
         there = {user["name"] for user in security.section("users")}
-        return [user for user in self._kept.members if user not in there]
+        return [user for user in self._targets.members if user not in there]
 
     def _undone(self) -> list[Callable[[], object]]:
         security = self._security()

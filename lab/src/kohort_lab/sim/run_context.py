@@ -45,13 +45,13 @@ class AllChecks(Watcher):
         for watcher in self._watchers:
             watcher.took(consumer, generation_id, owned)
 
-    def is_told(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
+    def revoking(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
         for watcher in self._watchers:
-            watcher.is_told(consumer, partitions)
+            watcher.revoking(consumer, partitions)
 
-    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         for watcher in self._watchers:
-            watcher.gave_up(consumer, kind, partitions)
+            watcher.revoked(consumer, kind, partitions)
 
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         for watcher in self._watchers:
@@ -74,9 +74,9 @@ class AllChecks(Watcher):
         for watcher in self._of_answers if is_decoded else self._of_any_answer:
             watcher.answered(exchange)
 
-    def answered_nobody(self, exchange: Exchange) -> None:
+    def answered_dead_client(self, exchange: Exchange) -> None:
         for watcher in self._watchers:
-            watcher.answered_nobody(exchange)
+            watcher.answered_dead_client(exchange)
 
     def broker_started(self, broker: WatchedProcess) -> None:
         for watcher in self._watchers:
@@ -91,7 +91,7 @@ class AllChecks(Watcher):
             watcher.leaders_moved()
 
 
-class Stage:
+class RunContext:
     """Context of a run, created before its actors.
 
     ``decode_all``: decode every API for the checks. ``world``: replacement with other limits.

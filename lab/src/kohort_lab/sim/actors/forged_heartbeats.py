@@ -22,7 +22,7 @@ from kohort.wire.messages.group_consumer import (
     ConsumerGroupHeartbeatResponse,
 )
 from kohort_lab.sim.actors.admins import AdminActor, Make
-from kohort_lab.sim.actors.strangers import Guise, commit_as
+from kohort_lab.sim.actors.forged_requests import ClaimedMember, commit_as
 from kohort_lab.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
 
 KEPT: Final = 24
@@ -31,7 +31,7 @@ OUT_OF_REACH: Final = 1_000
 """Distance to an epoch that no member reaches while a request is in flight."""
 
 
-class FalseHeartbeat(NamedTuple):
+class ClaimedHeartbeat(NamedTuple):
     """Claimed identity of a forged heartbeat."""
 
     member_id: str
@@ -39,7 +39,7 @@ class FalseHeartbeat(NamedTuple):
     instance_id: str | None = None
 
 
-def modern_heartbeat_as(metadata: Metadata, group_id: str, who: FalseHeartbeat) -> Operation[int]:
+def modern_heartbeat_as(metadata: Metadata, group_id: str, who: ClaimedHeartbeat) -> Operation[int]:
     """Send a heartbeat, or a leave, with a claimed identity; return the epoch of the response."""
     message = ConsumerGroupHeartbeatRequest(
         group_id=group_id, member_id=who.member_id, member_epoch=who.epoch, instance_id=who.instance_id
@@ -58,7 +58,7 @@ def heartbeat_again(metadata: Metadata, message: ConsumerGroupHeartbeatRequest) 
     return epoch
 
 
-class Overheard(Watcher):
+class HeartbeatRecorder(Watcher):
     """Recorder of the last distinct heartbeats by member id, without leaves.
 
     ``strangers``: name of the client that forges heartbeats.
@@ -87,11 +87,16 @@ class Overheard(Watcher):
         return list(self._by_member.get(member_id, ()))
 
 
-class ModernStrangers:
+class ForgedHeartbeats:
     """Forger of heartbeats, through the administrator's client."""
 
     def __init__(
-        self, admin: AdminActor, group_id: str, victims: Sequence[WatchedConsumer], overheard: Overheard, topic: str
+        self,
+        admin: AdminActor,
+        group_id: str,
+        victims: Sequence[WatchedConsumer],
+        overheard: HeartbeatRecorder,
+        topic: str,
     ) -> None:
         self._admin = admin
         self._group_id = group_id
@@ -104,14 +109,17 @@ class ModernStrangers:
         group, partition = self._group_id, self._partition
         victim = rng.choice(self._victims)
         epoch = victim.generation_id + rng.choice([1, 7]) if victim.generation_id > 0 else 3
-        claim, never = FalseHeartbeat(victim.member_id or "nobody", epoch, victim.instance_id), epoch + OUT_OF_REACH
-        nobody = FalseHeartbeat("nobody", rng.choice([1, -1]))
+        claim, never = ClaimedHeartbeat(victim.member_id or "nobody", epoch, victim.instance_id), epoch + OUT_OF_REACH
+        nobody = ClaimedHeartbeat("nobody", rng.choice([1, -1]))
         choices: list[tuple[str, Make]] = [
             (f"claims epoch {epoch} of {victim.name}", lambda m: modern_heartbeat_as(m, group, claim)),
             ("claims to be nobody", lambda m: modern_heartbeat_as(m, group, nobody)),
-            ("commits from outside", lambda m: commit_as(m, group, Guise(), partition, 0)),
-            ("commits as nobody", lambda m: commit_as(m, group, Guise("nobody", None, 1), partition, 0)),
-            ("commits too late", lambda m: commit_as(m, group, Guise(claim.member_id, None, never), partition, 0)),
+            ("commits from outside", lambda m: commit_as(m, group, ClaimedMember(), partition, 0)),
+            ("commits as nobody", lambda m: commit_as(m, group, ClaimedMember("nobody", None, 1), partition, 0)),
+            (
+                "commits too late",
+                lambda m: commit_as(m, group, ClaimedMember(claim.member_id, None, never), partition, 0),
+            ),
         ]
         self._admin.do(*rng.choice(choices))
 
@@ -119,7 +127,7 @@ class ModernStrangers:
         """Forge a member's leave."""
         victim = rng.choice(self._victims)
         if victim.member_id:
-            claim = FalseHeartbeat(victim.member_id, LEAVING_EPOCH, victim.instance_id)
+            claim = ClaimedHeartbeat(victim.member_id, LEAVING_EPOCH, victim.instance_id)
             self._admin.do(f"takes out {victim.name}", lambda m: modern_heartbeat_as(m, self._group_id, claim))
 
     def repeat(self, rng: random.Random) -> None:

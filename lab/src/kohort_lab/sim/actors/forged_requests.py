@@ -48,7 +48,7 @@ PRODUCE_BY_NAME = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Guise:
+class ClaimedMember:
     """Claimed identity of a forged request; the default is no member."""
 
     member_id: str = ""
@@ -56,7 +56,9 @@ class Guise:
     generation_id: int = NOBODY
 
 
-def commit_as(metadata: Metadata, group_id: str, who: Guise, partition: TopicPartition, offset: int) -> Operation[int]:
+def commit_as(
+    metadata: Metadata, group_id: str, who: ClaimedMember, partition: TopicPartition, offset: int
+) -> Operation[int]:
     """Commit ``offset`` with a claimed identity."""
     topic = OffsetCommitRequestTopic(
         name=partition.topic,
@@ -78,7 +80,7 @@ def commit_as(metadata: Metadata, group_id: str, who: Guise, partition: TopicPar
     return _of_one(metadata, group_id, CoordinatorCall(ask, read, max_version=BY_NAME))
 
 
-def heartbeat_as(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
+def heartbeat_as(metadata: Metadata, group_id: str, who: ClaimedMember) -> Operation[int]:
     """Send a heartbeat with a claimed identity."""
 
     def read(answer: HeartbeatResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
@@ -95,7 +97,7 @@ def heartbeat_as(metadata: Metadata, group_id: str, who: Guise) -> Operation[int
     return _of_one(metadata, group_id, CoordinatorCall(ask, read))
 
 
-def remove_member(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
+def remove_member(metadata: Metadata, group_id: str, who: ClaimedMember) -> Operation[int]:
     """Remove a member from the group by an administrator request (KIP-345, removeMembersFromConsumerGroup)."""
 
     def read(answer: LeaveGroupResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
