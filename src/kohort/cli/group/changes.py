@@ -39,7 +39,7 @@ from kohort.verbs.refusals import NothingThere
 
 HELP = """Reset the committed offsets of GROUP. Shows the plan; --execute commits its offsets.
 
-The options are those of kafka-consumer-groups. The group must have no members. SKIPPED is the number of offsets that
+The options are those of kafka-consumer-groups. With --execute the group must have no members. SKIPPED is the number of offsets that
 the group will not read, READ-AGAIN the number that it will read again.
 
 \b
@@ -56,7 +56,11 @@ TARGETS: Final = (
 TARGET_OPTIONS: Final = (
     click.option("--to-earliest", is_flag=True, help="Reset to the first record."),
     click.option("--to-latest", is_flag=True, help="Reset to the log end."),
-    click.option("--to-current", is_flag=True, help="Keep committed offsets; partitions without one: the log end."),
+    click.option(
+        "--to-current",
+        is_flag=True,
+        help="Keep committed offsets; partitions without a committed offset get the log end.",
+    ),
     click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
     click.option("--shift-by", metavar="N", type=int, help="Add N to each committed offset; -N: subtract."),
     click.option("--to-datetime", metavar="TIME", help="Reset to the first record since TIME (ISO 8601, UTC)."),
@@ -178,7 +182,7 @@ def next_step(group_id: str, moved: Moved) -> str:
     )
 
 
-DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions; the topics may be deleted.
+DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions, also of topics that no longer exist.
 
 While the group has members, only offsets of topics that it does not subscribe to can be deleted.
 
@@ -213,7 +217,7 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: C
 
 CLONE_HELP = """Copy the committed offsets of group FROM to group TO. Shows the plan; --execute commits its offsets.
 
-TO must have no members; it is created if it does not exist. Other offsets of TO stay.
+TO must have no members; it is created if it does not exist. Offsets of TO for other partitions do not change.
 
 \b
 Examples:

@@ -154,7 +154,7 @@ WHY_HELP = """Explain the last rebalance of GROUP: cause, evidence, the member t
 A kohort broker keeps a journal of group events for seven days. On Apache Kafka the command reads the journal of `kohort
 watch`, or the records that __consumer_offsets still has. For the consumer protocol (KIP-848) it also shows which
 members have not revoked yet, and how long partitions had no owner. With --since, or --last above 1, it first names
-their pattern, such as a deploy, a crash loop or a storm.
+the pattern of the rebalances, such as a deploy, a crash loop or a storm.
 
 \b
 Examples:
