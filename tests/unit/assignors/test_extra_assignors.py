@@ -1,4 +1,4 @@
-"""Strategies that other clients lack, and user-defined ones."""
+"""Assignors that other Kafka clients lack, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -29,16 +29,13 @@ def remembering(found: Assignment, generation: int = 3) -> list[MemberSubscripti
     return [MemberSubscription(m, ("a", "b"), user_data=sticky.user_data(had, generation)) for m, had in found.items()]
 
 
-# co-partitioned
-
-
-def test_co_partitioned_numbers_stay_together_for_different_counts():
+def test_co_partitioned_assignor_keeps_equal_partition_numbers_together_for_different_counts():
     found = extras.assign_together(SubscribedTopics({"a": 4, "b": 2}), members("x", "y"))
 
     assert shown(found) == {"x": "a-0 a-2 b-0", "y": "a-1 a-3 b-1"}
 
 
-def test_co_partitioned_numbers_stay_with_their_members_after_a_join():
+def test_co_partitioned_assignor_keeps_partition_numbers_with_their_members_after_a_join():
     topics = SubscribedTopics({"a": 6, "b": 6})
     before = extras.assign_together(topics, members("x", "y"))
 
@@ -50,7 +47,7 @@ def test_co_partitioned_numbers_stay_with_their_members_after_a_join():
     assert all(of["a"] == of["b"] for of in numbers)
 
 
-def test_topics_with_other_subscribers_are_dealt_separately():
+def test_co_partitioned_assignor_assigns_topics_with_other_subscribers_separately():
     group = [MemberSubscription("x", ("a", "b")), MemberSubscription("y", ("a",)), MemberSubscription("z", ("b",))]
 
     found = extras.assign_together(SubscribedTopics({"a": 2, "b": 3}), group)
@@ -58,10 +55,7 @@ def test_topics_with_other_subscribers_are_dealt_separately():
     assert shown(found) == {"x": "a-0 b-1", "y": "a-1", "z": "b-0 b-2"}
 
 
-# rack-aware
-
-
-def test_rack_aware_prefers_the_rack_to_balance():
+def test_rack_aware_assignor_prefers_the_members_rack_to_balance():
     racks = {tp: frozenset({"north"}) for tp in tps("a-0 a-1 a-2")} | {tps("a-3")[0]: frozenset({"south"})}
     group = [
         MemberSubscription("n", ("a",), rack="north"),
@@ -74,17 +68,14 @@ def test_rack_aware_prefers_the_rack_to_balance():
     assert shown(found) == {"n": "a-0 a-1 a-2", "s": "a-3", "nowhere": ""}
 
 
-def test_partition_without_local_member_goes_to_the_least_loaded():
+def test_rack_aware_assignor_gives_a_partition_without_local_member_to_the_least_loaded():
     racks = {tps("a-0")[0]: frozenset({"north"})}
     group = [MemberSubscription("n", ("a",), rack="north"), MemberSubscription("m", ("a",))]
 
     assert shown(extras.assign_by_rack(SubscribedTopics({"a": 3}, racks), group)) == {"n": "a-0", "m": "a-1 a-2"}
 
 
-# redundant
-
-
-def test_redundant_assigns_each_partition_to_two_members():
+def test_redundant_assignor_assigns_each_partition_to_two_members():
     assert shown(REDUNDANT.assign(SubscribedTopics({"a": 3}), members("x", "y", "z", topics="a"))) == {
         "x": "a-0 a-1",
         "y": "a-0 a-2",
@@ -96,16 +87,13 @@ def test_redundant_assigns_each_partition_to_two_members():
         redundant(0)
 
 
-# user-defined
-
-
 @kohort.assignor("all-to-one")
 def all_to_one(topics, members):
     chosen = min(m.member_id for m in members)
     return {chosen: [p for t in topics.counts for p in topics.partitions(t)]}
 
 
-def test_function_becomes_an_assignor():
+def test_decorated_function_becomes_an_assignor():
     found = all_to_one.assign(SubscribedTopics({"a": 2}), members("y", "x", topics="a"))
 
     assert shown(found) == {"x": "a-0 a-1", "y": ""}
@@ -118,7 +106,7 @@ def test_function_becomes_an_assignor():
         assignors_named([all_to_one, all_to_one])
 
 
-def test_cooperative_function_withholds_moving_partitions():
+def test_cooperative_user_defined_assignor_withholds_moving_partitions():
     cooperative = kohort.assignor("mine", cooperative=True)(lambda topics, members: {"x": tps("a-0"), "y": tps("a-1")})
     group = [
         MemberSubscription("x", ("a",), owned=tuple(tps("a-0 a-1")), generation=2),
@@ -139,6 +127,6 @@ def test_cooperative_function_withholds_moving_partitions():
         (lambda topics, members: {"x": tps("b-0")}, "does not subscribe to it"),
     ],
 )
-def test_wrong_result_of_a_function_raises_usage_error(given, words):
+def test_invalid_result_of_a_user_defined_assignor_raises_usage_error(given, words):
     with pytest.raises(UsageError, match=f"assignor 'wrong' .*{words}"):
         kohort.assignor("wrong")(given).assign(SubscribedTopics({"a": 1, "b": 1}), members("x", topics="a"))

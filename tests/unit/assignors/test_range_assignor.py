@@ -1,4 +1,4 @@
-"""range: runs of neighbouring partitions per topic; by rack where possible."""
+"""range assignor: runs of neighbouring partitions per topic; by rack where possible."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def numbers(assignment: dict[str, list[TopicPartition]]) -> dict[str, list[str]]
     return {member: [str(p) for p in partitions] for member, partitions in assignment.items()}
 
 
-def test_first_members_get_the_extra_partitions():
+def test_range_assignor_gives_the_extra_partitions_to_the_first_members():
     found = assign(SubscribedTopics({"t": 7}), members("c", "a", "b"))
 
     assert numbers(found) == {"a": ["t-0", "t-1", "t-2"], "b": ["t-3", "t-4"], "c": ["t-5", "t-6"]}
 
 
-def test_equal_topics_are_cut_equally():
+def test_range_assignor_cuts_topics_with_equal_partition_counts_equally():
     found = assign(SubscribedTopics({"t1": 3, "t2": 3}), members("a", "b", topics="t1 t2"))
 
     assert numbers(found) == {"a": ["t1-0", "t1-1", "t2-0", "t2-1"], "b": ["t1-2", "t2-2"]}
 
 
-def test_static_members_are_sorted_by_instance_id_first():
+def test_range_assignor_sorts_static_members_first_by_instance_id():
     found = assign(
         SubscribedTopics({"t": 2}),
         [
@@ -40,7 +40,7 @@ def test_static_members_are_sorted_by_instance_id_first():
     assert numbers(found) == {"a": ["t-1"], "z": ["t-0"], "y": []}
 
 
-def test_empty_topics_and_members_without_topics_are_skipped():
+def test_range_assignor_skips_topics_without_partitions_and_members_without_topics():
     found = assign(
         SubscribedTopics({"t": 1}),
         [MemberSubscription("a", ("gone",)), MemberSubscription("b", ("t", "gone")), MemberSubscription("c", ())],
@@ -49,7 +49,7 @@ def test_empty_topics_and_members_without_topics_are_skipped():
     assert numbers(found) == {"a": [], "b": ["t-0"], "c": []}
 
 
-def test_members_beyond_the_partitions_get_none():
+def test_range_assignor_gives_no_partition_to_members_beyond_the_partition_count():
     assert numbers(assign(SubscribedTopics({"t": 1}), members("a", "b"))) == {"a": ["t-0"], "b": []}
 
 
@@ -57,7 +57,7 @@ def racks(topic: str, *per_partition: str) -> dict[TopicPartition, frozenset[str
     return {TopicPartition(topic, i): frozenset(text.split()) for i, text in enumerate(per_partition)}
 
 
-def test_members_get_partitions_of_their_rack():
+def test_range_assignor_gives_members_partitions_of_their_rack():
     topics = SubscribedTopics({"t": 4}, racks("t", "r2", "r1", "r2", "r1"))
 
     found = assign(topics, [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r2")])
@@ -65,7 +65,7 @@ def test_members_get_partitions_of_their_rack():
     assert numbers(found) == {"a": ["t-1", "t-3"], "b": ["t-0", "t-2"]}
 
 
-def test_co_partitioned_topics_are_placed_by_rack_together():
+def test_range_assignor_assigns_co_partitioned_topics_by_rack_together():
     topics = SubscribedTopics({"t": 2, "u": 2}, racks("t", "r2", "r1") | racks("u", "r2", "r1"))
 
     found = assign(
@@ -75,7 +75,7 @@ def test_co_partitioned_topics_are_placed_by_rack_together():
     assert numbers(found) == {"a": ["t-1", "u-1"], "b": ["t-0", "u-0"]}
 
 
-def test_balance_precedes_racks():
+def test_range_assignor_prefers_balance_to_racks():
     topics = SubscribedTopics({"t": 4}, racks("t", "r1", "r1", "r1", "r2"))
 
     found = assign(topics, [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r2")])
@@ -83,7 +83,7 @@ def test_balance_precedes_racks():
     assert numbers(found) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
 
 
-def test_racks_are_ignored_if_every_rack_has_every_partition():
+def test_range_assignor_ignores_racks_if_every_rack_has_every_partition():
     topics = SubscribedTopics({"t": 4}, racks("t", *["r1 r2"] * 4))
 
     found = assign(topics, [MemberSubscription("a", ("t",), rack="r2"), MemberSubscription("b", ("t",), rack="r1")])
@@ -91,5 +91,5 @@ def test_racks_are_ignored_if_every_rack_has_every_partition():
     assert numbers(found) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
 
 
-def test_range_is_eager_without_user_data():
+def test_range_assignor_is_eager_without_user_data():
     assert (RANGE.name, RANGE.cooperative, RANGE.user_data([], 3)) == ("range", False, None)

@@ -1,4 +1,4 @@
-"""roundrobin: all partitions of all topics in turn."""
+"""roundrobin assignor: members get all partitions of all topics in turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kohort.assignors.roundrobin import assign
 from kohort.assignors.spec import MemberSubscription, SubscribedTopics
 
 
-def test_dealing_continues_across_topics():
+def test_roundrobin_assignor_continues_with_the_next_member_across_topics():
     members = [MemberSubscription("b", ("t", "u")), MemberSubscription("a", ("t", "u"))]
 
     found = assign(SubscribedTopics({"t": 3, "u": 3}), members)
@@ -15,7 +15,7 @@ def test_dealing_continues_across_topics():
     assert [str(p) for p in found["b"]] == ["t-1", "u-0", "u-2"]
 
 
-def test_members_without_subscription_are_skipped():
+def test_roundrobin_assignor_skips_members_without_subscription_to_the_topic():
     members = [
         MemberSubscription("a", ("t",)),
         MemberSubscription("b", ("t", "u")),
@@ -31,5 +31,5 @@ def test_members_without_subscription_are_skipped():
     }
 
 
-def test_no_subscriptions_give_no_assignment():
+def test_roundrobin_assignor_without_subscriptions_assigns_no_partition():
     assert assign(SubscribedTopics({"t": 3}), [MemberSubscription("a", ())]) == {"a": []}

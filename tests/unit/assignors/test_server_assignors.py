@@ -1,4 +1,4 @@
-"""Server-side uniform and range (KIP-848): Apache Kafka's test cases, and more."""
+"""Server-side assignors uniform and range (KIP-848): Apache Kafka's test cases, and more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kohort.assignors.server.spec import MemberSpec, Targets
 from kohort.assignors.server.uniform import UNIFORM
 from kohort.errors import UsageError
 
-# Kafka's test ids: their hash codes decide the order of dealing.
+# Topic ids of Kafka's tests: their hash codes decide the order of assignment.
 IDS = {
     "T1": base64.urlsafe_b64decode("T1-A4s3VTwiI5CTbEp6POw=="),
     "T2": base64.urlsafe_b64decode("T2-B4s3VTwiI5YHbPp6YUe=="),
@@ -67,25 +67,25 @@ def again(members: Mapping[str, MemberSpec], targets: Targets) -> dict[str, Memb
     return {member: spec._replace(owned=targets.get(member, {})) for member, spec in members.items()}
 
 
-def test_default_order_begins_with_uniform():
+def test_default_server_assignor_is_uniform():
     assert list(SERVER_ASSIGNORS) == ["uniform", "range"]
     assert [assignor.name for assignor in SERVER_ASSIGNORS.values()] == ["uniform", "range"]
 
 
 @pytest.mark.parametrize("assignor", SERVER_ASSIGNORS.values(), ids=SERVER_ASSIGNORS)
 class TestBothAssignors:
-    def test_empty_group_has_no_targets(self, assignor):
+    def test_server_assignor_gives_an_empty_group_no_targets(self, assignor):
         assert assignor.assign({}, counts(T1=3)) == {}
 
-    def test_members_without_topics_get_nothing(self, assignor):
+    def test_server_assignor_gives_members_without_topics_no_partition(self, assignor):
         assert assignor.assign({"A": wants(""), "B": wants("")}, counts(T1=3)) == {"A": {}, "B": {}}
 
-    def test_missing_partition_count_raises_usage_error(self, assignor):
+    def test_server_assignor_raises_usage_error_for_a_missing_partition_count(self, assignor):
         with pytest.raises(UsageError, match=IDS["T2"].hex()):
             assignor.assign({"A": wants("T2")}, counts(T1=3))
 
     @pytest.mark.parametrize("b_wants", ["T1 T2 T3", "T2 T3"])
-    def test_balanced_targets_are_kept_in_any_member_order(self, assignor, b_wants):
+    def test_server_assignor_keeps_balanced_targets_in_any_member_order(self, assignor, b_wants):
         members = {"A": wants("T1 T2 T3"), "B": wants(b_wants), "C": wants("T1 T2 T3")}
         partitions = counts(T1=2, T2=5, T3=7)
         first = assignor.assign(members, partitions)
@@ -98,10 +98,10 @@ class TestBothAssignors:
 
 
 class TestUniformEqualSubscriptions:
-    def test_members_are_filled_in_order(self):
+    def test_uniform_assignor_fills_members_with_equal_subscriptions_in_order(self):
         assert uniform({"A": wants("T1 T3"), "B": wants("T1 T3")}, T1=3, T3=2) == {"A": "T3:0,1", "B": "T1:0,1,2"}
 
-    def test_one_pattern_of_all_members_is_an_equal_subscription(self):
+    def test_uniform_assignor_treats_one_pattern_of_all_members_as_equal_subscriptions(self):
         of_all = {"A": wants("T1 T3", regex="T.*"), "B": wants("T1 T3", regex="T.*")}
         assert uniform(of_all, T1=3, T3=2) == {"A": "T3:0,1", "B": "T1:0,1,2"}
 
@@ -109,10 +109,10 @@ class TestUniformEqualSubscriptions:
         other = of_all | {"B": wants("T1 T3", regex="T+.*")}
         assert uniform(both, T1=3, T3=2) == uniform(other, T1=3, T3=2) == {"A": "T1:0,2", "B": "T1:1 T3:0,1"}
 
-    def test_fewer_partitions_than_members_go_to_the_last_members(self):
+    def test_uniform_assignor_gives_fewer_partitions_than_members_to_the_last_members(self):
         assert uniform(dict.fromkeys("ABC", wants("T3")), T3=2) == {"A": "", "B": "T3:0", "C": "T3:1"}
 
-    def test_100_topics_are_dealt_evenly(self):
+    def test_uniform_assignor_assigns_100_topics_evenly(self):
         topics = {bytes([7] * 15 + [i]): 3 for i in range(100)}
         found = UNIFORM.assign({f"member{i}": MemberSpec(frozenset(topics)) for i in range(49)}, topics)
 
@@ -121,59 +121,59 @@ class TestUniformEqualSubscriptions:
         assert sum(sizes) == 300
         assert len({(t, p) for target in found.values() for t, ps in target.items() for p in ps}) == 300
 
-    def test_overloaded_member_loses_its_last_partitions(self):
+    def test_uniform_assignor_takes_the_last_partitions_of_an_overloaded_member(self):
         members = {"A": wants("T1 T2", "T1:0,1 T2:0,1"), "B": wants("T1 T2", "T1:2 T2:2")}
 
         assert uniform(members, T1=3, T2=3) == {"A": "T1:0 T2:0,1", "B": "T1:1,2 T2:2"}
 
-    def test_new_partitions_go_to_members_below_their_share(self):
+    def test_uniform_assignor_gives_new_partitions_to_members_below_their_share(self):
         members = {"A": wants("T1 T2", "T1:0,2 T2:0"), "B": wants("T1 T2", "T1:1 T2:1,2")}
 
         assert uniform(members, T1=6, T2=5) == {"A": "T1:0,2 T2:0,3,4", "B": "T1:1,3,4,5 T2:1,2"}
 
-    def test_new_member_takes_one_partition_of_each(self):
+    def test_uniform_assignor_gives_a_new_member_one_partition_of_each_other_member(self):
         members = {"A": wants("T1 T2", "T1:0,2 T2:0"), "B": wants("T1 T2", "T1:1 T2:1,2"), "C": wants("T1 T2")}
 
         found = uniform(members, T1=3, T2=3)
 
         assert found == {"A": "T1:0 T2:0", "B": "T2:1,2", "C": "T1:1,2"}
 
-    def test_partitions_of_a_departed_member_are_shared(self):
+    def test_uniform_assignor_shares_partitions_of_a_departed_member(self):
         members = {"A": wants("T1 T2", "T1:0 T2:0"), "B": wants("T1 T2", "T1:1 T2:1")}
 
         assert uniform(members, T1=3, T2=3) == {"A": "T1:0 T2:0,2", "B": "T1:1,2 T2:1"}
 
-    def test_unsubscribed_topic_is_dropped(self):
+    def test_uniform_assignor_drops_an_unsubscribed_topic_from_the_targets(self):
         members = {"A": wants("T2", "T1:0 T2:0"), "B": wants("T2", "T1:1 T2:1")}
 
         assert uniform(members, T1=2, T2=2) == {"A": "T2:0", "B": "T2:1"}
 
-    def test_extra_partition_stays_with_its_member(self):
+    def test_uniform_assignor_keeps_the_extra_partition_with_its_member(self):
         members = {"A": wants("T1", "T1:0"), "B": wants("T1", "T1:1"), "C": wants("T1", "T1:2,3")}
 
         assert uniform(members, T1=4) == {"A": "T1:0", "B": "T1:1", "C": "T1:2,3"}
 
-    def test_deleted_and_twice_owned_partitions_are_reassigned(self):
+    def test_uniform_assignor_drops_deleted_partitions_and_second_owners(self):
         members = {"A": wants("T1", "T1:0,9"), "B": wants("T1", "T1:0,1")}
 
         assert uniform(members, T1=4) == {"A": "T1:0,2", "B": "T1:1,3"}
 
 
 class TestUniformDifferentSubscriptions:
-    def test_member_without_topics_gets_none(self):
+    def test_uniform_assignor_gives_a_member_without_topics_no_partition(self):
         assert uniform({"A": wants("T1"), "B": wants("")}, T1=3) == {"A": "T1:0,1,2", "B": ""}
 
-    def test_single_subscriber_of_a_topic_gets_less_of_the_others(self):
+    def test_uniform_assignor_gives_the_only_subscriber_of_a_topic_less_of_other_topics(self):
         found = uniform({"A": wants("T1 T3"), "B": wants("T3")}, T1=3, T3=6)
 
         assert found == {"A": "T1:0,1,2 T3:4", "B": "T3:0,1,2,3,5"}
 
-    def test_fewer_partitions_than_members_go_to_the_first_member(self):
+    def test_uniform_assignor_for_mixed_subscriptions_gives_a_single_partition_to_the_first_member(self):
         found = uniform({"A": wants("T3"), "B": wants("T3"), "C": wants("T1")}, T1=2, T3=1)
 
         assert found == {"A": "T3:0", "B": "", "C": "T1:0,1"}
 
-    def test_partitions_move_to_the_least_loaded(self):
+    def test_uniform_assignor_for_mixed_subscriptions_moves_partitions_to_the_least_loaded(self):
         members = {
             "A": wants("T1", "T1:0,1,2"),
             "B": wants("T1 T2", "T1:3 T2:0"),
@@ -184,33 +184,33 @@ class TestUniformDifferentSubscriptions:
 
         assert found == {"A": "T1:0,1,2,5", "B": "T1:3 T2:0,1,2,3", "C": "T1:4 T3:0,1,2,3"}
 
-    def test_new_partitions_go_to_their_subscribers(self):
+    def test_uniform_assignor_for_mixed_subscriptions_gives_new_partitions_to_subscribers(self):
         members = {"A": wants("T1 T3", "T1:0,1,2,3 T3:0,1"), "B": wants("T1 T2 T3 T4", "T2:0,1,2 T4:0,1,2")}
 
         found = uniform(members, T1=6, T2=5, T3=3, T4=3)
 
         assert found == {"A": "T1:0,1,2,3,4,5 T3:0,1,2", "B": "T2:0,1,2,3,4 T4:0,1,2"}
 
-    def test_new_member_and_new_partitions_together(self):
+    def test_uniform_assignor_for_mixed_subscriptions_gives_new_partitions_to_a_new_member(self):
         members = {"A": wants("T1", "T1:0,2 T2:0"), "B": wants("T1 T2", "T1:1 T2:1,2"), "C": wants("T1 T2")}
 
         found = uniform(members, T1=6, T2=7)
 
         assert found == {"A": "T1:0,2,3,4,5", "B": "T1:1 T2:1,2,6", "C": "T2:0,3,4,5"}
 
-    def test_partitions_of_a_departed_member_go_to_subscribers(self):
+    def test_uniform_assignor_for_mixed_subscriptions_gives_a_departed_members_partitions_to_subscribers(self):
         members = {"A": wants("T1 T3", "T1:0,1,2 T3:0,1"), "B": wants("T2", "T2:3,4,5,6")}
 
         found = uniform(members, T1=3, T2=8, T3=3)
 
         assert found == {"A": "T1:0,1,2 T3:0,1,2", "B": "T2:0,1,2,3,4,5,6,7"}
 
-    def test_unsubscribing_member_gets_more_of_the_other_topic(self):
+    def test_uniform_assignor_gives_an_unsubscribing_member_more_of_its_other_topic(self):
         members = {"A": wants("T1", "T1:0,2 T2:1,3"), "B": wants("T1 T2", "T1:1 T2:0,2,4")}
 
         assert uniform(members, T1=3, T2=5) == {"A": "T1:0,1,2", "B": "T2:0,1,2,3,4"}
 
-    def test_topic_without_movable_partitions_ends_its_pass(self):
+    def test_uniform_assignor_for_mixed_subscriptions_skips_topics_without_movable_partitions(self):
         members = {"A": wants("T1 T2 T3", "T1:0,1 T2:0,1 T3:0,1"), "B": wants("T1 T2 T3"), "C": wants("")}
 
         found = uniform(members, T1=2, T2=2, T3=2)
@@ -219,41 +219,41 @@ class TestUniformDifferentSubscriptions:
 
 
 class TestRange:
-    def test_equal_subscriptions_are_co_partitioned(self):
+    def test_server_range_assignor_co_partitions_topics_of_equal_subscriptions(self):
         found = ranged({"A": wants("T1 T3"), "B": wants("T1 T3")}, T1=3, T3=2)
 
         assert found == {"A": "T1:0,1 T3:0", "B": "T1:2 T3:1"}
 
-    def test_each_topic_is_cut_among_its_subscribers(self):
+    def test_server_range_assignor_cuts_each_topic_among_its_subscribers(self):
         members = {"A": wants("T1 T2"), "B": wants("T3"), "C": wants("T2 T3")}
 
         found = ranged(members, T1=3, T2=3, T3=2)
 
         assert found == {"A": "T1:0,1,2 T2:0,1", "B": "T3:0", "C": "T2:2 T3:1"}
 
-    def test_last_members_get_none_of_few_partitions(self):
+    def test_server_range_assignor_gives_the_last_members_no_partition_of_small_topics(self):
         found = ranged(dict.fromkeys("ABC", wants("T1 T3")), T1=3, T3=2)
 
         assert found == {"A": "T1:0 T3:0", "B": "T1:1 T3:1", "C": "T1:2"}
 
-    def test_static_members_come_first_and_keep_their_place(self):
+    def test_server_range_assignor_sorts_static_members_first_by_instance_id(self):
         members = {"A": wants("T1", instance_id="i-a"), "B": wants("T1"), "C": wants("T1", instance_id="i-c")}
         returned = {"Z": members["A"], "B": members["B"], "C": members["C"]}
 
         assert ranged(members, T1=5) == {"A": "T1:0,1", "C": "T1:2,3", "B": "T1:4"}
         assert ranged(returned, T1=5) == {"Z": "T1:0,1", "C": "T1:2,3", "B": "T1:4"}
 
-    def test_range_ignores_previous_targets(self):
+    def test_server_range_assignor_ignores_previous_targets(self):
         members = {"A": wants("T1 T2", "T1:0,1 T2:0,1"), "B": wants("T1 T2", "T1:2 T2:2"), "C": wants("T1 T2")}
 
         assert ranged(members, T1=3, T2=3) == {"A": "T1:0 T2:0", "B": "T1:1 T2:1", "C": "T1:2 T2:2"}
 
-    def test_surplus_member_gets_nothing(self):
+    def test_server_range_assignor_gives_a_member_beyond_the_partition_count_nothing(self):
         members = {"A": wants("T1 T2", "T1:0 T2:0"), "B": wants("T1 T2", "T1:1 T2:1"), "C": wants("T1 T2")}
 
         assert ranged(members, T1=2, T2=2) == {"A": "T1:0 T2:0", "B": "T1:1 T2:1", "C": ""}
 
-    def test_changed_subscriptions_recut_topics(self):
+    def test_server_range_assignor_cuts_topics_again_after_changed_subscriptions(self):
         members = {"A": wants("T1", "T1:0,1,2 T2:0"), "B": wants("T1 T2 T3", "T2:1"), "C": wants("T2", "T2:2 T3:0,1")}
 
         found = ranged(members, T1=3, T2=3, T3=2)
@@ -262,35 +262,38 @@ class TestRange:
 
 
 class TestIteration:
-    def test_members_are_sorted_by_bucket_then_as_given(self):
+    def test_member_ids_are_sorted_by_hash_bucket_then_in_the_given_order(self):
         # "Aa" and "BB" have one hash code in Java.
         assert in_member_order(["B", "BB", "A", "Aa"]) == ["BB", "Aa", "A", "B"]
         assert in_member_order(["Aa", "BB"]) == ["Aa", "BB"]
 
-    def test_members_of_one_slot_are_in_reverse_order(self):
+    def test_member_ids_in_one_slot_of_the_member_table_are_in_reverse_order(self):
         assert in_group_order(["Aa", "BB"]) == ["BB", "Aa"]
 
-    def test_member_table_does_not_shrink(self):
-        assert in_group_order(["m0", "m2"]) == ["m2", "m0"]  # one slot of four
-        assert in_group_order(["m0", "m2"], 5) == ["m0", "m2"]  # first and second slot of eight
+    def test_member_order_depends_on_the_largest_number_of_members_so_far(self):
+        assert in_group_order(["m0", "m2"]) == ["m2", "m0"]  # both member ids are in one slot of four
+        assert in_group_order(["m0", "m2"], 5) == [
+            "m0",
+            "m2",
+        ]
 
-    def test_partition_numbers_beyond_the_table_come_first(self):
+    def test_partition_numbers_above_the_hash_table_size_come_first(self):
         assert in_partition_order(frozenset(range(12, 20))) == [16, 17, 18, 19, 12, 13, 14, 15]
 
-    def test_set_of_12_has_32_buckets(self):
+    def test_java_hash_set_of_12_elements_has_32_buckets(self):
         assert in_partition_order(frozenset(range(10, 22))) == list(range(10, 22))
 
-    def test_topic_ids_are_ranked_by_two_signed_numbers(self):
+    def test_topic_ids_are_sorted_as_two_signed_numbers_as_in_java(self):
         low, high = b"\xff" + bytes(15), bytes(16)
         assert topic_rank(low) < topic_rank(high)
 
-    def test_topics_of_one_bucket_keep_their_order(self):
+    def test_topic_ids_in_one_hash_bucket_keep_the_given_order(self):
         one, other = bytes(15) + b"\x10", bytes(15) + b"\x20"
         assert in_topic_order([other, one]) == [other, one]
         assert in_topic_order([one, other]) == [one, other]
         assert in_owned_order([other, one]) == [other, one]
 
-    def test_gained_topics_precede_those_of_their_bucket(self):
+    def test_uniform_assignor_orders_a_members_new_topics_first_within_a_hash_bucket(self):
         one, other, third = (bytes(15) + bytes([n]) for n in (16, 32, 48))
         first = UNIFORM.assign({"A": MemberSpec(frozenset([one, other]))}, {one: 1, other: 1})
         assert list(first["A"]) == [other, one]
@@ -300,12 +303,12 @@ class TestIteration:
         )
         assert list(then["A"]) == [third, other, one]
 
-    def test_revoking_member_keeps_the_first_of_a_bucket(self):
+    def test_uniform_assignor_revokes_the_last_topic_of_a_hash_bucket_first(self):
         one, other = bytes(15) + b"\x10", bytes(15) + b"\x20"
         members = {"A": MemberSpec(frozenset([one, other]), {other: frozenset([0, 1]), one: frozenset([0, 1])})}
         members["B"] = MemberSpec(frozenset([one, other]))
 
         assert UNIFORM.assign(members, {one: 2, other: 2}) == {"A": {other: {0, 1}}, "B": {one: {0, 1}}}
 
-    def test_names_are_sorted_by_bucket_then_by_name(self):
+    def test_topic_names_are_sorted_by_hash_bucket_then_by_name(self):
         assert in_name_order(["b", "BB", "a", "Aa"]) == ["Aa", "BB", "a", "b"]

@@ -1,4 +1,4 @@
-"""sticky and cooperative-sticky: balanced, with the least movement."""
+"""sticky and cooperative-sticky assignors: balanced, with fewest moved partitions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def owner(name: str, owned: str = "", topics: str = "t", generation: int = 4, **
     return MemberSubscription(name, tuple(topics.split()), owned=tps(owned), generation=generation, **options)
 
 
-def test_first_assignment_deals_partitions_in_turn():
+def test_sticky_assignor_gives_partitions_in_turn_at_the_first_assignment():
     found = cooperative.assign(SubscribedTopics({"t": 5}), [owner("b"), owner("a")])
 
     assert shown(found) == {"a": "t-0 t-2 t-4", "b": "t-1 t-3"}
 
 
-def test_moving_partitions_are_withheld_until_revoked():
+def test_cooperative_assignor_withholds_moving_partitions_until_revoked():
     topics = SubscribedTopics({"t": 4})
     members = [owner("a", "t-0 t-1 t-2 t-3"), owner("b", generation=-1)]
 
@@ -39,19 +39,19 @@ def test_moving_partitions_are_withheld_until_revoked():
     assert shown(second) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_partitions_of_a_departed_member_are_assigned_at_once():
+def test_cooperative_assignor_assigns_partitions_of_a_departed_member_at_once():
     found = cooperative.assign(SubscribedTopics({"t": 4}), [owner("a", "t-0 t-1"), owner("b", "t-2")])
 
     assert shown(found) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_claim_of_the_newer_generation_wins():
+def test_sticky_assignor_keeps_a_partition_with_the_owner_of_the_newer_generation():
     members = [owner("a", "t-0 t-1", generation=5), owner("b", "t-0 t-1", generation=4)]
 
     assert shown(cooperative.assign(SubscribedTopics({"t": 2}), members)) == {"a": "t-0", "b": ""}
 
 
-def test_partition_claimed_twice_in_one_generation_has_no_owner_for_a_round():
+def test_partition_owned_twice_in_one_generation_stays_unassigned_for_one_rebalance():
     members = [owner("a", "t-0 t-1"), owner("b", "t-0 t-2")]
 
     found = cooperative.assign(SubscribedTopics({"t": 3}), members)
@@ -59,13 +59,13 @@ def test_partition_claimed_twice_in_one_generation_has_no_owner_for_a_round():
     assert shown(found) == {"a": "t-1", "b": "t-2"}
 
 
-def test_claims_on_deleted_partitions_are_dropped():
+def test_sticky_assignor_drops_deleted_owned_partitions():
     found = cooperative.assign(SubscribedTopics({"t": 1}), [owner("a", "t-0 t-9 gone-0", topics="t gone")])
 
     assert shown(found) == {"a": "t-0"}
 
 
-def test_different_subscriptions_are_balanced_as_far_as_possible():
+def test_sticky_assignor_balances_different_subscriptions_as_far_as_possible():
     topics = SubscribedTopics({"t": 4, "u": 2})
     members = [owner("a", "t-0 t-1 t-2 t-3", topics="t"), owner("b", "u-0 u-1", topics="t u")]
 
@@ -75,13 +75,13 @@ def test_different_subscriptions_are_balanced_as_far_as_possible():
     assert len(found["a"]) == 3, "one is withheld until its owner has given it up"
 
 
-def test_unsubscribing_member_loses_the_topic():
+def test_sticky_assignor_takes_an_unsubscribed_topic_from_its_member():
     members = [owner("a", "t-0 u-0", topics="t"), owner("b", "t-1", topics="t u")]
 
     assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 1}), members)) == {"a": "t-0", "b": "t-1"}
 
 
-def test_sticky_reads_claims_from_user_data():
+def test_sticky_assignor_reads_previous_partitions_from_user_data():
     data = sticky.user_data(tps("t-0 t-1"), 3)
     members = [MemberSubscription("a", ("t",), generation=-1, user_data=data), MemberSubscription("b", ("t",))]
 
@@ -89,14 +89,14 @@ def test_sticky_reads_claims_from_user_data():
     assert shown(sticky.assign(SubscribedTopics({"t": 4}), members)) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_sticky_ignores_unreadable_user_data():
+def test_sticky_assignor_ignores_unreadable_user_data():
     assert sticky.user_data([], -1) is None
     assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=b"\xff\xff\xff\xff")) == ((), None)
     old = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0\0\0"
     assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=old)) == ([("t", [0])], -1)
 
 
-def test_claims_on_invalid_partitions_are_dropped():
+def test_sticky_assignor_drops_owned_partitions_with_invalid_numbers():
     members = [owner("a", topics="t u", generation=3), owner("b", topics="t u", generation=3)]
     claimed = (TopicPartition("t", -1), TopicPartition("t", 2), TopicPartition("t", 1), TopicPartition("v", 0))
     members[0] = MemberSubscription("a", ("t", "u"), owned=claimed, generation=3)
@@ -104,7 +104,7 @@ def test_claims_on_invalid_partitions_are_dropped():
     assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 2}), members)) == {"a": "t-0 t-1", "b": "u-0 u-1"}
 
 
-def test_new_member_of_many_mixed_subscriptions_takes_only_its_share():
+def test_sticky_assignor_moves_only_a_new_members_share_in_mixed_subscriptions():
     topics = SubscribedTopics({f"t{i}": 20 for i in range(50)})
     members = [MemberSubscription(f"m{i:02}", tuple(topics.counts)) for i in range(40)]
     members.append(MemberSubscription("one", ("t0",)))
@@ -119,13 +119,13 @@ def test_new_member_of_many_mixed_subscriptions_takes_only_its_share():
     assert all(set(after[m]) <= set(before[m]) for m in before)
 
 
-def test_old_cooperative_member_sends_its_generation_in_user_data():
+def test_cooperative_assignor_reads_the_generation_of_an_old_member_from_user_data():
     claim = cooperative.read_claim(MemberSubscription("a", ("t",), owned=tps("t-0"), user_data=b"\0\0\0\7"))
 
     assert claim == ([("t", [0])], 7)
 
 
-def test_partitions_go_to_members_of_their_rack():
+def test_sticky_assignor_gives_partitions_to_members_in_their_rack():
     racks = {TopicPartition("t", i): frozenset({f"r{i % 2}"}) for i in range(4)}
     members = [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r0")]
 
@@ -134,12 +134,12 @@ def test_partitions_go_to_members_of_their_rack():
     assert shown(sticky.assign(SubscribedTopics({"t": 4}, racks), mixed)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
 
 
-def test_strategy_list_is_cooperative_only_if_all_strategies_are():
+def test_configured_assignors_are_cooperative_only_if_each_assignor_is():
     assert not is_cooperative(assignors_named(["range", "cooperative-sticky"]))
     assert is_cooperative(assignors_named(["cooperative-sticky"]))
 
 
-def test_extra_partition_follows_the_order_of_java_s_hash_map():
+def test_sticky_assignor_gives_the_extra_partition_by_javas_hash_map_order():
     members = [owner("consumer-1", "t-0 t-1"), owner("consumer-2", "t-2 t-3"), owner("consumer-3", generation=-1)]
 
     found = cooperative.assign(SubscribedTopics({"t": 4}), members)
@@ -147,7 +147,7 @@ def test_extra_partition_follows_the_order_of_java_s_hash_map():
     assert shown(found) == {"consumer-1": "t-0", "consumer-2": "t-2 t-3", "consumer-3": ""}
 
 
-def test_balance_precedes_racks_for_different_subscriptions():
+def test_sticky_assignor_prefers_balance_to_racks_for_different_subscriptions():
     near, far = frozenset({"r1"}), frozenset({"r2"})
     racks = dict.fromkeys(tps("a-0 a-1 a-2 b-0"), near) | dict.fromkeys(tps("a-3"), far)
     members = [MemberSubscription("x", ("a", "b"), rack="r1"), MemberSubscription("y", ("a",), rack="r2")]

@@ -1,4 +1,4 @@
-"""Table of the group APIs: checks, decisions, refusals."""
+"""Table of the group APIs: check, decision and error response of each request type."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def asked(kind, version):
     return GroupRequest(kind(), version, "client", "/127.0.0.1", reply_to=None)
 
 
-def test_table_has_exactly_the_apis_that_the_broker_submits():
+def test_api_table_has_exactly_the_apis_that_the_broker_submits_to_the_coordinator():
     commit_in_transaction = {TxnOffsetCommitRequest}
     submitted = {api.request for api in HANDLED.values() if api.handle is group_request}
 
@@ -35,7 +35,7 @@ def test_table_has_exactly_the_apis_that_the_broker_submits():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_apis_have_error_responses_in_all_versions(kind):
+def test_api_table_builds_an_error_response_for_each_api_and_version(kind):
     api = APIS[kind.API_KEY]
     for version in range(api.low, api.high + 1):
         request = asked(kind, version)
@@ -47,7 +47,7 @@ def test_all_apis_have_error_responses_in_all_versions(kind):
         assert encode_bytes(answer.message, version)
 
 
-def test_heartbeat_during_loading_returns_none():
+def test_heartbeat_succeeds_while_the_group_is_loading():
     answer: Any = GROUP_APIS[HeartbeatRequest].refuse(
         asked(HeartbeatRequest, 4), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     )
@@ -55,7 +55,7 @@ def test_heartbeat_during_loading_returns_none():
     assert answer.message.error_code == ErrorCode.NONE
 
 
-def test_failed_commit_keeps_the_errors_of_its_partitions():
+def test_failed_append_of_an_offset_commit_keeps_the_errors_of_invalid_partitions():
     partitions = [OffsetCommitResponsePartition(partition_index=i, error_code=code) for i, code in enumerate((0, 3))]
     said = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="a", partitions=partitions)])
 
@@ -65,7 +65,7 @@ def test_failed_commit_keeps_the_errors_of_its_partitions():
     assert codes == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_read_only_apis_do_not_create_the_offsets_topic():
+def test_read_only_group_apis_do_not_create_consumer_offsets():
     asking = {kind.__name__.removesuffix("Request") for kind, api in GROUP_APIS.items() if api.read_only}
 
     assert asking == {"OffsetFetch", "DescribeGroups", "ConsumerGroupDescribe", "ListGroups"}

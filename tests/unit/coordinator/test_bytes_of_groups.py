@@ -1,4 +1,4 @@
-"""Memory size of groups and of their parts, and the steps of measuring it."""
+"""Bytes of groups, members and offsets that the memory limit counts."""
 
 import pytest
 
@@ -41,12 +41,12 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("ask", "size"), KINDS.values(), ids=KINDS.keys())
-def test_limit_accepts_exactly_the_groups_that_fit(ask, size):
+def test_memory_limit_accepts_exactly_the_groups_that_fit(ask, size):
     exact, less = (CoordinatorStage(group_coordinator_max_bytes=limit) for limit in (3 * size, 3 * size - 1))
     assert (taken(ask(exact)), taken(ask(less))) == (3, 2)
 
 
-def test_replaced_offset_is_not_counted_twice():
+def test_memory_limit_counts_a_replaced_offset_once():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     stage.commit({("t", 0): 1}, metadata="12345")
     so_far = stage.coordinator.budget.at_most
@@ -59,7 +59,7 @@ def test_replaced_offset_is_not_counted_twice():
     assert stage.coordinator.budget.at_most == so_far + 2 + 400
 
 
-def test_first_offset_of_an_existing_group_counts_alone():
+def test_memory_limit_counts_the_first_offset_of_a_group_without_group_overhead():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     (a,), generation = stage.stable(1)
     so_far = stage.coordinator.budget.at_most
@@ -69,7 +69,7 @@ def test_first_offset_of_an_existing_group_counts_alone():
     assert stage.coordinator.budget.at_most == so_far + 400
 
 
-def test_groups_are_measured_after_an_eighth_of_the_limit():
+def test_memory_of_groups_is_measured_after_growth_by_an_eighth_of_the_limit():
     budget = MemoryBudget(800)
     looked: list[str] = []
 
@@ -83,7 +83,7 @@ def test_groups_are_measured_after_an_eighth_of_the_limit():
     assert budget.at_most == 1, "of the first nothing is there any more"
 
 
-def test_member_is_measured_as_20_offsets_and_consumer_group_member_as_40():
+def test_memory_measurement_counts_a_member_as_20_offsets_and_a_consumer_member_as_40():
     stage = CoordinatorStage(offsets_topic_num_partitions=1)
     stage.stable(3, group="classic")
     stage.come("m1", group="modern")
@@ -100,13 +100,13 @@ def test_member_is_measured_as_20_offsets_and_consumer_group_member_as_40():
 
 
 @pytest.mark.parametrize(("letters", "size"), [(100, 3_400), (101, 3_416)])
-def test_names_up_to_100_letters_are_not_counted(letters, size):
+def test_memory_limit_does_not_count_names_up_to_100_letters(letters, size):
     stage = CoordinatorStage()
     stage.commit({("t", 0): 1}, group="g" * letters)
     assert stage.coordinator.budget.at_most == size
 
 
-def test_offsets_count_with_their_metadata():
+def test_memory_limit_counts_offsets_with_their_metadata():
     stage = CoordinatorStage()
     stage.commit({("t", 0): 1, ("t", 1): 1, ("u", 0): 1}, metadata="12345")
 
@@ -116,7 +116,7 @@ def test_offsets_count_with_their_metadata():
     assert bytes_of(groups) == 3_000 + 3 * (400 + 5)
 
 
-def test_pending_offsets_count_with_their_metadata():
+def test_memory_limit_counts_pending_offsets_with_their_metadata():
     groups = Groups()
     groups.ensure("g", 0)
     value = OffsetCommitValue(offset=1, metadata="12345")
@@ -141,7 +141,7 @@ def test_pending_offsets_count_with_their_metadata():
         ({"group": 101, "member_id": 101, "client_id": 101, "instance_id": 101, "rack_id": 101}, 80),
     ],
 )
-def test_each_long_name_of_a_consumer_group_counts(names, size):
+def test_memory_limit_counts_each_long_name_of_a_consumer_group(names, size):
     usual = dict.fromkeys(("group", "member_id", "client_id", "instance_id", "rack_id"), 1)
     stage = CoordinatorStage(topics=Topics(), offsets_topic_num_partitions=1)
 
@@ -153,13 +153,13 @@ def test_each_long_name_of_a_consumer_group_counts(names, size):
     assert bytes_of(groups) == 3_000 + 1_500 + 100 + 1 + size, "with the name of a topic that it subscribes to"
 
 
-def test_each_refused_request_counts_once():
+def test_requests_refused_by_the_memory_limit_are_counted_once():
     stage = CoordinatorStage(group_coordinator_max_bytes=3 * 3_400)
     commits(stage)
     assert stage.coordinator.budget.refused == 2
 
 
-def test_partitions_and_pattern_matches_of_consumer_groups_count():
+def test_memory_limit_counts_partitions_and_pattern_matches_of_consumer_groups():
     sizes = {}
     for regex, partitions in ((None, 1), (None, 3), ("t.*", 1)):
         stage = CoordinatorStage(topics=Topics(t=partitions), group_consumer_assignment_interval_ms=0)
@@ -168,6 +168,6 @@ def test_partitions_and_pattern_matches_of_consumer_groups_count():
         groups = stage.coordinator.groups_in_partition_of("g")
         assert groups is not None
         sizes[regex, partitions] = bytes_of(groups)
-        said = 3 if regex else 1 + 100  # letters of a pattern, or of a topic name with its overhead
-        seen = 100 + 500 + 3 + 8 if regex else 0  # the matched name, and the pattern
+        said = 3 if regex else 1 + 100  # letters of the pattern, or the topic name with its overhead
+        seen = 100 + 500 + 3 + 8 if regex else 0  # matched topic name, pattern, list of matches
         assert sizes[regex, partitions] == 3_000 + 1_500 + said + seen + 150 + 400 * partitions

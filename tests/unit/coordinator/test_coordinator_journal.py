@@ -56,11 +56,11 @@ WRITTEN = AssignmentWritten(
 
 
 @pytest.mark.parametrize("entry", [OPENED, WRITTEN, RoundDropped(at_ms=1, group="", error="X", generation=-1)])
-def test_entry_survives_a_json_round_trip(entry):
+def test_journal_entry_survives_a_json_round_trip(entry):
     assert parse_entry(build_entry(entry)) == entry
 
 
-def test_default_values_are_left_out():
+def test_journal_entry_json_omits_default_values():
     assert json.loads(build_entry(RoundDropped(at_ms=1, group="g", error="X", generation=3))) == {
         "schema": "kohort/journal/1",
         "kind": "round_dropped",
@@ -82,18 +82,18 @@ PARTS = (Who, Vitals, Change, Trigger, Move, SignsOfLife, EpochCause, GivenParti
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *PARTS])
-def test_entries_are_immutable(kind):
+def test_journal_entries_are_immutable(kind):
     assert kind.__struct_config__.frozen
 
 
-def test_awaited_partitions_are_immutable():
+def test_awaited_partitions_of_a_journal_entry_are_immutable():
     awaited = AwaitedPartition("t", 0, "m1")
 
     with pytest.raises(AttributeError):
         awaited.owner = "m2"
 
 
-def test_unknown_fields_are_ignored():
+def test_journal_entry_parser_ignores_unknown_fields():
     assert parse_entry(json.dumps(json.loads(build_entry(WRITTEN)) | {"invented": 1}).encode()) == WRITTEN
 
 
@@ -107,7 +107,7 @@ def test_unknown_fields_are_ignored():
         {"kind": "assignment_written", "at_ms": 1, "group": "g", "generation": 1, "took_ms": 1, "partitions": [1]},
     ],
 )
-def test_invalid_entry_raises_value_error(data):
+def test_invalid_journal_entry_raises_value_error(data):
     with pytest.raises(ValueError, match="journal entry"):
         parse_entry(json.dumps(data).encode())
 
@@ -115,7 +115,7 @@ def test_invalid_entry_raises_value_error(data):
 @pytest.mark.parametrize(
     "value", [b"[]", b"7", b"null", b"", b"\xff", b"[" * 200_000, b'{"kind":[]}', b'{"kind":"new"}']
 )
-def test_invalid_json_or_kind_is_refused(value):
+def test_journal_entry_parser_rejects_invalid_json_and_unknown_kinds(value):
     with pytest.raises(ValueError, match=r"."):
         parse_entry(value)
 
@@ -149,5 +149,5 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize(("entry", "more"), ENTRIES.values(), ids=ENTRIES.keys())
-def test_held_bytes_is_near_the_real_size(entry, more):
+def test_estimated_bytes_of_a_journal_entry_are_near_its_real_size(entry, more):
     assert held_bytes(entry) == 200 + more

@@ -1,4 +1,4 @@
-"""Queries and notes of other parts of the broker: lags, parked requests, stalls, loaded partitions."""
+"""Queries of the broker to its coordinator: lags, waiting requests, stalls, loaded partitions."""
 
 import pytest
 
@@ -22,18 +22,18 @@ class TestGroupLag:
         ("places", "lag"),
         [
             ([("t", 0)], 40),
-            ([("t", 1)], 0),  # committed beyond the log end
+            ([("t", 1)], 0),  # the committed offset is beyond the log end
             ([("t", 0), ("t", 1)], 40),
-            ([("t", 2)], None),  # nothing committed
-            ([("u", 0)], None),  # unknown log end
+            ([("t", 2)], None),  # the group has no committed offset
+            ([("u", 0)], None),  # the log end of the partition is unknown
             ([("t", 0), ("t", 2), ("u", 0)], 40),
             ([], None),
         ],
     )
-    def test_lag_counts_committed_partitions_with_known_end(self, stage, places, lag):
+    def test_group_lag_counts_committed_partitions_with_known_log_end(self, stage, places, lag):
         assert stage.coordinator.lag_of(GROUP, places) == lag
 
-    def test_lag_of_a_group_without_commits_is_unknown(self, stage):
+    def test_lag_of_a_group_without_committed_offsets_is_unknown(self, stage):
         assert stage.coordinator.lag_of("other", [("t", 0)]) is None
 
     def test_lag_of_a_group_coordinated_elsewhere_is_unknown(self, stage):
@@ -44,7 +44,7 @@ class TestGroupLag:
         assert stage.coordinator.groups_in_partition_of(GROUP) is None
 
 
-def test_parked_requests_are_listed(stage):
+def test_coordinator_lists_requests_that_wait_for_an_answer(stage):
     (a, b), generation = stage.stable(2)
     assert list(stage.coordinator.parked()) == []
     stage.join(a)
@@ -97,7 +97,7 @@ def test_partition_unloaded_during_loading_journals_nothing(stage):
     assert stage.coordinator.wake_at_ms is None
 
 
-def test_stall_is_logged_and_in_the_vitals_of_silent_members(stage):
+def test_broker_stall_is_journaled_in_the_removal_entries_of_silent_members(stage):
     (a,), _ = stage.stable(1)
     began_ms = stage.now + 1_000
     stage.clock.advance(9_500)
@@ -112,7 +112,7 @@ def test_stall_is_logged_and_in_the_vitals_of_silent_members(stage):
     assert (vitals.stalled_ms, vitals.stalled_at_ms) == (8_500, began_ms)
 
 
-def test_pushed_client_metrics_are_in_the_vitals(stage):
+def test_pushed_client_metrics_are_in_the_members_removal_entry(stage):
     (a,), _ = stage.stable(1)
     words = MemberMetrics(at_ms=stage.now, longest_poll_gap_ms=400_000)
     stage.coordinator.add_client_metrics("c", Who(a, "app", "/127.0.0.1"), words)
@@ -135,7 +135,7 @@ def test_closed_connection_of_a_departed_member_is_journaled(stage):
     assert (entry.who.member_id, entry.after_ms, entry.at_ms) == (a, 70, stage.now)
 
 
-def test_note_adds_an_entry_to_the_journal(stage):
+def test_coordinator_adds_an_entry_of_the_broker_to_the_journal(stage):
     entry = RoundDropped(at_ms=1, group=GROUP, error="X", generation=1)
 
     stage.coordinator.note(entry)
@@ -144,7 +144,7 @@ def test_note_adds_an_entry_to_the_journal(stage):
     assert stage.coordinator.take_journal() == []
 
 
-def test_deleted_consumer_group_has_no_search_timer():
+def test_deleted_consumer_group_has_no_topic_search_timer():
     stage = CoordinatorStage(topics=Topics(**{f"t{number}": 1 for number in range(3_000)}))
     stage.come("m", subscribed_topic_names=[], subscribed_topic_regex="t.*")
     stage.beat("m", -1)

@@ -1,4 +1,4 @@
-"""Records of ``__consumer_offsets``: bytes as Kafka writes them, times, and the partition of a group."""
+"""Records of ``__consumer_offsets``: Kafka's bytes, times, and the partition of a group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadat
 TOPIC_ID = bytes(range(16))
 
 
-def test_offset_has_version_4_with_topic_id_as_tagged_field():
+def test_offset_record_has_version_4_with_topic_id_as_tagged_field():
     value = OffsetCommitValue(offset=7, leader_epoch=3, metadata="m", commit_timestamp=1000, topic_id=TOPIC_ID)
 
     key, data = build_record(OffsetCommitted("g", "t", 5, value))
@@ -44,7 +44,7 @@ def test_offset_has_version_4_with_topic_id_as_tagged_field():
     ("change", "is_plain"),
     [({}, True), ({"metadata": "m"}, False), ({"topic_id": bytes(16)}, False), ({"expire_timestamp": 5}, False)],
 )
-def test_commit_without_metadata_is_parsed_without_the_codec(change: dict[str, object], is_plain: bool):
+def test_offset_record_without_metadata_is_parsed_without_the_codec(change: dict[str, object], is_plain: bool):
     value = OffsetCommitValue(**{"offset": 7, "metadata": "", "commit_timestamp": 1000, "topic_id": TOPIC_ID} | change)
 
     data = build_record(OffsetCommitted("g", "t", 5, value))[1]
@@ -53,7 +53,7 @@ def test_commit_without_metadata_is_parsed_without_the_codec(change: dict[str, o
     assert is_plain_offset(data) == is_plain
 
 
-def test_offset_with_expiry_has_version_1():
+def test_offset_record_with_expiry_time_has_version_1():
     value = OffsetCommitValue(offset=7, metadata="", commit_timestamp=1000, expire_timestamp=2000)
 
     key, data = build_record(OffsetCommitted("g", "t", 5, value))
@@ -62,7 +62,7 @@ def test_offset_with_expiry_has_version_1():
     assert parse_record(key, data) == OffsetCommitted("g", "t", 5, value)
 
 
-def test_generation_has_version_3():
+def test_group_metadata_record_has_version_3():
     member = MemberMetadata(
         member_id="m",
         group_instance_id="i",
@@ -94,14 +94,14 @@ def test_generation_has_version_3():
 
 
 @pytest.mark.parametrize("record", [OffsetCommitted("g", "t", 0, None), GroupWritten("g", None)])
-def test_tombstone_has_no_value(record):
+def test_tombstone_record_has_no_value(record):
     key, data = build_record(record)
 
     assert data is None
     assert parse_record(key, data) == record
 
 
-def test_offsets_of_all_older_versions_are_parsed():
+def test_offset_records_of_all_older_versions_are_parsed():
     key = bytes.fromhex("0001 0001 67 0001 74 00000005")
     body = {
         0: "0000000000000007 0001 6d 00000000000003e8",
@@ -118,13 +118,13 @@ def test_offsets_of_all_older_versions_are_parsed():
     assert (read[1].expire_timestamp, read[3].leader_epoch) == (2000, 2)
 
 
-def test_oldest_offset_key_is_parsed():
+def test_offset_record_key_of_the_oldest_version_is_parsed():
     key = bytes.fromhex("0000 0001 67 0001 74 00000005")
 
     assert parse_record(key, None) == OffsetCommitted("g", "t", 5, None)
 
 
-def test_records_of_other_group_types_are_skipped():
+def test_records_of_unknown_types_in_consumer_offsets_are_skipped():
     assert parse_record(bytes.fromhex("000b 0001 67"), b"\x00\x00\x01") is None
 
 
@@ -141,7 +141,7 @@ def test_records_of_other_group_types_are_skipped():
         ("0001 ffff 0001 74 00000005", None),
     ],
 )
-def test_invalid_bytes_raise_corrupt_log(key, value):
+def test_record_with_invalid_bytes_raises_corrupt_log(key, value):
     with pytest.raises(CorruptLog, match="__consumer_offsets"):
         parse_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
 
@@ -149,13 +149,13 @@ def test_invalid_bytes_raise_corrupt_log(key, value):
 @pytest.mark.parametrize(
     ("group", "topic"), [("", ""), ("g", ""), ("grüppe", "t"), ("g", "\U0001f600"), ("g" * 300, "t")]
 )
-def test_key_survives_a_round_trip(group, topic):
+def test_offset_record_key_survives_a_round_trip(group, topic):
     record = OffsetCommitted(group, topic, 2**31 - 1, None)
 
     assert parse_record(*build_record(record)) == record
 
 
-def test_truncated_key_is_refused():
+def test_truncated_offset_record_key_raises_an_error():
     key, value = build_record(OffsetCommitted("group", "topic", 5, OffsetCommitValue(offset=1)))
 
     for cut in range(3, len(key)):
@@ -166,7 +166,7 @@ def test_truncated_key_is_refused():
 @pytest.mark.parametrize("metadata", ["", "m"])
 @pytest.mark.parametrize("topic_id", [b"\x07" * 16, bytes(16)])
 @pytest.mark.parametrize("offset", [-1, 0, 2**62])
-def test_offset_survives_a_round_trip(metadata, topic_id, offset):
+def test_offset_record_survives_a_round_trip(metadata, topic_id, offset):
     value = OffsetCommitValue(
         offset=offset, leader_epoch=3, metadata=metadata, commit_timestamp=2**40, topic_id=topic_id
     )
@@ -178,7 +178,7 @@ def test_offset_survives_a_round_trip(metadata, topic_id, offset):
 @pytest.mark.parametrize("group", ["", "g", "grüppe", "x" * 200])
 @pytest.mark.parametrize("metadata", ["", "m"])
 @pytest.mark.parametrize("topic_id", [TOPIC_ID, bytes(16)])
-def test_plain_offset_has_the_bytes_of_the_codec(group, metadata, topic_id):
+def test_directly_encoded_offset_record_has_the_bytes_of_the_codec(group, metadata, topic_id):
     value = OffsetCommitValue(offset=2**40, leader_epoch=-1, metadata=metadata, commit_timestamp=5, topic_id=topic_id)
 
     key, data = build_record(OffsetCommitted(group, "topic", 3, value))
@@ -187,13 +187,13 @@ def test_plain_offset_has_the_bytes_of_the_codec(group, metadata, topic_id):
     assert data == b"\x00\x04" + encode_bytes(value, 4)
 
 
-def test_too_long_name_is_refused():
+def test_offset_record_with_too_long_name_is_rejected():
     with pytest.raises(ProtocolError, match="group"):
         build_record(OffsetCommitted("x" * 40_000, "t", 0, None))
 
 
 @pytest.mark.parametrize("at", range(2))
-def test_value_of_plain_size_and_other_version_is_not_plain(at):
+def test_offset_record_value_of_another_version_is_not_parsed_without_the_codec(at):
     key, value = build_record(OffsetCommitted("g", "t", 1, OffsetCommitValue(offset=1, topic_id=b"\x07" * 16)))
     wrong = bytearray(value)
     wrong[at] = 9
@@ -209,15 +209,15 @@ def test_value_of_plain_size_and_other_version_is_not_plain(at):
         ("a", 47),
         ("hello", 99162322 % 50),
         ("Hello World", 862545276 % 50),
-        ("polygenelubricants", 0),  # hashes to the smallest int, which has no abs in Java
+        ("polygenelubricants", 0),  # the hash is the smallest int32, which has no absolute value in Java
     ],
 )
-def test_partition_of_a_group_follows_javas_hash(group_id, partition):
+def test_consumer_offsets_partition_of_a_group_follows_javas_string_hash(group_id, partition):
     assert partition_of(group_id, 50) == partition
 
 
 @pytest.mark.heavy
-def test_partitions_of_long_names_are_not_cached():
+def test_consumer_offsets_partitions_of_long_group_ids_are_not_cached():
     tracemalloc.start()
     try:
         partitions = {partition_of(f"{i:>30000}", 50) for i in range(100)}
@@ -246,7 +246,7 @@ UNTIMED = [
 
 
 @pytest.mark.parametrize("record", TIMED)
-def test_record_moved_to_wall_time_and_back_is_the_same(record):
+def test_record_moved_to_wall_clock_time_and_back_is_unchanged(record):
     key, value = build_record(moved_record(record, AHEAD_MS))
 
     assert value != build_record(record)[1]
@@ -254,11 +254,11 @@ def test_record_moved_to_wall_time_and_back_is_the_same(record):
 
 
 @pytest.mark.parametrize("record", UNTIMED)
-def test_unset_time_of_a_record_is_not_moved(record):
+def test_unset_timestamp_of_a_record_is_not_moved_to_wall_clock_time(record):
     assert moved_record(record, AHEAD_MS) == record
 
 
-def test_loaded_offsets_have_times_of_memory():
+def test_loaded_offsets_have_their_times_moved_from_wall_clock_time():
     log = [
         build_record(moved_record(OffsetCommitted("g", "a", p, OffsetCommitValue(commit_timestamp=NOW_MS)), AHEAD_MS))
         for p in range(3)

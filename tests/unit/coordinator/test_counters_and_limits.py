@@ -1,4 +1,4 @@
-"""Counters and their limits: refusals, skipped records, search turns, memory."""
+"""Counters of the coordinator and their limits: fenced requests, skipped records, topic searches, memory."""
 
 import pytest
 
@@ -22,7 +22,7 @@ KIND = ("Heartbeat", "UNKNOWN_MEMBER_ID")
 
 
 class TestRefusalsByGroup:
-    def test_refusals_of_10000_groups_are_kept(self):
+    def test_counters_of_fenced_requests_are_kept_for_10000_groups(self):
         counters = FencedCounters()
         for number in range(10_001):
             counters.refused(f"g{number}", *KIND)
@@ -32,7 +32,7 @@ class TestRefusalsByGroup:
         assert counters.by_group["g10000"] == {KIND: 1}
         assert counters.by_kind == {KIND: 10_001}
 
-    def test_refusals_of_4_mib_of_group_names_are_kept(self):
+    def test_counters_of_fenced_requests_are_kept_for_4_mib_of_group_names(self):
         counters = FencedCounters()
         names = [f"{number:0>32768}" for number in range(130)]
 
@@ -44,7 +44,7 @@ class TestRefusalsByGroup:
 
         assert list(counters.by_group) == names[2:]
 
-    def test_deleted_groups_free_refusal_counters(self):
+    def test_deleted_group_frees_its_counter_of_fenced_requests(self):
         counters = FencedCounters()
         names = [f"{number:0>32768}" for number in range(256)]
         for name in names[:128]:
@@ -57,7 +57,7 @@ class TestRefusalsByGroup:
 
         assert list(counters.by_group) == names[128:]
 
-    def test_refusals_of_existing_groups_continue(self):
+    def test_counters_of_fenced_requests_of_existing_groups_continue_at_the_limit(self):
         counters = FencedCounters()
         for _ in range(3):
             counters.refused("g", *KIND)
@@ -66,7 +66,7 @@ class TestRefusalsByGroup:
 
 
 class TestSkippedRecords:
-    def test_no_skipped_records_give_no_note(self):
+    def test_replay_without_skipped_records_gives_no_warning(self):
         assert Skipped().notes("log") == []
 
     @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ class TestSkippedRecords:
             (9, "9 unreadable records: no. 0; no. 1; no. 2; and 6 more"),
         ],
     )
-    def test_note_of_skipped_records_quotes_the_first_three(self, count, words):
+    def test_warning_about_skipped_records_quotes_the_first_three(self, count, words):
         skipped = Skipped()
         for number in range(count):
             skipped.add(f"no. {number}")
@@ -86,7 +86,7 @@ class TestSkippedRecords:
         (note,) = skipped.notes("log")
         assert note.text == f"log: skipped {words}"
 
-    def test_note_of_skipped_records_is_cut_at_200_letters(self):
+    def test_warning_about_skipped_records_is_cut_at_200_letters(self):
         skipped = Skipped()
         skipped.add("x" * 200 + "y")
 
@@ -95,7 +95,7 @@ class TestSkippedRecords:
 
 
 class TestSearchTurns:
-    def test_search_turn_ends_after_a_second_without_step(self):
+    def test_topic_search_turn_of_a_group_ends_after_a_second_without_step(self):
         turns = SearchTurns()
         assert turns.may_step("a", 5_000)
 
@@ -103,7 +103,7 @@ class TestSearchTurns:
         assert turns.may_step("b", 6_000)
         assert not turns.may_step("a", 6_001)
 
-    def test_one_search_step_per_millisecond(self):
+    def test_topic_searches_take_one_step_per_millisecond(self):
         turns = SearchTurns()
         assert turns.may_step("a", 5_000)
         assert not turns.may_step("a", 5_000)
@@ -113,10 +113,10 @@ class TestSearchTurns:
         assert not turns.may_step("b", 5_001)
         assert turns.may_step("b", 5_002)
 
-    def test_first_search_begins_at_once(self):
+    def test_first_topic_search_begins_at_once(self):
         assert SearchTurns().may_step("a", 0)
 
-    def test_waiting_groups_get_different_retry_times(self):
+    def test_groups_that_wait_for_a_topic_search_get_different_retry_times(self):
         turns = SearchTurns()
 
         assert [turns.next_ms(now_ms) for now_ms in (100, 100, 100, 102, 200)] == [101, 102, 103, 104, 201]
@@ -124,7 +124,7 @@ class TestSearchTurns:
 
 class TestAcceptedGrowth:
     @pytest.mark.parametrize(("size", "added"), [(16_384, Added(0, 16_384 - 6)), (16_385, Added(16_385, 0))])
-    def test_growth_of_member_metadata_is_bounded(self, stage, size, added):
+    def test_memory_limit_bounds_the_growth_of_member_metadata(self, stage, size, added):
         member_id = stage.answer(stage.join(version=3, protocols=(("r", b"12345"),))).member_id
         message = JoinGroupRequest(
             group_id=GROUP,
@@ -135,7 +135,7 @@ class TestAcceptedGrowth:
         assert added_by_join(asked(message), groups_of(stage)) == added
 
     @pytest.mark.parametrize(("size", "added"), [(16_384, Added(0, 16_384 - 5)), (16_385, Added(16_385, 0))])
-    def test_growth_of_assignments_is_bounded(self, stage, size, added):
+    def test_memory_limit_bounds_the_growth_of_assignments(self, stage, size, added):
         member_id = stage.answer(stage.join(version=3)).member_id
         stage.sync(member_id, 1, {member_id: b"12345"})
         message = SyncGroupRequest(
@@ -146,7 +146,7 @@ class TestAcceptedGrowth:
 
         assert added_by_sync(asked(message), groups_of(stage)) == added
 
-    def test_shrinking_metadata_adds_nothing(self, stage):
+    def test_memory_limit_counts_no_bytes_for_shrinking_member_metadata(self, stage):
         member_id = stage.answer(stage.join(version=3, protocols=(("r", b"12345"),))).member_id
         message = JoinGroupRequest(group_id=GROUP, member_id=member_id)
 
@@ -163,7 +163,7 @@ def groups_of(stage) -> Groups:
     return groups
 
 
-def test_groups_are_measured_again_after_a_second():
+def test_memory_of_groups_is_measured_again_after_a_second():
     budget = MemoryBudget(10_000)
     assert budget.admit(Added(6_000), [], 0)
     assert budget.admit(Added(6_000), [], 5_000), "nothing is there, as a look finds"
@@ -173,7 +173,7 @@ def test_groups_are_measured_again_after_a_second():
     assert budget.refused == 1
 
 
-def test_stable_group_without_members_fails(stage):
+def test_invariant_check_fails_for_a_stable_group_without_members(stage):
     stage.stable(1)
     group = groups_of(stage).by_id[GROUP]
     members = dict(group.round.members)
@@ -184,7 +184,7 @@ def test_stable_group_without_members_fails(stage):
     group.round.members.update(members)
 
 
-def test_leader_lost_defaults_to_false():
+def test_journal_entry_field_leader_lost_defaults_to_false():
     entry = parse_entry(
         b'{"kind":"round_opened","at_ms":1,"group":"g","trigger":{"event":"sync_timeout"},'
         b'"from_generation":1,"members":[],"timeout_ms":1}'

@@ -1,4 +1,4 @@
-"""Limits of the journal's evidence: numbers, times, names."""
+"""Limits of the facts that the coordinator records for the journal: numbers, times, names."""
 
 import pytest
 
@@ -19,7 +19,7 @@ WHO = Who("m", "app", "/h")
 
 
 class TestClosedConnections:
-    def test_latest_10000_closed_connections_are_kept(self):
+    def test_closing_times_of_the_latest_10000_connections_are_kept(self):
         closed = ClosedConnections()
         for number in range(10_001):
             closed.add(number, number + 5)
@@ -33,7 +33,7 @@ class TestClosedConnections:
 
 
 class TestBrokerStalls:
-    def test_stall_counts_only_after_the_last_request(self):
+    def test_broker_stall_counts_only_after_the_members_last_request(self):
         stalls = BrokerStalls()
         stalls.add(Stall(1_000, 2_000))
         stalls.add(Stall(4_000, 4_500))
@@ -44,7 +44,7 @@ class TestBrokerStalls:
         assert stalls.since(2_000, 9_000) == (500, 4_000)
         assert stalls.since(2_000, 4_000) == (0, None)
 
-    def test_latest_100_stalls_are_kept(self):
+    def test_latest_100_broker_stalls_are_kept(self):
         stalls = BrokerStalls()
         for number in range(101):
             stalls.add(Stall(10 * number, 10 * number + 1))
@@ -53,7 +53,7 @@ class TestBrokerStalls:
 
 
 class TestDepartedMembers:
-    def test_latest_1000_departed_members_are_kept(self):
+    def test_latest_1000_departed_members_are_kept_until_their_connection_closes(self):
         leavers = DepartedMembers()
         for connection in range(1_001):
             leavers.add(connection, "g", WHO, 5)
@@ -63,7 +63,7 @@ class TestDepartedMembers:
         assert leavers.closed(1, 9) is None, "it was told"
 
     @pytest.mark.parametrize(("group", "told"), [("g" * 996, True), ("g" * 997, False)])
-    def test_departed_member_with_names_over_1000_letters_is_not_kept(self, group, told):
+    def test_departed_member_with_names_over_1000_letters_is_not_recorded(self, group, told):
         leavers = DepartedMembers()
         leavers.add(1, group, WHO, 5)
 
@@ -75,13 +75,15 @@ class TestNonMemberCommitters:
         ("after_ms", "backwards", "news"),
         [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
     )
-    def test_commit_is_journaled_again_after_an_hour_or_a_second_if_backwards(self, after_ms, backwards, news):
+    def test_non_members_commit_is_journaled_again_after_an_hour_or_a_second_if_backwards(
+        self, after_ms, backwards, news
+    ):
         committers = NonMemberCommitters()
         assert committers.should_journal("g", WHO, 50, backwards=False)
 
         assert committers.should_journal("g", WHO, 50 + after_ms, backwards=backwards) == news
 
-    def test_committer_is_identified_by_group_client_id_and_host(self):
+    def test_non_member_that_commits_is_identified_by_group_client_id_and_host(self):
         committers = NonMemberCommitters()
         others = [("h", WHO), ("g", Who("m", "other", "/h")), ("g", Who("m", "app", "/i"))]
         assert committers.should_journal("g", WHO, 1, backwards=False)
@@ -89,7 +91,7 @@ class TestNonMemberCommitters:
         assert [committers.should_journal(group, who, 2, backwards=False) for group, who in others] == [True] * 3
         assert not committers.should_journal("g", Who("n", "app", "/h"), 3, backwards=False)
 
-    def test_latest_1000_committers_are_kept(self):
+    def test_latest_1000_non_members_that_commit_are_kept(self):
         committers = NonMemberCommitters()
         for number in range(1_000):
             committers.should_journal(f"g{number}", WHO, 1, backwards=False)
@@ -104,7 +106,7 @@ class TestNonMemberCommitters:
 
 
 class TestClientMetrics:
-    def test_metrics_of_the_latest_10000_members_are_kept(self):
+    def test_client_metrics_of_the_latest_10000_members_are_kept(self):
         said = MetricsByMember()
         people = [Who(f"m{number}", "app", "/h") for number in range(10_001)]
         for who in people:
@@ -114,21 +116,21 @@ class TestClientMetrics:
         assert said.of(people[1]) == said.of(people[-1]) == MemberMetrics(at_ms=1)
 
     @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
-    def test_metrics_of_two_clients_without_member_id_count_after_five_minutes(self, after_ms, known):
+    def test_client_metrics_of_two_clients_without_member_id_are_used_after_five_minutes(self, after_ms, known):
         said, nobody = MetricsByMember(), Who("", "app", "/h")
         said.add("first", nobody, MemberMetrics(at_ms=10))
         said.add("second", nobody, MemberMetrics(at_ms=10 + after_ms))
 
         assert (said.of(WHO) is not None) == known
 
-    def test_metrics_of_one_client_are_replaced(self):
+    def test_later_client_metrics_replace_earlier_ones_of_the_client(self):
         said, nobody = MetricsByMember(), Who("", "app", "/h")
         for at_ms in (10, 20):
             said.add("first", nobody, MemberMetrics(at_ms=at_ms))
 
         assert said.of(WHO) == MemberMetrics(at_ms=20)
 
-    def test_metrics_of_two_clients_with_one_member_id_are_the_latest(self):
+    def test_latest_client_metrics_of_two_clients_with_one_member_id_are_used(self):
         said = MetricsByMember()
         said.add("first", WHO, MemberMetrics(at_ms=10))
         said.add("second", WHO, MemberMetrics(at_ms=20))
@@ -136,7 +138,7 @@ class TestClientMetrics:
         assert said.of(WHO) == MemberMetrics(at_ms=20)
         assert said.of(Who("other", "app", "/h")) is None
 
-    def test_metrics_of_the_member_id_precede_those_of_the_host(self):
+    def test_client_metrics_with_member_id_take_precedence_over_those_of_the_host(self):
         said = MetricsByMember()
         said.add("first", WHO, MemberMetrics(at_ms=10))
         said.add("other", Who("", "app", "/h"), MemberMetrics(at_ms=20))
@@ -145,10 +147,10 @@ class TestClientMetrics:
         assert said.of(Who("n", "app", "/h")) == MemberMetrics(at_ms=20)
 
 
-def test_names_of_1000_letters_in_all_are_kept():
+def test_client_with_names_of_1000_letters_in_all_is_recorded():
     assert names_fit("x" * 600, None, "y" * 400)
     assert not names_fit("x" * 600, None, "y" * 401)
 
 
-def test_names_are_compared_by_300_letters():
+def test_member_names_are_compared_by_their_first_300_letters():
     assert name_prefix("x" * 300 + "y") == "x" * 300

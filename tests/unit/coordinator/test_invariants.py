@@ -1,4 +1,4 @@
-"""Invariants of the coordinator: each test plants a bug and runs a scenario that reveals it."""
+"""Invariant checks of the coordinator: each test plants a bug and runs a scenario that reveals it."""
 
 from dataclasses import replace
 
@@ -37,12 +37,12 @@ def a_member_is_silent(stage):
     stage.advance(100_000)
 
 
-def test_scenarios_without_bug_pass():
+def test_invariant_checks_pass_for_scenarios_without_bug():
     for story in (a_generation_is_assigned, a_generation_cannot_be_written, a_member_is_silent):
         story(CoordinatorStage())
 
 
-def test_assignment_that_differs_from_the_record_fails(stage):
+def test_invariant_check_fails_for_an_assignment_that_differs_from_the_record(stage):
     stage.stable(2)
     groups = stage.coordinator.groups_in_partition_of(GROUP)
     assert groups is not None
@@ -56,7 +56,7 @@ def test_assignment_that_differs_from_the_record_fails(stage):
     first.assignment = told
 
 
-def test_stable_group_without_record_fails(stage):
+def test_invariant_check_fails_for_a_stable_group_without_record(stage):
     stage.stable(1)
     group = stage.coordinator.groups_in_partition_of(GROUP).by_id[GROUP]
     written, group.persisted = group.persisted, None
@@ -66,7 +66,7 @@ def test_stable_group_without_record_fails(stage):
     group.persisted = written
 
 
-def test_member_without_session_timer_fails(stage):
+def test_invariant_check_fails_for_a_member_without_session_timer(stage):
     (a, b), _ = stage.stable(2)
     assert stage.answer(stage.join(a)) is None
     stage.coordinator._timers.cancel((stage.coordinator.partition_of(GROUP), TimerKey("session", GROUP, b)))
@@ -86,28 +86,28 @@ def without_timers(kind):
 
 
 @pytest.mark.parametrize("kind", ["session", "round", "sync", "pending"])
-def test_wait_without_timer_fails(monkeypatch, kind):
+def test_invariant_check_fails_for_a_waiting_request_without_timer(monkeypatch, kind):
     monkeypatch.setattr(runtime.Coordinator, "_arm", without_timers(kind))
 
     with pytest.raises(InvariantBroken, match="timer"):
         a_generation_is_assigned(CoordinatorStage())
 
 
-def test_successful_reply_after_failed_append_fails(monkeypatch):
+def test_invariant_check_fails_for_a_successful_response_after_a_failed_append(monkeypatch):
     monkeypatch.setattr(runtime, "withdraw", lambda reply, _code: reply)
 
     with pytest.raises(InvariantBroken, match="not persisted"):
         a_generation_cannot_be_written(CoordinatorStage())
 
 
-def test_generation_kept_after_failed_append_fails(monkeypatch):
+def test_invariant_check_fails_for_a_generation_kept_after_a_failed_append(monkeypatch):
     monkeypatch.setattr(runtime, "drop_round", lambda *_: runtime.Outcome())
 
     with pytest.raises(InvariantBroken, match="the group's record has generation"):
         a_generation_cannot_be_written(CoordinatorStage())
 
 
-def test_session_not_renewed_after_a_wait_fails(monkeypatch):
+def test_invariant_check_fails_for_a_session_that_is_not_renewed_after_a_waiting_request(monkeypatch):
     monkeypatch.setattr(sync, "keep_session", lambda *_: None)
     stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
@@ -122,7 +122,7 @@ def test_session_not_renewed_after_a_wait_fails(monkeypatch):
         stage.sync(a, generation + 1, {})
 
 
-def test_member_lost_by_replay_fails(monkeypatch):
+def test_invariant_check_fails_for_a_member_that_replay_loses(monkeypatch):
     original = replay.replay_group
 
     def forgetful(groups, record, now_ms):
@@ -136,7 +136,7 @@ def test_member_lost_by_replay_fails(monkeypatch):
         a_generation_is_assigned(CoordinatorStage())
 
 
-def test_member_removed_without_counter_update_fails(monkeypatch):
+def test_invariant_check_fails_for_a_removed_member_without_counter_update(monkeypatch):
     original = heartbeat.remove_member
 
     def miscounting(group, *args, **kwargs):
@@ -149,7 +149,7 @@ def test_member_removed_without_counter_update_fails(monkeypatch):
         a_member_is_silent(CoordinatorStage())
 
 
-def test_assignment_kept_in_the_next_generation_fails(monkeypatch):
+def test_invariant_check_fails_for_an_assignment_kept_in_the_next_generation(monkeypatch):
     monkeypatch.setattr(rebalance, "_drop_assignments", lambda *_: None)
     stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
@@ -161,7 +161,7 @@ def test_assignment_kept_in_the_next_generation_fails(monkeypatch):
         stage.join(a, protocols=(("range", b"other"),))
 
 
-def test_persisted_state_changed_by_a_decision_fails(monkeypatch):
+def test_invariant_check_fails_for_persisted_state_that_a_decision_changes(monkeypatch):
     api = GROUP_APIS[JoinGroupRequest]
 
     def meddling(groups, request, ctx):
@@ -176,7 +176,7 @@ def test_persisted_state_changed_by_a_decision_fails(monkeypatch):
         a_generation_is_assigned(CoordinatorStage())
 
 
-def test_log_that_differs_from_the_state_fails():
+def test_invariant_check_fails_for_a_log_that_differs_from_the_persisted_state():
     stage = CoordinatorStage()
     stage.stable(1)
     groups = stage.coordinator._shards.by_partition[stage.coordinator.partition_of(GROUP)].groups
@@ -185,7 +185,7 @@ def test_log_that_differs_from_the_state_fails():
         check_replay(groups, [])
 
 
-def test_missed_timer_fails():
+def test_invariant_check_fails_for_a_due_timer_that_did_not_fire():
     stage = CoordinatorStage()
     stage.stable(1)
 

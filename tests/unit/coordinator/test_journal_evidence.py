@@ -1,4 +1,4 @@
-"""Evidence that the coordinator keeps for the journal."""
+"""Facts that the coordinator records for the journal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kohort.wire.messages.group_admin import DescribeGroupsRequest
 from support.machines.coordinator_stage import CoordinatorStage
 
 
-def test_latest_metrics_of_many_members_are_kept():
+def test_latest_client_metrics_of_many_members_are_kept():
     said = MetricsByMember(limit=2)
     people = [Who(f"m{number}", "app", "/h") for number in range(3)]
 
@@ -31,7 +31,7 @@ def test_latest_metrics_of_many_members_are_kept():
     assert [None if (words := said.of(who)) is None else words.at_ms for who in people] == [None, 1, 2]
 
 
-def test_refusals_of_deleted_groups_stay_in_the_total():
+def test_fenced_requests_of_deleted_groups_stay_in_the_total():
     counters = FencedCounters()
     for group in ("gone", "here", "here"):
         counters.refused(group, "Heartbeat", "UNKNOWN_MEMBER_ID")
@@ -42,7 +42,7 @@ def test_refusals_of_deleted_groups_stay_in_the_total():
     assert counters.by_kind["Heartbeat", "UNKNOWN_MEMBER_ID"] == 3
 
 
-def test_members_without_common_protocol_fail(stage):
+def test_invariant_check_fails_for_members_without_common_protocol(stage):
     stage.stable(2)
     groups = stage.coordinator.groups_in_partition_of("g")
     assert groups is not None
@@ -57,7 +57,7 @@ def test_members_without_common_protocol_fail(stage):
 
 
 @pytest.mark.parametrize(("version", "told"), [(5, False), (6, True)])
-def test_describe_explains_a_missing_group_from_v6(version, told):
+def test_describe_groups_has_an_error_message_for_a_missing_group_from_v6(version, told):
     stage = CoordinatorStage()
     stage.come("m1")
     ticket = stage.ask(DescribeGroupsRequest(groups=["g", "none"]), version)
@@ -69,7 +69,7 @@ def test_describe_explains_a_missing_group_from_v6(version, told):
     assert {group.error_code for group in answer.groups} == {expected}
 
 
-def test_latest_1000_departed_members_are_known():
+def test_connections_of_the_latest_1000_departed_members_are_journaled_when_closed():
     leavers = DepartedMembers()
     for connection in range(1_001):
         leavers.add(connection, "g", Who(f"m{connection}", "app", "/h"), 1)
@@ -82,7 +82,7 @@ WHO = Who("", "tool", "/h")
 
 
 @pytest.mark.parametrize(("backwards", "after_ms"), [(False, JOURNAL_AGAIN_MS), (True, JOURNAL_BACKWARD_AGAIN_MS)])
-def test_commit_is_journaled_again_after_the_pause(backwards, after_ms):
+def test_repeated_commit_of_a_non_member_is_journaled_once_per_hour(backwards, after_ms):
     committers = NonMemberCommitters()
     assert committers.should_journal("g", WHO, 1_000_000, backwards=backwards)
 
@@ -94,7 +94,7 @@ def test_commit_is_journaled_again_after_the_pause(backwards, after_ms):
     assert not committers.should_journal("g", WHO, 1_000_000 + after_ms + 1, backwards=backwards)
 
 
-def test_commit_of_another_group_or_client_is_journaled():
+def test_non_members_commit_to_another_group_is_journaled_at_once():
     committers = NonMemberCommitters()
     committers.should_journal("g", WHO, 0, backwards=False)
     assert committers.should_journal("h", WHO, 1, backwards=False)

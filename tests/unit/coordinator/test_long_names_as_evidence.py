@@ -1,4 +1,4 @@
-"""Long names of unauthenticated clients are not kept as evidence."""
+"""Long names of unauthenticated clients are not recorded for the journal."""
 
 import tracemalloc
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def holding_little():
     assert held < HELD_LITTLE
 
 
-def test_clients_with_long_names_are_not_recorded_as_evidence():
+def test_clients_with_long_names_are_not_recorded_for_the_journal():
     said, leavers, committers = MetricsByMember(), DepartedMembers(), NonMemberCommitters()
 
     with holding_little():
@@ -43,7 +43,7 @@ def test_clients_with_long_names_are_not_recorded_as_evidence():
     assert said.of(Who("m", made_up(1), "/h")) is None
 
 
-def test_fenced_members_are_compared_by_the_beginning_of_their_ids():
+def test_fenced_members_are_journaled_once_per_beginning_of_their_ids():
     stage = CoordinatorStage(group_initial_rebalance_delay_ms=0)
     stage.stable(1)
 
@@ -53,7 +53,7 @@ def test_fenced_members_are_compared_by_the_beginning_of_their_ids():
     assert len(stage.entries(RequestFenced)) == 1
 
 
-def test_names_of_assignors_and_clients_are_cut_at_300_letters():
+def test_journal_cuts_names_of_assignors_and_clients_at_300_letters():
     committers, who = NonMemberCommitters(), Who("m", "app", "/h")
     assert committers.should_journal("g" * 300 + "a", who, 1, backwards=False)
 

@@ -29,7 +29,7 @@ def join_code(stage: CoordinatorStage, **options: object) -> int:
     return stage.answer(stage.join(**options)).error_code
 
 
-def test_full_budget_refuses_new_groups_and_serves_existing_ones():
+def test_memory_limit_refuses_new_groups_and_serves_existing_ones():
     stage = CoordinatorStage(group_coordinator_max_bytes=30_000)
     (member,), generation = stage.stable(1)
 
@@ -42,17 +42,17 @@ def test_full_budget_refuses_new_groups_and_serves_existing_ones():
     assert "group.coordinator.max.bytes" in stage.coordinator.take_notes()[0].text
 
 
-def test_deleted_groups_free_the_budget():
+def test_deleted_groups_free_memory_below_the_limit():
     stage = CoordinatorStage(group_coordinator_max_bytes=30_000)
     codes = [join_code(stage, group=f"g{i}") for i in range(20)]
     assert codes[-1] == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    stage.advance(60_000 + MEASURE_EVERY_MS)  # pending member ids have expired
+    stage.advance(60_000 + MEASURE_EVERY_MS)  # the pending member ids have expired
 
     assert join_code(stage, group="new") == ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_member_metadata_counts():
+def test_memory_limit_counts_member_metadata():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     ids = [stage.answer(stage.join(group=f"g{i}", protocols=LARGE)).member_id for i in range(20)]
     assert all(ids), "a member that has no id yet leaves nothing else behind"
@@ -62,7 +62,7 @@ def test_member_metadata_counts():
     assert codes == [ErrorCode.NONE] * 4 + [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 16
 
 
-def test_commits_to_new_groups_are_refused():
+def test_memory_limit_refuses_offset_commits_to_new_groups():
     stage = CoordinatorStage(group_coordinator_max_bytes=10_000)
     codes = [stage.commit({("t", 0): 1}, group=f"g{i}")[0] for i in range(20)]
 
@@ -71,13 +71,13 @@ def test_commits_to_new_groups_are_refused():
     assert stage.commit({("t", 0): 2}, group="g0") == [0], "a group that is there"
 
 
-def test_no_limit_refuses_nothing():
+def test_coordinator_without_memory_limit_refuses_no_request():
     stage = CoordinatorStage(group_coordinator_max_bytes=-1)
 
     assert {join_code(stage, group=f"g{i}", protocols=RANGE) for i in range(100)} == {ErrorCode.MEMBER_ID_REQUIRED}
 
 
-def test_pending_member_ids_count_with_long_client_ids():
+def test_memory_limit_counts_pending_member_ids_with_long_client_ids():
     stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
 
     codes = [join_code(stage, client_id=LONG) for _ in range(20)]
@@ -85,7 +85,7 @@ def test_pending_member_ids_count_with_long_client_ids():
     assert codes == [ErrorCode.MEMBER_ID_REQUIRED] * 8 + [REFUSED] * 12
 
 
-def test_long_group_and_instance_ids_count():
+def test_memory_limit_counts_long_group_and_instance_ids():
     stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
     groups = [stage.commit({("t", 0): 1}, group=f"{LONG}{i}")[0] for i in range(20)]
     assert groups == [ErrorCode.NONE] * 8 + [REFUSED] * 12
@@ -95,7 +95,7 @@ def test_long_group_and_instance_ids_count():
     assert [stage.answer(join).error_code for join in joins] == [ErrorCode.NONE] * 4 + [REFUSED] * 16
 
 
-def test_long_names_of_consumer_group_members_count():
+def test_memory_limit_counts_long_names_of_consumer_group_members():
     stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
 
     codes = [stage.come(f"m{i}", client_id=LONG, group=f"g{i}").error_code for i in range(20)]
@@ -103,7 +103,7 @@ def test_long_names_of_consumer_group_members_count():
     assert codes == [ErrorCode.NONE] * 8 + [REFUSED] * 12
 
 
-def test_large_assignments_of_a_leader_count_and_are_refused():
+def test_memory_limit_counts_and_refuses_large_assignments_of_a_leader():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
 
     def given_code(group: str) -> int:
@@ -116,7 +116,7 @@ def test_large_assignments_of_a_leader_count_and_are_refused():
     assert [given_code(f"g{i}") for i in range(5)] == [ErrorCode.NONE] * 3 + [REFUSED] * 2
 
 
-def test_always_accepted_growth_is_found_by_measuring():
+def test_memory_measurement_finds_growth_that_is_always_accepted():
     stage = CoordinatorStage(group_coordinator_max_bytes=400_000)
     new, said = REFUSED, [("range", bytes(16_000))]
 
@@ -134,7 +134,7 @@ def test_always_accepted_growth_is_found_by_measuring():
     assert stage.coordinator.budget.at_most < 500_000
 
 
-def test_transactional_commits_to_new_groups_are_refused():
+def test_memory_limit_refuses_txn_offset_commits_to_new_groups():
     stage = CoordinatorStage(group_coordinator_max_bytes=10_000)
 
     def commit_code(group: str) -> int:
@@ -157,7 +157,7 @@ def test_transactional_commits_to_new_groups_are_refused():
 
 
 @pytest.mark.heavy
-def test_offsets_of_an_existing_group_may_reach_twice_the_limit():
+def test_offsets_of_an_existing_group_may_reach_twice_the_memory_limit():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=100_000)
     assert stage.commit({("t", 0): 1}) == [0]
 
@@ -171,7 +171,7 @@ def test_offsets_of_an_existing_group_may_reach_twice_the_limit():
 
 
 @pytest.mark.heavy
-def test_long_offset_metadata_is_refused_and_other_commits_are_served():
+def test_memory_limit_refuses_long_offset_metadata_and_serves_other_commits():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=1_000_000)
     (member,), generation = stage.stable(1)
     text, own = "x" * 4_000, {("t", 9_999): 1}
@@ -187,7 +187,7 @@ def test_long_offset_metadata_is_refused_and_other_commits_are_served():
 
 
 @pytest.mark.heavy
-def test_pending_offsets_count_until_the_transaction_ends():
+def test_memory_limit_counts_pending_offsets_until_the_transaction_ends():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=100_000)
     assert stage.commit({("t", 0): 1}, group="g0") == [0]
 
@@ -214,7 +214,7 @@ def test_pending_offsets_count_until_the_transaction_ends():
     assert 180_000 < bytes_of(groups) <= 200_000
 
 
-def test_repeated_small_growth_of_member_metadata_is_refused():
+def test_memory_limit_refuses_repeated_small_growth_of_member_metadata():
     stage = CoordinatorStage(group_coordinator_max_bytes=100_000)
     joined = [stage.answer(stage.join(group=f"g{i}", version=3, session_ms=300_000)) for i in range(16)]
     members = [(f"g{i}", answer.member_id) for i, answer in enumerate(joined) if not answer.error_code]
@@ -230,7 +230,7 @@ def test_repeated_small_growth_of_member_metadata_is_refused():
     assert all(stage.heartbeat(member, 1, group=group) != REFUSED for group, member in members)
 
 
-def test_growth_during_a_measurement_is_added_to_it():
+def test_memory_measurement_includes_growth_during_the_measurement():
     groups, there = Groups(), 2 * MEASURED_AT_ONCE
     limit = GROUP_BYTES * there * 100
     budget = MemoryBudget(limit)
@@ -247,7 +247,7 @@ def test_growth_during_a_measurement_is_added_to_it():
     assert budget.at_most == GROUP_BYTES * there + 3_210
 
 
-def test_measurement_of_many_groups_takes_steps():
+def test_memory_measurement_of_many_groups_takes_several_steps():
     groups, there = Groups(), 2 * MEASURED_AT_ONCE
     limit = GROUP_BYTES * there * 4
     budget = MemoryBudget(limit)
@@ -272,7 +272,7 @@ FIELDS_OF_A_MEMBER = {
 
 
 @pytest.mark.parametrize("field", FIELDS_OF_A_MEMBER.values(), ids=FIELDS_OF_A_MEMBER.keys())
-def test_each_changed_field_of_a_consumer_group_member_counts(field):
+def test_memory_limit_counts_each_changed_field_of_a_consumer_group_member(field):
     stage = CoordinatorStage()
     stage.come("m1")
     before, held = stage.coordinator.budget.at_most, held_by(stage)
@@ -285,7 +285,7 @@ def test_each_changed_field_of_a_consumer_group_member_counts(field):
 
 
 @pytest.mark.parametrize("field", [{"client_id": "c" * LETTERS}, {"protocols": [("range", bytes(LETTERS))]}])
-def test_each_changed_field_of_a_classic_member_counts(field):
+def test_memory_limit_counts_each_changed_field_of_a_classic_member(field):
     stage = CoordinatorStage()
     (member,), _ = stage.stable(1)
     before, held = stage.coordinator.budget.at_most, held_by(stage)
@@ -295,7 +295,7 @@ def test_each_changed_field_of_a_classic_member_counts(field):
     assert stage.coordinator.budget.at_most - before >= held_by(stage) - held
 
 
-def test_changing_racks_of_members_stay_within_the_limit():
+def test_repeated_rack_changes_of_members_stay_within_the_memory_limit():
     limit = 4_000_000
     stage = CoordinatorStage(group_coordinator_max_bytes=limit)
     epochs = {f"m{i}": stage.come(f"m{i}", group=f"g{i}").member_epoch for i in range(20)}
@@ -308,7 +308,7 @@ def test_changing_racks_of_members_stay_within_the_limit():
     assert stage.beat("m0", epochs["m0"], group="g0", rack_id="s" * LETTERS).error_code == ErrorCode.NONE
 
 
-def test_returning_static_member_is_accepted_at_the_limit():
+def test_rejoining_static_member_is_accepted_at_the_memory_limit():
     stage = CoordinatorStage(group_coordinator_max_bytes=20_000)
     first = stage.come("m1", instance_id="i")
     stage.beat("m1", -2, instance_id="i")
@@ -318,7 +318,7 @@ def test_returning_static_member_is_accepted_at_the_limit():
     assert stage.come("m2", instance_id="i").error_code == ErrorCode.NONE
 
 
-def test_classic_join_to_a_consumer_group_counts_with_its_topic_names():
+def test_memory_limit_counts_topic_names_of_a_classic_join_to_a_consumer_group():
     stage = CoordinatorStage()
     stage.come("m1")
     names = [f"topic-{number}" for number in range(100)]

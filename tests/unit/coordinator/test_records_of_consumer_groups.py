@@ -58,14 +58,14 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_record_and_tombstone_survive_a_round_trip(record):
+def test_consumer_group_record_and_tombstone_survive_a_round_trip(record):
     key, value = build_record(record)
 
     assert parse_record(key, value) == record
     assert parse_record(key, None) == record._replace(value=None)
 
 
-def test_bytes_are_those_of_apache_kafka():
+def test_consumer_group_records_have_the_bytes_of_apache_kafka():
     epoch = EpochWritten("g", ConsumerGroupMetadataValue(epoch=2, metadata_hash=1))
     target = TargetEpochWritten("g", ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=2))
 
@@ -76,7 +76,7 @@ def test_bytes_are_those_of_apache_kafka():
     assert build_record(target) == (bytes.fromhex("0006 0001 67"), bytes.fromhex("0000 00000002 00"))
 
 
-def test_topic_metadata_of_brokers_before_4_1_is_skipped():
+def test_topic_metadata_record_of_brokers_before_4_1_is_skipped():
     key, _ = build_record(OldMetadataRemoved("g"))
 
     assert parse_record(key, b"\x00\x00\x01\x00") is None
@@ -89,7 +89,7 @@ def written(*records) -> Groups:
     return groups
 
 
-def test_member_owns_assigned_and_pending_partitions():
+def test_replayed_member_owns_assigned_and_revocation_pending_partitions():
     group = written(MemberWritten("g", "m", SAID), CurrentWritten("g", "m", value_of(HAS_0_AND_1))).consumer["g"]
 
     assert group.members["m"].current == HAS_0_AND_1
@@ -99,7 +99,7 @@ def test_member_owns_assigned_and_pending_partitions():
     assert group.assignor_votes == {"uniform": 1}
 
 
-def test_removed_member_leaves_no_state():
+def test_replay_of_member_tombstones_leaves_no_state():
     groups = written(
         *RECORDS,
         CurrentWritten("g", "m", None),
@@ -114,14 +114,14 @@ def test_removed_member_leaves_no_state():
     assert group.classic_members == 0
 
 
-def test_assignment_may_precede_metadata_after_compaction():
+def test_replay_accepts_an_assignment_before_the_member_metadata_after_compaction():
     group = written(CurrentWritten("g", "m", value_of(HAS_0_AND_1)), MemberWritten("g", "m", SAID)).consumer["g"]
 
     assert group.members["m"].metadata == SAID
     assert group.members["m"].current == HAS_0_AND_1
 
 
-def test_partition_stays_with_its_new_owner_when_the_previous_owner_is_persisted():
+def test_replayed_partition_stays_with_its_new_owner_after_a_record_of_the_previous_owner():
     other = CurrentAssignment(4, 3, ReconciliationState.STABLE, {T: {1: 4}})
     group = written(
         MemberWritten("g", "m", SAID),
@@ -134,7 +134,7 @@ def test_partition_stays_with_its_new_owner_when_the_previous_owner_is_persisted
     assert group.owners == {(T, 0): "m", (T, 1): "n"}
 
 
-def test_tombstone_of_the_epoch_ends_the_group_but_not_its_offsets():
+def test_tombstone_of_the_group_epoch_deletes_the_group_but_not_its_offsets():
     offset = OffsetCommitted("g", "t", 0, OffsetCommitValue(offset=5))
     groups = written(*RECORDS, offset, EpochWritten("g", None))
 
@@ -144,6 +144,6 @@ def test_tombstone_of_the_epoch_ends_the_group_but_not_its_offsets():
     assert groups.offsets["g"].get("t", 0) == offset.value
 
 
-def test_tombstone_creates_no_group():
+def test_replay_of_a_tombstone_creates_no_group():
     records: Any = RECORDS
     assert "g" not in written(*(record._replace(value=None) for record in records))

@@ -25,7 +25,7 @@ FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 class TestFailedFirstJoin:
-    def test_failed_first_join_is_refused_without_a_group(self, stage):
+    def test_failed_append_of_the_first_join_group_leaves_no_group(self, stage):
         stage.refuse_with = FULL
 
         answer = stage.answer(stage.join())
@@ -33,9 +33,9 @@ class TestFailedFirstJoin:
         assert (answer.error_code, answer.generation_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
         stage.refuse_with = None
         assert stage.answer(stage.leave("x")).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        assert stage.coordinator.wake_at_ms > stage.now + 100_000  # only the sweep
+        assert stage.coordinator.wake_at_ms > stage.now + 100_000  # only the timer for expired offsets is set
 
-    def test_failed_first_join_of_v0_is_refused(self):
+    def test_failed_append_of_the_first_join_group_v0_is_refused(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3000)
         stage.refuse_with = FULL
 
@@ -57,12 +57,12 @@ class TestFailedAssignment:
         stage.refuse_with = None
         return a, b, generation, waiting, leader
 
-    def test_failed_assignment_refuses_all_syncs(self, stage, dropped):
+    def test_failed_append_of_the_assignment_refuses_all_sync_groups(self, stage, dropped):
         *_, waiting, leader = dropped
 
         assert [stage.answer(t).error_code for t in (waiting, leader)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
-    def test_failed_assignment_rebalances_without_a_lower_generation(self, stage, dropped):
+    def test_failed_append_of_the_assignment_rebalances_without_a_lower_generation(self, stage, dropped):
         a, b, generation, *_ = dropped
 
         assert stage.heartbeat(a, generation + 1) == ErrorCode.ILLEGAL_GENERATION
@@ -70,20 +70,20 @@ class TestFailedAssignment:
 
         assert [stage.answer(t).generation_id for t in (first, second)] == [generation + 2] * 2
 
-    def test_failed_assignment_is_journaled_as_dropped(self, stage, dropped):
+    def test_failed_append_of_the_assignment_is_journaled_as_dropped_rebalance(self, stage, dropped):
         assert stage.entries(AssignmentWritten, RoundSettled) == []
         (entry,) = stage.entries(RoundDropped)
         assert entry.error == "COORDINATOR_NOT_AVAILABLE"
         assert stage.entries(RoundOpened)[-1].trigger.event == "append_failed"
 
-    def test_members_expire_after_a_failed_assignment(self, stage, dropped):
+    def test_members_expire_after_a_failed_append_of_the_assignment(self, stage, dropped):
         stage.advance(200_000)
 
         assert stage.records()[-1].value.members == []
 
 
 class TestFailedEmptyGeneration:
-    def test_failed_empty_generation_is_retried(self, stage):
+    def test_failed_append_of_an_empty_generation_is_retried(self, stage):
         (a,), generation = stage.stable(1)
         stage.refuse_with = StorageError("disk full")
 
@@ -97,21 +97,21 @@ class TestFailedEmptyGeneration:
 
 
 class TestPartitionLoading:
-    def test_unloaded_partition_returns_not_coordinator(self, stage):
+    def test_request_to_a_group_of_an_unloaded_partition_returns_not_coordinator(self, stage):
         stage.unload()
 
         assert stage.answer(stage.join()).error_code == ErrorCode.NOT_COORDINATOR
         assert stage.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
         assert stage.commit({("t", 0): 1, ("nope", 0): 1}) == [ErrorCode.NOT_COORDINATOR] * 2
 
-    def test_loading_partition_keeps_members_alive(self, stage):
+    def test_heartbeat_to_a_loading_group_succeeds(self, stage):
         stage.unload()
         stage.coordinator.start_loading(stage.coordinator.partition_of(GROUP))
 
         assert stage.answer(stage.join()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert stage.answer(stage.ask(HeartbeatRequest(group_id=GROUP), 4)) == HeartbeatResponse()
 
-    def test_unloading_refuses_parked_requests(self, stage):
+    def test_unloading_a_partition_refuses_waiting_requests(self, stage):
         (a, b), generation = stage.stable(2)
         joining = stage.join(a)
         (c, d), other = stage.stable(2, group="h")
@@ -126,7 +126,7 @@ class TestPartitionLoading:
         assert stage.coordinator.wake_at_ms is None
         assert stage.heartbeat(b, generation) == ErrorCode.NOT_COORDINATOR
 
-    def test_unreadable_partition_is_not_coordinated(self, stage):
+    def test_groups_of_an_unreadable_partition_return_not_coordinator(self, stage):
         stage.unload()
         partition = stage.coordinator.partition_of(GROUP)
 
@@ -137,7 +137,7 @@ class TestPartitionLoading:
         assert stage.coordinator.load(partition, [], stage.now) == []
         assert stage.answer(stage.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
-    def test_unreadable_record_is_skipped_alone(self, stage):
+    def test_replay_skips_only_the_unreadable_record(self, stage):
         (member,), generation = stage.stable(1)
         partition = stage.coordinator.partition_of(GROUP)
         unreadable = (b"\x00\x02\x00\x01g", b"\x00\x63")
@@ -170,7 +170,7 @@ class TestRestart:
         assert (loaded.generation, [w.member_id for w in loaded.members]) == (generation, [a, b])
         assert loaded.partitions == {a: {"t": (0,)}, b: {"t": (1,)}}
 
-    def test_generation_after_the_largest_is_0(self, stage):
+    def test_generation_after_the_largest_int32_is_0(self, stage):
         last = GroupMetadataValue(protocol_type="consumer", generation=2**31 - 1, protocol=None, leader=None)
         stage.log[stage.coordinator.partition_of(GROUP)].append(build_record(GroupWritten(GROUP, last)))
         stage.restart()
@@ -179,7 +179,7 @@ class TestRestart:
 
         assert generation == 0
 
-    def test_largest_generation_is_used(self, stage):
+    def test_generation_may_be_the_largest_int32(self, stage):
         last_but_one = GroupMetadataValue(protocol_type="consumer", generation=2**31 - 2, protocol=None, leader=None)
         stage.log[stage.coordinator.partition_of(GROUP)].append(build_record(GroupWritten(GROUP, last_but_one)))
         stage.restart()
@@ -196,7 +196,7 @@ class TestRestart:
 
         assert stage.records()[-1].value.members == []
 
-    def test_open_rebalance_is_lost_by_a_restart(self, stage):
+    def test_restart_drops_a_running_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
@@ -226,7 +226,7 @@ class TestRestart:
         (opened, closed) = stage.entries(RoundOpened, RoundClosed)
         assert (opened.from_generation, opened.timeout_ms, closed.generation) == (3, 9000, 4)
 
-    def test_last_record_of_each_key_counts(self, stage):
+    def test_replay_keeps_the_last_record_of_each_key(self, stage):
         offset = OffsetCommitValue(offset=1)
         records: list[Any] = [
             OffsetCommitted("a", "t", 0, offset),
@@ -248,7 +248,7 @@ class TestRestart:
         assert stage.coordinator.take_journal() == []
 
 
-def test_timer_of_a_deleted_group_does_nothing(stage):
+def test_timer_of_a_deleted_group_changes_nothing(stage):
     (a,), _ = stage.stable(1)
     stage.refuse_with = FULL
     stage.leave(a)
@@ -259,11 +259,11 @@ def test_timer_of_a_deleted_group_does_nothing(stage):
     assert stage.records()[-1].value.members == []
 
 
-def test_failed_append_of_a_removal_leaves_no_timer(stage):
+def test_failed_append_of_a_member_removal_leaves_no_timer(stage):
     stage.enter(session_ms=60_000, rebalance_ms=10_000)
     assert {key.kind for key in stage.coordinator.timers_of(GROUP)} == {"session", "sync"}
     stage.refuse_with = FULL
 
-    stage.advance(10_000)  # no SyncGroup arrives
+    stage.advance(10_000)  # the member sends no SyncGroup in time
 
     assert stage.coordinator.timers_of(GROUP) == []

@@ -1,4 +1,4 @@
-"""Stored journal entries of earlier versions: same meaning, same bytes."""
+"""Journal entries that earlier kohort versions stored: same meaning, same bytes."""
 
 from typing import get_args, get_type_hints
 
@@ -216,17 +216,17 @@ STORED = [
 HEAD = b'{"schema":"kohort/journal/1","kind":'
 
 
-def test_every_kind_has_a_sample():
+def test_every_journal_entry_kind_has_a_stored_sample():
     assert tuple(type(entry) for entry, _ in STORED) == KINDS
 
 
 @pytest.mark.parametrize(("entry", "stored"), STORED, ids=[type(entry).__name__ for entry, _ in STORED])
-def test_stored_bytes_of_each_entry_are_stable(entry, stored):
+def test_json_of_each_journal_entry_kind_is_stable(entry, stored):
     assert build_entry(entry) == HEAD + stored
     assert parse_entry(HEAD + stored) == entry
 
 
-def test_entry_with_explicit_defaults_is_equal():
+def test_journal_entry_with_explicit_default_values_is_parsed_equally():
     stored = HEAD + b'"group_deleted","at_ms":1,"group":"g","why":"deleted","by":null}'
     assert parse_entry(stored) == GroupDeleted(at_ms=1, group="g", why="deleted")
 
@@ -264,7 +264,7 @@ def structs_of(kinds):
     return found
 
 
-def test_defaults_of_omitted_fields_are_stable():
+def test_default_values_of_omitted_journal_fields_are_stable():
     found = {}
     for struct in structs_of(KINDS):
         fields = [f for f in msgspec.structs.fields(struct) if not f.required]
@@ -276,7 +276,7 @@ def test_defaults_of_omitted_fields_are_stable():
     assert {name: values for name, values in found.items() if values} == DEFAULTS
 
 
-def test_unknown_fields_are_ignored_at_every_depth():
+def test_journal_entry_parser_ignores_unknown_fields_at_every_depth():
     stored = HEAD + b'"round_settled","new":[1],"at_ms":1,"group":"g","generation":2,"took_ms":0,"last":{%b}}'
     assert parse_entry(stored % b'"member_id":"a","new":{"a":1}') == RoundSettled(
         at_ms=1, group="g", generation=2, took_ms=0, last=Who("a")

@@ -1,4 +1,4 @@
-"""Topics of classic subscriptions: equal ones are parsed once, very many names not at all."""
+"""Subscribed topics of classic members: equal subscriptions are parsed once, too many topic names not at all."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def joined(*subscriptions: bytes) -> CoordinatorStage:
     return stage
 
 
-def test_all_topics_of_different_subscriptions_are_known():
+def test_group_subscribes_to_all_topics_of_members_with_different_subscriptions():
     stage = joined(subscription("a", "b"), subscription("b", "c", owned=[("c", 0)]), subscription("b", "c"))
 
     assert round_of(stage).subscribed_topics == {"a", "b", "c"}
 
 
-def test_too_many_topic_names_count_as_all_topics():
+def test_group_with_too_many_topic_names_counts_as_subscribed_to_all_topics():
     half = NAMES_PARSED_MAX // 2
     fits = joined(subscription(*names(half, "a")), subscription(*names(half, "b")))
     assert len(round_of(fits).subscribed_topics) == NAMES_PARSED_MAX
@@ -43,7 +43,7 @@ def test_too_many_topic_names_count_as_all_topics():
     assert round_of(exceeds).subscribes_to("any")
 
 
-def test_subscriptions_that_differ_in_owned_partitions_are_parsed_once():
+def test_subscriptions_that_differ_only_in_owned_partitions_are_parsed_once():
     def cost(members: int) -> int:
         topics = names(500)
         stage = joined(*(subscription(*topics, owned=[(topics[number], 0)]) for number in range(members)))

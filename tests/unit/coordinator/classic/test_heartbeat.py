@@ -1,4 +1,4 @@
-"""Heartbeat in each group state, and expiry of silent members."""
+"""Heartbeat in each state of a classic group, and session expiry of silent members."""
 
 import pytest
 
@@ -20,7 +20,7 @@ class TestAnswer:
             ({"generation": 99}, ErrorCode.ILLEGAL_GENERATION),
         ],
     )
-    def test_heartbeat_in_stable_group_returns_none(self, stage, change, code):
+    def test_heartbeat_in_stable_group_succeeds(self, stage, change, code):
         (a,), generation = stage.stable(1)
 
         assert stage.heartbeat(**({"member_id": a, "generation": generation} | change)) == code
@@ -31,7 +31,7 @@ class TestAnswer:
 
         assert [stage.heartbeat(m, generation) for m in (a, b)] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
 
-    def test_heartbeat_before_assignment_returns_none(self, stage):
+    def test_heartbeat_before_the_leaders_assignment_succeeds(self, stage):
         member_id, ticket = stage.enter()
 
         assert stage.heartbeat(member_id, stage.answer(ticket).generation_id) == ErrorCode.NONE
@@ -99,7 +99,7 @@ class TestSessionExpiry:
         stage.advance(5999)
         assert stage.heartbeat(b, generation + 1) == ErrorCode.NONE
 
-    def test_expiry_of_the_last_missing_member_completes_the_rebalance(self, stage):
+    def test_session_expiry_of_the_last_missing_member_completes_the_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         rejoin = stage.join(a)
 
@@ -108,7 +108,7 @@ class TestSessionExpiry:
         assert stage.answer(rejoin).generation_id == generation + 1
         assert stage.heartbeat(b, generation) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_expiry_of_all_members_empties_the_group(self, stage):
+    def test_session_expiry_of_all_members_empties_the_group(self, stage):
         _, generation = stage.stable(3)
 
         stage.advance(200_000)
@@ -116,7 +116,7 @@ class TestSessionExpiry:
         last = stage.records()[-1].value
         assert (last.members, last.generation, last.protocol_type) == ([], generation + 1, "consumer")
 
-    def test_expiry_is_journaled_with_evidence(self, stage):
+    def test_session_expiry_journal_entry_has_last_request_and_connection_time(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(3000)
         stage.heartbeat(a, generation, connection=7)
@@ -135,7 +135,7 @@ class TestSessionExpiry:
 
 
 class TestFencedMember:
-    def test_fenced_requests_are_journaled_once_per_api(self, stage):
+    def test_fenced_requests_of_a_member_are_journaled_once_per_api(self, stage):
         (a, b), generation = stage.stable(2)
         stage.leave(a)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""JoinGroup: order of checks, two-step joins, rejoins in each group state."""
+"""JoinGroup: order of checks, joins in two steps, rejoins in each state of a classic group."""
 
 import pytest
 
@@ -26,21 +26,21 @@ class TestChecksWithoutGroup:
         assert stage.answer(ticket) == refused(ErrorCode.INVALID_SESSION_TIMEOUT, "mine")
 
     @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
-    def test_refused_join_has_empty_protocol_name_up_to_v6(self, stage, version, name):
+    def test_join_group_error_response_has_empty_protocol_name_up_to_v6(self, stage, version, name):
         answer = stage.answer(stage.join(group="", version=version))
 
         assert answer == JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name=name)
 
 
 class TestFirstMember:
-    def test_first_join_gets_a_member_id_of_its_client_id(self, stage):
+    def test_first_join_group_returns_a_member_id_that_begins_with_the_client_id(self, stage):
         answer = stage.answer(stage.join(client_id="billing"))
 
         assert answer == refused(ErrorCode.MEMBER_ID_REQUIRED, answer.member_id)
         assert answer.member_id.startswith("billing-")
         assert len(answer.member_id) == len("billing-") + 36
 
-    def test_group_record_is_persisted_before_the_member_id_is_returned(self, stage):
+    def test_first_join_group_persists_the_group_before_it_returns_a_member_id(self, stage):
         stage.join()
 
         empty = GroupMetadataValue(
@@ -48,7 +48,7 @@ class TestFirstMember:
         )
         assert stage.records() == [GroupWritten(GROUP, empty)]
 
-    def test_first_member_leads_and_receives_all_members(self, stage):
+    def test_first_member_becomes_leader_and_receives_all_members(self, stage):
         member_id, ticket = stage.enter()
 
         assert stage.answer(ticket) == JoinGroupResponse(
@@ -61,13 +61,13 @@ class TestFirstMember:
         )
 
     @pytest.mark.parametrize("version", [0, 1, 2, 3])
-    def test_member_joins_in_one_step_up_to_v3(self, stage, version):
+    def test_join_group_needs_no_second_request_up_to_v3(self, stage, version):
         answer = stage.answer(stage.join(version=version))
 
         assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
 
     @pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
-    def test_join_without_protocols_leaves_an_empty_group(self, stage, protocol_type, protocols):
+    def test_refused_join_group_without_protocols_leaves_an_empty_group(self, stage, protocol_type, protocols):
         ticket = stage.join(protocol_type=protocol_type, protocols=protocols)
 
         assert stage.answer(ticket) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -87,7 +87,7 @@ class TestFirstMember:
 
 
 class TestPendingMember:
-    def test_pending_member_id_expires_after_the_session_timeout(self, stage):
+    def test_unused_pending_member_id_expires_after_the_session_timeout(self, stage):
         member_id = stage.answer(stage.join(session_ms=8000)).member_id
 
         stage.advance(8000)
@@ -116,7 +116,7 @@ class TestPendingMember:
 
         assert stage.answer(rejoin).generation_id == generation + 1
 
-    def test_pending_member_id_cannot_become_static(self, stage):
+    def test_join_group_rejects_pending_member_id_with_an_instance_id(self, stage):
         member_id = stage.answer(stage.join()).member_id
 
         answer = stage.answer(stage.join(member_id, instance_id="i"))
@@ -125,7 +125,7 @@ class TestPendingMember:
 
 
 class TestProtocols:
-    def test_join_group_rejects_other_protocol_type(self, stage):
+    def test_join_group_rejects_protocol_type_other_than_the_groups(self, stage):
         stage.stable(1)
 
         assert stage.answer(stage.join(protocol_type="connect")) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -139,7 +139,7 @@ class TestProtocols:
         )
         assert stage.answer(stage.join(protocols=(("sticky", b"s"),))).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
-    def test_each_member_votes_for_its_first_common_protocol(self, stage):
+    def test_each_member_votes_for_its_first_protocol_that_all_members_support(self, stage):
         a, b, c = (("x", b"1"), ("y", b"1")), (("y", b"2"), ("x", b"2")), (("z", b"3"), ("y", b"3"), ("x", b"3"))
         first = stage.join(protocols=a, version=3)
         leader = stage.answer(first).member_id
@@ -151,21 +151,21 @@ class TestProtocols:
         assert answer.protocol_name == "y"
         assert [m.metadata for m in answer.members] == [b"1", b"2", b"3"]
 
-    def test_tied_vote_selects_the_first_members_choice(self, stage):
+    def test_tied_protocol_vote_selects_the_protocol_of_the_first_member(self, stage):
         a, b = (("x", b"1"), ("y", b"1")), (("y", b"2"), ("x", b"2"))
         leader = stage.answer(stage.join(protocols=b, version=3)).member_id
         stage.join(protocols=a, version=3)
 
         assert stage.answer(stage.join(leader, protocols=b, version=3)).protocol_name == "y"
 
-    def test_first_metadata_of_a_repeated_protocol_name_counts(self, stage):
+    def test_join_group_with_a_repeated_protocol_name_keeps_its_first_metadata(self, stage):
         _, ticket = stage.enter(protocols=(("range", b"1"), ("range", b"2")))
 
         assert stage.answer(ticket).members[0].metadata == b"1"
 
 
 class TestRejoin:
-    def test_last_rejoin_completes_the_rebalance(self, stage):
+    def test_rejoin_of_the_last_member_completes_the_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         new_id, new = stage.enter(client_id="new")
         first = stage.join(a)
@@ -179,7 +179,7 @@ class TestRejoin:
         assert {x.leader for x in answers} == {a}
         assert answers[0].member_id == new_id
 
-    def test_repeated_join_answers_the_parked_one(self, stage):
+    def test_repeated_join_group_answers_the_earlier_waiting_one(self, stage):
         (a, _), _ = stage.stable(2)
         older = stage.join(a)
 
@@ -188,7 +188,7 @@ class TestRejoin:
         assert stage.answer(older) == refused(ErrorCode.REBALANCE_IN_PROGRESS, a)
         assert stage.answer(newer) is None
 
-    def test_rejoin_of_the_leader_of_a_stable_group_rebalances(self, stage):
+    def test_rejoin_of_the_leader_rebalances_a_stable_group(self, stage):
         (a, b), generation = stage.stable(2)
 
         rejoin = stage.join(a)
@@ -197,7 +197,7 @@ class TestRejoin:
         assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         assert stage.entries(RoundOpened)[-1].trigger.change.was_leader
 
-    def test_rejoin_of_an_unchanged_follower_changes_nothing(self, stage):
+    def test_rejoin_of_an_unchanged_follower_keeps_the_generation(self, stage):
         (a, b), generation = stage.stable(2)
 
         answer = stage.answer(stage.join(b))
@@ -207,7 +207,7 @@ class TestRejoin:
         )
         assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
-    def test_rejoin_of_a_follower_with_another_subscription_rebalances(self, stage):
+    def test_rejoin_of_a_follower_with_another_subscription_rebalances_the_group(self, stage):
         (_, b), _ = stage.stable(2)
 
         rejoin = stage.join(b, protocols=(("range", subscription("t", "u")),))
@@ -216,14 +216,14 @@ class TestRejoin:
         change = stage.entries(RoundOpened)[-1].trigger.change
         assert (change.topics_added, change.topics_removed, change.owned_changed) == (("u",), (), False)
 
-    def test_unchanged_rejoin_before_assignment_gets_the_same_answer(self, stage):
+    def test_unchanged_rejoin_before_the_assignment_returns_the_same_generation(self, stage):
         member_id, first = stage.enter()
 
         again = stage.join(member_id)
 
         assert stage.answer(again) == stage.answer(first)
 
-    def test_changed_rejoin_before_assignment_restarts_the_rebalance(self, stage):
+    def test_changed_rejoin_before_the_assignment_restarts_the_rebalance(self, stage):
         member_id, _ = stage.enter()
 
         again = stage.join(member_id, protocols=(*RANGE, ("sticky", b"")))
@@ -247,7 +247,7 @@ class TestGroupSize:
     def stage(self):
         return CoordinatorStage(group_max_size=2)
 
-    def test_full_stable_group_rejects_new_members(self, stage):
+    def test_full_stable_group_rejects_a_new_member(self, stage):
         stage.stable(2)
 
         assert stage.answer(stage.join()) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -273,7 +273,7 @@ class TestGroupSize:
         assert [big.answer(t).generation_id for t in kept] == [generation + 1] * 2
         assert (c, "group_full") in [(e.who.member_id, e.why) for e in big.entries(MemberRemoved)]
 
-    def test_parked_member_of_a_full_group_may_join_again(self, stage):
+    def test_member_of_a_full_group_may_repeat_its_waiting_join_group(self, stage):
         (a, _), _ = stage.stable(2)
         stage.join(a)
 
@@ -281,7 +281,7 @@ class TestGroupSize:
 
 
 class TestRebalanceJournal:
-    def test_journal_records_cause_joins_and_generation_of_a_rebalance(self, stage):
+    def test_journal_of_a_rebalance_has_its_cause_joins_and_generation(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
         stage.join(a, reason="cached metadata has changed")

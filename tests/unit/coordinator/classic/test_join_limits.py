@@ -18,13 +18,13 @@ def test_join_group_rejects_more_than_10000_protocols(stage):
     assert offered(10_001) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_dynamic_member_joins_in_two_steps_from_v4(stage):
+def test_dynamic_member_needs_two_join_group_requests_from_v4(stage):
     assert stage.answer(stage.join(version=3, group="three")).error_code == ErrorCode.NONE
     assert stage.answer(stage.join(version=4, group="four")).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
 @pytest.mark.parametrize(("version", "timeout_ms"), [(0, 7_000), (1, 90_000), (2, 90_000)])
-def test_join_group_has_a_rebalance_timeout_from_v1(version, timeout_ms):
+def test_join_group_v1_and_later_has_its_own_rebalance_timeout(version, timeout_ms):
     message = JoinGroupRequest(group_id="g", session_timeout_ms=7_000, rebalance_timeout_ms=90_000)
     request = GroupRequest(message, version, "app", "/127.0.0.1", reply_to=1)
 
@@ -36,7 +36,7 @@ class TestInitialDelay:
     def stage(self):
         return CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
 
-    def test_delay_ends_when_a_pending_member_id_leaves(self, stage):
+    def test_initial_rebalance_delay_ends_when_the_last_pending_member_id_leaves(self, stage):
         _, waiting = stage.enter()
         pending = stage.answer(stage.join()).member_id
 
@@ -44,7 +44,7 @@ class TestInitialDelay:
 
         assert stage.answer(waiting).generation_id == 1
 
-    def test_delay_continues_when_a_member_leaves(self, stage):
+    def test_initial_rebalance_delay_continues_when_a_member_leaves(self, stage):
         _, waiting = stage.enter()
         member_id, _ = stage.enter()
 
@@ -56,7 +56,7 @@ class TestInitialDelay:
 
         assert stage.answer(waiting).generation_id == 1
 
-    def test_delay_continues_when_a_member_leaves_with_a_pending_id(self, stage):
+    def test_initial_rebalance_delay_continues_when_a_member_and_a_pending_member_id_leave(self, stage):
         _, waiting = stage.enter()
         member_id, _ = stage.enter()
         pending = stage.answer(stage.join()).member_id

@@ -13,7 +13,7 @@ def answered(*codes: tuple[str, str | None, ErrorCode]) -> LeaveGroupResponse:
     )
 
 
-def test_leave_of_a_member_rebalances_the_others(stage):
+def test_leave_group_of_a_member_rebalances_the_other_members(stage):
     (a, b), generation = stage.stable(2)
 
     ticket = stage.leave(a, reason="the consumer is being closed")
@@ -24,7 +24,7 @@ def test_leave_of_a_member_rebalances_the_others(stage):
     assert (opened.trigger.who.member_id, opened.trigger.reason) == (a, "the consumer is being closed")
 
 
-def test_leave_of_the_last_member_persists_an_empty_group(stage):
+def test_leave_group_of_the_last_member_persists_an_empty_group(stage):
     (a,), generation = stage.stable(1)
 
     stage.leave(a)
@@ -33,7 +33,7 @@ def test_leave_of_the_last_member_persists_an_empty_group(stage):
     assert (last.generation, last.members, last.protocol, last.leader) == (generation + 1, [], None, None)
 
 
-def test_leave_of_the_awaited_member_completes_the_rebalance(stage):
+def test_leave_group_of_the_last_missing_member_completes_the_rebalance(stage):
     (a, b), generation = stage.stable(2)
     rejoin = stage.join(a)
 
@@ -42,7 +42,7 @@ def test_leave_of_the_awaited_member_completes_the_rebalance(stage):
     assert stage.answer(rejoin).generation_id == generation + 1
 
 
-def test_parked_join_of_a_leaving_member_is_answered(stage):
+def test_leave_group_answers_the_members_waiting_join_group(stage):
     (a, _), _ = stage.stable(2)
     rejoin = stage.join(a)
 
@@ -51,7 +51,7 @@ def test_parked_join_of_a_leaving_member_is_answered(stage):
     assert (stage.answer(rejoin).error_code, stage.answer(rejoin).member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
 
 
-def test_parked_sync_of_a_leaving_member_is_answered(stage):
+def test_leave_group_answers_the_members_waiting_sync_group(stage):
     (a, b), generation = stage.stable(2)
     stage.join(a)
     stage.join(b)
@@ -63,7 +63,7 @@ def test_parked_sync_of_a_leaving_member_is_answered(stage):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_leave_group_error_is_at_top_level_up_to_v2(stage, version):
+def test_leave_group_up_to_v2_returns_its_error_at_top_level(stage, version):
     (a,), _ = stage.stable(1)
 
     assert stage.answer(stage.leave("stranger", version=version)) == LeaveGroupResponse(
@@ -80,7 +80,7 @@ def test_leave_group_of_unknown_group_returns_unknown_member_id(stage):
     assert stage.answer(stage.leave("m", group="nobody")) == answered(("m", None, ErrorCode.UNKNOWN_MEMBER_ID))
 
 
-def test_batch_answers_each_entry(stage):
+def test_leave_group_of_several_members_answers_each_one(stage):
     static = stage.answer(stage.join(instance_id="i-1")).member_id
     stage.sync(static, 1, {static: b""}, instance_id="i-1")
     pending = stage.answer(stage.join()).member_id
@@ -107,7 +107,7 @@ def test_batch_answers_each_entry(stage):
     assert gone == {pending: ("pending_left", None), static: ("left", "admin")}
 
 
-def test_leave_of_a_pending_member_id_rebalances_a_stable_group(stage):
+def test_leave_group_with_pending_member_id_rebalances_a_stable_group(stage):
     (a,), generation = stage.stable(1)
     pending = stage.answer(stage.join()).member_id
 
@@ -117,7 +117,7 @@ def test_leave_of_a_pending_member_id_rebalances_a_stable_group(stage):
     assert stage.answer(stage.join(pending)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_batch_of_unknown_members_changes_nothing(stage):
+def test_leave_group_of_unknown_members_changes_nothing(stage):
     (a,), generation = stage.stable(1)
 
     stage.leave("x", "y")

@@ -26,7 +26,7 @@ def restart_on(stage, *members: MemberMetadata, leader: str, protocol_type: str 
 
 
 @pytest.mark.parametrize(("written", "timeout_ms"), [(-1, 30_000), (0, 0), (1, 1), (90_000, 90_000)])
-def test_loaded_member_has_its_persisted_rebalance_timeout_or_session_timeout(stage, written, timeout_ms):
+def test_member_without_persisted_rebalance_timeout_uses_its_session_timeout(stage, written, timeout_ms):
     restart_on(stage, member("a", rebalance_timeout=written), leader="a")
 
     stage.leave("a")
@@ -34,11 +34,11 @@ def test_loaded_member_has_its_persisted_rebalance_timeout_or_session_timeout(st
     assert stage.entries(MemberRemoved)[-1].vitals.rebalance_timeout_ms == timeout_ms
 
 
-def test_wait_for_static_member_with_zero_rebalance_timeout_advances_time(stage):
+def test_rebalance_with_zero_rebalance_timeout_waits_1_ms_for_a_static_member(stage):
     restart_on(stage, member("a", group_instance_id="i", rebalance_timeout=0), leader="a")
     pending = stage.answer(stage.join()).member_id
 
-    stage.leave(pending)  # the group rebalances; the member does not know it yet
+    stage.leave(pending)
 
     assert stage.entries(RoundOpened)[-1].timeout_ms == 0
     assert stage.coordinator.wake_at_ms == stage.now + 1
@@ -46,7 +46,7 @@ def test_wait_for_static_member_with_zero_rebalance_timeout_advances_time(stage)
     assert stage.coordinator.wake_at_ms == stage.now + 1
 
 
-def test_loaded_leader_stays_leader_in_the_next_generation(stage):
+def test_leader_loaded_from_the_log_stays_leader_in_the_next_generation(stage):
     restart_on(stage, member("a"), member("b"), leader="b")
     tickets = [stage.join("a", protocols=(("range", subscription("u")),)), stage.join("b")]
 
@@ -54,13 +54,13 @@ def test_loaded_leader_stays_leader_in_the_next_generation(stage):
     assert stage.entries(RoundClosed)[-1].leader == "b"
 
 
-def test_first_member_leads_if_the_persisted_leader_is_missing(stage):
+def test_first_member_becomes_leader_if_the_persisted_leader_is_not_a_member(stage):
     restart_on(stage, member("a"), member("b"), leader="b")
     stage.leave("b")
     assert stage.answer(stage.join("a")).leader == "a"
 
 
-def test_loaded_members_keep_their_subscriptions(stage):
+def test_members_loaded_from_the_log_keep_their_subscriptions(stage):
     restart_on(stage, member("a"), leader="a")
     topics = [
         OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
@@ -73,7 +73,7 @@ def test_loaded_members_keep_their_subscriptions(stage):
     assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
 
 
-def test_topic_with_more_partitions_after_restart_is_evidence(stage):
+def test_rebalance_after_restart_journals_topics_with_more_partitions(stage):
     restart_on(stage, member("a"), leader="a")
     stage.topics.make("t", 8)
 
@@ -82,7 +82,7 @@ def test_topic_with_more_partitions_after_restart_is_evidence(stage):
     assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {"t": (4, 8)}
 
 
-def test_metadata_of_another_protocol_type_is_not_parsed(stage):
+def test_member_metadata_of_another_protocol_type_is_not_parsed(stage):
     restart_on(stage, member("a"), leader="a", protocol_type="connect")
     stage.topics.make("t", 8)
 
@@ -91,7 +91,7 @@ def test_metadata_of_another_protocol_type_is_not_parsed(stage):
     assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {}
 
 
-def test_last_of_two_members_with_one_instance_id_owns_it(stage):
+def test_last_loaded_of_two_members_with_one_instance_id_owns_the_instance_id(stage):
     restart_on(stage, member("a", group_instance_id="i"), member("b", group_instance_id="i"), leader="b")
 
     stage.leave("a", client_id="admin")
@@ -102,7 +102,7 @@ def test_last_of_two_members_with_one_instance_id_owns_it(stage):
     assert gone == [("a", "left"), ("b", "left")]
 
 
-def test_first_assignment_of_an_offsets_only_group_has_no_previous_owners(stage):
+def test_first_assignment_of_a_group_without_generation_has_no_previous_owners(stage):
     stage.commit({("t", 0): 5})
 
     (a,), generation = stage.stable(1)
@@ -113,7 +113,7 @@ def test_first_assignment_of_an_offsets_only_group_has_no_previous_owners(stage)
     assert stage.records()[-1].value.members[0].assignment == assignment(("t", 0))
 
 
-def test_older_topic_is_not_reported_as_created_if_the_generation_has_no_timestamp(stage):
+def test_generation_without_timestamp_reports_no_older_topic_as_created(stage):
     stage.topics.make("old", 1)
     restart_on(stage, member("a"), leader="a")
 

@@ -14,7 +14,7 @@ def last_vitals(stage):
 
 
 class TestLongestGap:
-    def test_longest_gap_is_zero_if_the_member_leaves_at_once(self):
+    def test_journaled_longest_gap_is_zero_if_the_member_leaves_right_after_its_join(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
         member_id, _ = stage.enter()
 
@@ -22,14 +22,14 @@ class TestLongestGap:
 
         assert last_vitals(stage).longest_gap_ms == 0
 
-    def test_longest_gap_is_zero_if_the_member_leaves_as_its_generation_begins(self, stage):
+    def test_journaled_longest_gap_is_zero_if_the_member_leaves_as_its_generation_begins(self, stage):
         member_id, _ = stage.enter()
 
         stage.leave(member_id)
 
         assert last_vitals(stage).longest_gap_ms == 0
 
-    def test_longest_gap_restarts_with_each_generation(self, stage):
+    def test_journaled_longest_gap_between_requests_restarts_with_each_generation(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(7_000)
         stage.heartbeat(a, generation)
@@ -42,7 +42,7 @@ class TestLongestGap:
 
         assert last_vitals(stage).longest_gap_ms == 1_000
 
-    def test_commit_ends_a_gap(self, stage):
+    def test_offset_commit_ends_a_journaled_gap_between_requests(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(4_000)
         stage.commit({("t", 0): 1}, member_id=a, generation=generation, connection=8)
@@ -57,7 +57,7 @@ class TestLongestGap:
         assert vitals.longest_gap_ms == 4_000
         assert vitals.connection_closed_at_ms == stage.now
 
-    def test_returning_static_member_ends_a_gap(self, stage):
+    def test_rejoin_of_a_static_member_ends_a_journaled_gap_between_requests(self, stage):
         first = stage.answer(stage.join(instance_id="i"))
         stage.sync(first.member_id, 1, {}, instance_id="i")
         stage.advance(5_000)
@@ -73,7 +73,7 @@ class TestLongestGap:
         assert (removed.vitals.last_seen_ms, removed.vitals.longest_gap_ms) == (back_ms, 5_000)
         assert removed.vitals.connection_closed_at_ms == back_ms
 
-    def test_arrival_has_vitals_only_if_others_waited_half_a_second(self, stage):
+    def test_join_entry_has_session_facts_only_if_others_waited_half_a_second(self, stage):
         (a, b, c), _ = stage.stable(3)
         stage.journal.clear()
         stage.advance(100)
@@ -87,7 +87,7 @@ class TestLongestGap:
         assert (told[a], told[b]) == (None, None)
         assert told[c].last_seen_ms == stage.now - 600
 
-    def test_loaded_member_has_no_closed_connection(self, stage):
+    def test_member_loaded_from_the_log_has_no_closed_connection(self, stage):
         (a,), _ = stage.stable(1)
         stage.restart()
         stage.coordinator.connection_closed(0, stage.now)
@@ -99,7 +99,7 @@ class TestLongestGap:
 
 
 class TestLeave:
-    def test_member_left_by_itself_only_with_its_member_id_and_client_id(self, stage):
+    def test_removal_entry_names_no_other_client_if_member_id_and_client_id_match(self, stage):
         (a, b, c), generation = stage.stable(3)
         assert stage.answer(stage.join(instance_id="i")) is None, "it waits for the others"
 
@@ -111,7 +111,7 @@ class TestLeave:
         assert by == [None, "admin", "app"]
         assert stage.heartbeat(c, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_batch_leave_journals_the_first_member_and_the_others(self, stage):
+    def test_leave_group_of_several_members_journals_all_of_them(self, stage):
         (a, b, c, _), _ = stage.stable(4)
 
         stage.leave(a, b, c)
@@ -121,14 +121,14 @@ class TestLeave:
         assert (trigger.who.member_id, [who.member_id for who in trigger.others]) == (a, [b, c])
 
     @pytest.mark.parametrize("version", [3, 4, 5])
-    def test_leave_group_names_several_members_from_v3(self, stage, version):
+    def test_leave_group_accepts_several_members_from_v3(self, stage, version):
         (a, b), _ = stage.stable(2)
 
         answer = stage.answer(stage.leave(a, b, version=version))
 
         assert [(member.member_id, member.error_code) for member in answer.members] == [(a, 0), (b, 0)]
 
-    def test_leave_of_the_last_member_opens_a_rebalance_without_waits(self, stage):
+    def test_rebalance_after_leave_of_the_last_member_ends_at_once(self, stage):
         (a,), _ = stage.stable(1)
 
         stage.leave(a)
@@ -138,7 +138,7 @@ class TestLeave:
 
 
 class TestSyncTimeout:
-    def test_sync_timeout_is_journaled_with_vitals_of_the_first_member(self, stage):
+    def test_sync_timeout_entry_has_session_facts_of_the_first_removed_member(self, stage):
         a = stage.answer(stage.join(version=3, rebalance_ms=20_000, session_ms=30_000)).member_id
         second = stage.join(version=3, rebalance_ms=20_000, session_ms=40_000, client_id="other")
         stage.join(a, version=3, rebalance_ms=20_000, session_ms=30_000)
@@ -150,7 +150,7 @@ class TestSyncTimeout:
         assert (trigger.who.member_id, [who.member_id for who in trigger.others]) == (a, [b])
         assert trigger.vitals.session_timeout_ms == 30_000
 
-    def test_sync_timeout_reports_a_lost_leader_only_without_its_sync(self, stage):
+    def test_sync_timeout_entry_reports_the_leader_as_lost_only_if_it_sent_no_sync_group(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a, rebalance_ms=5_000, session_ms=30_000)
         stage.join(b, rebalance_ms=5_000, session_ms=30_000)
@@ -163,7 +163,7 @@ class TestSyncTimeout:
 
 
 class TestStaleMembers:
-    def test_refusals_are_counted_by_group_api_and_error(self, stage):
+    def test_refused_requests_are_counted_by_group_api_and_error(self, stage):
         stage.stable(1)
 
         for _ in range(3):
@@ -173,7 +173,7 @@ class TestStaleMembers:
         assert stage.coordinator.fenced.by_kind == {kind: 3}
         assert stage.coordinator.fenced.by_group == {GROUP: {kind: 3}}
 
-    def test_refusal_is_journaled_once_with_both_generations(self, stage):
+    def test_refused_request_is_journaled_once_with_its_and_the_groups_generation(self, stage):
         (a,), generation = stage.stable(1)
 
         for _ in range(2):
@@ -184,7 +184,7 @@ class TestStaleMembers:
         assert (entry.generation, entry.current) == (generation + 4, generation)
         assert (entry.offsets, entry.more) == ((), 0)
 
-    def test_refusal_of_a_request_without_generation_is_journaled_without_it(self, stage):
+    def test_refused_request_without_generation_is_journaled_without_generation(self, stage):
         stage.stable(1)
 
         stage.join("stranger")
@@ -192,7 +192,7 @@ class TestStaleMembers:
         (entry,) = stage.entries(RequestFenced)
         assert (entry.api, entry.who.member_id, entry.generation) == ("JoinGroup", "stranger", -1)
 
-    def test_request_without_member_id_is_not_counted_as_stale(self, stage):
+    def test_refused_request_without_member_id_is_not_counted_as_fenced(self, stage):
         stage.stable(1)
 
         assert stage.commit({("t", 0): 1}) == [ErrorCode.UNKNOWN_MEMBER_ID]
@@ -200,7 +200,7 @@ class TestStaleMembers:
         assert stage.entries(RequestFenced) == []
         assert not stage.coordinator.fenced.by_kind
 
-    def test_rebalance_in_progress_is_not_counted_as_stale(self, stage):
+    def test_rebalance_in_progress_response_is_not_counted_as_fenced(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
@@ -210,7 +210,7 @@ class TestStaleMembers:
         assert stage.entries(RequestFenced) == []
         assert not stage.coordinator.fenced.by_kind
 
-    def test_at_most_100_refusals_are_journaled_per_generation(self, stage):
+    def test_journal_has_at_most_100_refused_requests_per_generation(self, stage):
         stage.stable(1)
 
         for number in range(102):
@@ -227,7 +227,7 @@ class TestRefusedJoins:
         stage.stable(2)
         return stage
 
-    def test_refused_join_is_journaled_once_with_client_and_group_size(self, stage):
+    def test_refused_join_group_is_journaled_once_with_client_and_group_size(self, stage):
         for _ in range(3):
             ticket = stage.join(instance_id="i", client_id="late", client_host="/10.0.0.1")
             assert stage.answer(ticket).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -235,7 +235,7 @@ class TestRefusedJoins:
         (entry,) = stage.entries(MemberTurnedAway)
         assert (entry.who, entry.members) == (Who("", "late", "/10.0.0.1", "i"), 2)
 
-    def test_refused_joins_share_the_limit_of_100_with_other_refusals(self, stage):
+    def test_refused_join_groups_share_the_journal_limit_of_100_with_other_refusals(self, stage):
         for number in range(102):
             stage.join(client_id=f"late-{number}")
 

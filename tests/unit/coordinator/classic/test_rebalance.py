@@ -1,4 +1,4 @@
-"""Initial delay and rebalance timeout of a classic group."""
+"""Initial rebalance delay and rebalance timeout of a classic group."""
 
 import pytest
 
@@ -15,7 +15,7 @@ class TestInitialDelay:
     def stage(self):
         return CoordinatorStage(group_initial_rebalance_delay_ms=3000)
 
-    def test_initial_delay_waits_for_more_members(self, stage):
+    def test_initial_rebalance_delay_waits_for_more_members(self, stage):
         _, ticket = stage.enter()
 
         stage.advance(2999)
@@ -24,7 +24,7 @@ class TestInitialDelay:
 
         assert stage.answer(ticket).generation_id == 1
 
-    def test_each_new_member_extends_the_initial_delay(self, stage):
+    def test_each_new_member_extends_the_initial_rebalance_delay(self, stage):
         _, first = stage.enter()
         stage.advance(2000)
         _, second = stage.enter()
@@ -36,7 +36,7 @@ class TestInitialDelay:
         assert len(stage.answer(first).members) == 2
         assert stage.answer(second).generation_id == 1
 
-    def test_initial_delay_is_limited_by_the_rebalance_timeout(self, stage):
+    def test_initial_rebalance_delay_is_limited_by_the_rebalance_timeout(self, stage):
         _, first = stage.enter(rebalance_ms=7000)
         for _ in range(6):
             stage.advance(1000)
@@ -48,7 +48,7 @@ class TestInitialDelay:
 
         assert len(stage.answer(first).members) == 7
 
-    def test_initial_delay_ends_when_the_last_pending_member_id_expires(self):
+    def test_initial_rebalance_delay_ends_when_the_last_pending_member_id_expires(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=20_000)
         stage.join(session_ms=6000)
         _, ticket = stage.enter()
@@ -57,13 +57,13 @@ class TestInitialDelay:
 
         assert stage.answer(ticket).generation_id == 1
 
-    def test_initial_delay_is_journaled(self, stage):
+    def test_rebalance_entry_has_the_initial_rebalance_delay(self, stage):
         stage.enter()
 
         (opened,) = stage.entries(RoundOpened)
         assert (opened.initial, opened.timeout_ms, opened.trigger.event) == (True, 3000, "member_joined")
 
-    def test_rebalance_of_a_nonempty_group_has_no_initial_delay(self, stage):
+    def test_rebalance_of_a_nonempty_group_has_no_initial_rebalance_delay(self, stage):
         member_id, ticket = stage.enter()
         stage.advance(3000)
         leader = stage.answer(ticket).leader
@@ -73,7 +73,7 @@ class TestInitialDelay:
 
 
 class TestRebalanceTimeout:
-    def test_rebalance_timeout_removes_missing_dynamic_members(self, stage):
+    def test_rebalance_timeout_removes_dynamic_members_that_did_not_rejoin(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         rejoin = stage.join(a, rebalance_ms=5000, session_ms=30_000)
 
@@ -86,7 +86,7 @@ class TestRebalanceTimeout:
         assert stage.heartbeat(b, generation) == ErrorCode.UNKNOWN_MEMBER_ID
         assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "join_timeout")]
 
-    def test_rebalance_timeout_is_the_longest_of_the_members(self, stage):
+    def test_join_phase_lasts_up_to_the_longest_rebalance_timeout_of_the_members(self, stage):
         (a, b), _ = stage.stable(2, session_ms=30_000)
         c, pending = stage.enter(rebalance_ms=90_000, session_ms=30_000)
         for member in (a, b):
@@ -100,7 +100,7 @@ class TestRebalanceTimeout:
 
         assert stage.entries(RoundOpened)[-1].timeout_ms == 90_000
 
-    def test_rebalance_timeout_elects_another_leader_for_a_missing_one(self, stage):
+    def test_rebalance_timeout_elects_another_leader_if_the_leader_did_not_rejoin(self, stage):
         (a, b, c), generation = stage.stable(3, rebalance_ms=5000, session_ms=30_000)
         stage.leave(c)
         rejoin = stage.join(b, rebalance_ms=5000, session_ms=30_000)
@@ -111,7 +111,7 @@ class TestRebalanceTimeout:
         assert (answer.leader, len(answer.members), answer.generation_id) == (b, 1, generation + 1)
         assert a not in [m.member_id for m in answer.members]
 
-    def test_rebalance_timeout_without_joins_empties_the_group(self, stage):
+    def test_rebalance_timeout_empties_the_group_if_no_member_rejoined(self, stage):
         (a, _), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         stage.leave(a)
 
@@ -128,7 +128,7 @@ class TestRebalanceTimeout:
         closed = stage.entries(RoundClosed)[-1]
         assert (closed.members, closed.leader, closed.took_ms) == ((), None, 5000)
 
-    def test_negative_rebalance_timeout_does_not_stop_time(self, stage):
+    def test_negative_rebalance_timeout_ends_the_join_phase_after_1_ms(self, stage):
         stage.join(instance_id="i", rebalance_ms=-5, version=9)
         ticket = stage.join(instance_id="j", rebalance_ms=-5, version=9)
         stage.advance(400_000)
@@ -137,7 +137,7 @@ class TestRebalanceTimeout:
 
 
 class TestNewMember:
-    def test_new_member_has_five_minutes_until_its_first_generation(self, stage):
+    def test_new_member_has_a_session_of_five_minutes_until_its_first_generation(self, stage):
         stage.stable(1, rebalance_ms=1_000_000, session_ms=1_800_000)
         new_id, ticket = stage.enter(session_ms=6000)
 
@@ -157,7 +157,7 @@ class TestNewMember:
 
         assert stage.heartbeat(member_id, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_new_member_may_be_parked_longer_than_its_session_timeout(self, stage):
+    def test_new_member_may_wait_in_join_group_longer_than_its_session_timeout(self, stage):
         (a,), generation = stage.stable(1, session_ms=60_000)
         _, ticket = stage.enter(session_ms=6000)
         stage.advance(30_000)
@@ -168,7 +168,7 @@ class TestNewMember:
 
 
 class TestRebalanceBeforeAssignment:
-    def test_rebalance_before_assignment_refuses_parked_syncs(self, stage):
+    def test_rebalance_before_the_assignment_refuses_waiting_sync_groups(self, stage):
         (a, b), generation = stage.stable(2)
         first, _ = stage.join(a), stage.join(b)
         assert stage.answer(first).generation_id == generation + 1
@@ -180,7 +180,7 @@ class TestRebalanceBeforeAssignment:
         assert stage.heartbeat(b, generation + 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_generations_increment_from_1(stage):
+def test_generation_ids_begin_with_1_and_increment(stage):
     (a, b), _ = stage.stable(2)
     seen = []
     for _ in range(3):

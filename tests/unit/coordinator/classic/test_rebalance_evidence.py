@@ -1,4 +1,4 @@
-"""Evidence of a rebalance: leader, assignment, changed members."""
+"""Journal entries of a rebalance: leader, assignment, changed members."""
 
 from kohort.coordinator.classic.join import METADATA_MAX_BYTES
 from kohort.coordinator.journal import RoundOpened
@@ -10,7 +10,7 @@ from support.machines.coordinator_stage import CoordinatorStage, Topics
 MOST = bytes(METADATA_MAX_BYTES)
 
 
-def test_unsubscribed_topic_is_reported_as_deleted_only_if_it_was():
+def test_rebalance_entry_reports_an_unsubscribed_topic_as_deleted_only_if_deleted():
     stage = CoordinatorStage(topics=Topics(deleted=1, kept=1, t=1))
     (a,), _ = stage.stable(1, protocols=[("range", subscription("deleted", "kept", "t"))])
     stage.topics.delete("deleted")
@@ -21,7 +21,7 @@ def test_unsubscribed_topic_is_reported_as_deleted_only_if_it_was():
     assert (change.topics_removed, change.topics_gone) == (("deleted", "kept"), ("deleted",))
 
 
-def test_topic_is_reported_as_created_only_if_created_after_the_rebalance():
+def test_rebalance_entry_reports_a_topic_as_created_only_if_created_after_the_generation_began():
     stage = CoordinatorStage(topics=Topics(old=1, new=1, t=1))
     stage.topics.made["old"] = stage.now - 1
     (a,), _ = stage.stable(1)
@@ -33,7 +33,7 @@ def test_topic_is_reported_as_created_only_if_created_after_the_rebalance():
     assert (change.topics_added, change.topics_made) == (("new", "old"), ("new",))
 
 
-def test_persisted_leader_leads_after_restart_though_it_is_not_the_first_member(stage):
+def test_persisted_leader_stays_leader_after_restart_without_being_the_first_member(stage):
     (a, b), generation = stage.stable(2)
     partition = stage.coordinator.partition_of("g")
     written = parse_record(*stage.log[partition][-1])
@@ -42,14 +42,14 @@ def test_persisted_leader_leads_after_restart_though_it_is_not_the_first_member(
     stage.log[partition][-1] = build_record(written)
 
     stage.restart()
-    stage.join(b)  # an unchanged follower
+    stage.join(b)
     assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
     stage.join(a)
     assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_repeated_sync_in_stable_group_renews_the_session(stage):
+def test_repeated_sync_group_in_stable_group_renews_the_session(stage):
     (a,), generation = stage.stable(1)
     stage.advance(9_000)
     stage.sync(a, generation)
@@ -59,12 +59,12 @@ def test_repeated_sync_in_stable_group_renews_the_session(stage):
     assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
 
-def test_member_that_leaves_after_a_dropped_assignment_has_no_lag(stage):
+def test_member_that_leaves_after_a_failed_assignment_has_no_journaled_lag(stage):
     (a, b), generation = stage.stable(2)
     stage.topics.ends["t", 0] = 100
     stage.commit({("t", 0): 60}, member_id=a, generation=generation)
     stage.join(a)
-    stage.join(b)  # the next generation; its leader assigns nothing before the next join
+    stage.join(b)
     c, _ = stage.enter()
     for member_id in (a, b, c):
         stage.join(member_id)
@@ -75,7 +75,7 @@ def test_member_that_leaves_after_a_dropped_assignment_has_no_lag(stage):
     assert (trigger.event, trigger.who.member_id, trigger.vitals.lag) == ("member_left", a, None)
 
 
-def test_member_that_leaves_a_stable_group_has_the_lag_of_its_assignment(stage):
+def test_removal_entry_has_the_lag_of_the_partitions_of_a_departed_member(stage):
     (a, _), generation = stage.stable(2)
     stage.topics.ends["t", 0] = 100
     stage.commit({("t", 0): 60}, member_id=a, generation=generation)
@@ -86,7 +86,7 @@ def test_member_that_leaves_a_stable_group_has_the_lag_of_its_assignment(stage):
     assert (trigger.who.member_id, trigger.vitals.lag) == (a, 40)
 
 
-def test_sync_group_v4_may_omit_the_protocol(stage):
+def test_sync_group_v4_may_omit_protocol_type_and_name(stage):
     (a,), generation = stage.stable(1)
     ticket = stage.sync(a, generation, version=4, protocol_type=None, protocol_name=None)
     assert stage.answer(ticket).error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Steps of a rebalance: delays, answers, journal entries, record."""
+"""Steps of a classic group's rebalance: delays, responses, journal entries, group record."""
 
 import pytest
 
@@ -33,17 +33,17 @@ class TestInitialDelay:
         ("rebalance_ms", "took_ms"),
         [(1_000, 3_000), (3_000, 3_000), (3_001, 3_001), (4_500, 4_500), (8_000, 8_000), (9_000, 9_000)],
     )
-    def test_new_members_extend_the_initial_delay_up_to_the_rebalance_timeout(self, rebalance_ms, took_ms):
+    def test_new_members_extend_the_initial_rebalance_delay_up_to_the_rebalance_timeout(self, rebalance_ms, took_ms):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
 
         assert self.enter_every_two_seconds(stage, rebalance_ms=rebalance_ms) == took_ms
 
-    def test_members_of_the_previous_delay_do_not_extend_it(self):
+    def test_members_of_an_earlier_rebalance_do_not_extend_the_initial_rebalance_delay(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
         first, _ = stage.enter()
         second, _ = stage.enter()
         pending = stage.answer(stage.join()).member_id
-        stage.leave(pending)  # ends the delay
+        stage.leave(pending)  # leave of the only pending member id ends the initial rebalance delay
         stage.leave(first, second)
         _, waiting = stage.enter()
 
@@ -53,7 +53,7 @@ class TestInitialDelay:
 
         assert stage.answer(waiting).error_code == ErrorCode.NONE
 
-    def test_initial_delay_ends_when_a_pending_member_id_expires_alone(self):
+    def test_initial_rebalance_delay_ends_when_the_only_pending_member_id_expires(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=10_000)
         _, waiting = stage.enter()
         stage.join(session_ms=6_000)
@@ -66,7 +66,7 @@ class TestInitialDelay:
 
 
 class TestAssignment:
-    def test_settled_entry_has_the_time_of_the_last_sync(self, stage):
+    def test_rebalance_end_entry_has_the_time_of_the_last_sync_group(self, stage):
         (a, b), generation = stage.stable(2)
         stage.advance(1_000)
         stage.join(a)
@@ -86,7 +86,7 @@ class TestAssignment:
         assert (settled.generation, settled.took_ms, settled.last.member_id) == (generation + 1, 200, b)
         assert stage.records()[-1].value.current_state_timestamp == joined_ms
 
-    def test_settled_entry_comes_with_the_leaders_sync_if_it_is_last(self, stage):
+    def test_rebalance_end_entry_comes_with_the_leaders_sync_group_if_it_is_the_last(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -99,7 +99,7 @@ class TestAssignment:
         (settled,) = stage.entries(RoundSettled)
         assert (settled.took_ms, settled.last.member_id) == (0, a)
 
-    def test_settled_entry_is_written_once_despite_repeated_syncs(self, stage):
+    def test_rebalance_end_is_not_journaled_again_for_repeated_sync_groups(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
 
@@ -108,7 +108,7 @@ class TestAssignment:
 
         assert stage.entries(RoundSettled) == []
 
-    def test_settled_entry_comes_with_the_sync_of_a_replaced_static_member(self, stage):
+    def test_rebalance_end_entry_comes_with_the_sync_group_of_a_rejoined_static_member(self, stage):
         first = stage.answer(stage.join(instance_id="ia")).member_id
         stage.join(instance_id="ib")
         stage.join(first, instance_id="ia")
@@ -122,7 +122,7 @@ class TestAssignment:
         (settled,) = stage.entries(RoundSettled)
         assert (settled.last.member_id, settled.last.instance_id) == (back, "ib")
 
-    def test_dropped_assignment_renews_the_sessions_of_parked_members(self, stage):
+    def test_restarted_rebalance_renews_sessions_of_members_with_waiting_sync_group(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -143,7 +143,7 @@ class TestAssignment:
 
 
 class TestReturningStaticMember:
-    def test_replaced_static_member_has_a_new_session(self, stage):
+    def test_rejoined_static_member_has_a_new_session(self, stage):
         first = stage.answer(stage.join(instance_id="i")).member_id
         stage.sync(first, 1, {}, instance_id="i")
         stage.advance(9_000)
@@ -153,7 +153,7 @@ class TestReturningStaticMember:
 
         assert stage.heartbeat(again, 1, instance_id="i") == ErrorCode.NONE
 
-    def test_replaced_static_member_is_persisted_with_its_new_metadata(self, stage):
+    def test_rejoined_static_member_is_persisted_with_its_new_metadata(self, stage):
         first = stage.answer(stage.join(instance_id="i")).member_id
         stage.sync(first, 1, {}, instance_id="i")
         says = (("range", subscription("u")),)
@@ -172,7 +172,7 @@ class TestReturningStaticMember:
         assert (member.session_timeout, member.rebalance_timeout) == (20_000, 30_000)
         assert member.subscription == says[0][1]
 
-    def test_replaced_static_member_joins_the_open_rebalance(self, stage):
+    def test_rejoined_static_member_takes_part_in_the_running_rebalance(self, stage):
         first = stage.answer(stage.join(instance_id="ia")).member_id
         stage.join(instance_id="ib")
         stage.join(first, instance_id="ia")
@@ -186,7 +186,7 @@ class TestReturningStaticMember:
         (arrived,) = stage.entries(MemberArrived)
         assert (arrived.who.member_id, arrived.who.instance_id, arrived.after_ms) == (back, "ib", 40)
 
-    def test_late_leader_loses_its_leadership(self, stage):
+    def test_leader_that_rejoins_too_late_loses_its_leadership(self, stage):
         said = {"rebalance_ms": 5_000, "session_ms": 60_000}
         first = stage.answer(stage.join(instance_id="ia", **said)).member_id
         other = stage.join(instance_id="ib", **said)
@@ -206,7 +206,7 @@ class TestReturningStaticMember:
 
 class TestSessionFacts:
     @pytest.mark.parametrize("how", ["heartbeat", "sync", "join", "commit"])
-    def test_each_request_of_a_member_updates_its_session_and_connection(self, stage, how):
+    def test_each_request_of_a_member_updates_its_last_request_time_and_connection(self, stage, how):
         (_, b), generation = stage.stable(2)
         stage.advance(5_000)
         if how == "heartbeat":
@@ -232,7 +232,7 @@ class TestRejoinChanges:
     def change(self, stage):
         return stage.entries(RoundOpened)[-1].trigger.change
 
-    def test_unreadable_subscription_has_no_topics(self, stage):
+    def test_member_with_unreadable_subscription_has_no_topics_in_the_journal(self, stage):
         (a,), _ = stage.stable(1)
         stage.join(a, protocols=(("range", b"\xff"),))
         unreadable = self.change(stage)
@@ -246,14 +246,14 @@ class TestRejoinChanges:
         assert (readable.owned_changed, readable.racks) == (False, None)
 
     @pytest.mark.parametrize(("rack", "racks"), [("a", None), ("b", ("a", "b")), (None, ("a", None))])
-    def test_changed_rack_is_reported(self, stage, rack, racks):
+    def test_rejoin_entry_reports_a_changed_rack(self, stage, rack, racks):
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", rack="a")),))
 
         stage.join(a, protocols=(("range", subscription("t", rack=rack)),))
 
         assert self.change(stage).racks == racks
 
-    def test_owned_partitions_are_compared_regardless_of_order(self, stage):
+    def test_rejoin_entry_compares_owned_partitions_regardless_of_order(self, stage):
         owned = [("t", 0), ("t", 1)]
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", owned=owned)),))
 
@@ -263,7 +263,7 @@ class TestRejoinChanges:
         assert self.change(stage).owned_changed
 
     @pytest.mark.parametrize("restarted", [False, True])
-    def test_created_and_deleted_topics_are_reported(self, stage, restarted):
+    def test_rejoin_entry_reports_created_and_deleted_topics(self, stage, restarted):
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", "u", "later")),))
         if restarted:
             stage.restart()
@@ -275,7 +275,7 @@ class TestRejoinChanges:
         assert self.change(stage).partitions_changed == {"later": (0, 3), "u": (2, 0)}
 
 
-def test_stale_member_is_journaled_again_in_the_next_generation(stage):
+def test_request_of_a_stale_member_is_journaled_again_in_the_next_generation(stage):
     (a,), generation = stage.stable(1)
     for _ in range(2):
         stage.heartbeat("zombie", generation)
@@ -287,7 +287,7 @@ def test_stale_member_is_journaled_again_in_the_next_generation(stage):
     assert told == [("zombie", generation), ("zombie", generation + 1)]
 
 
-def test_fenced_static_member_is_journaled_with_its_instance_id(stage):
+def test_request_of_a_fenced_static_member_is_journaled_with_its_instance_id(stage):
     first = stage.answer(stage.join(instance_id="i")).member_id
     stage.sync(first, 1, {}, instance_id="i")
     stage.join(instance_id="i")
@@ -298,7 +298,7 @@ def test_fenced_static_member_is_journaled_with_its_instance_id(stage):
     assert (entry.who.instance_id, entry.error) == ("i", "FENCED_INSTANCE_ID")
 
 
-def test_leave_of_a_pending_member_id_is_journaled_with_client_and_reason(stage):
+def test_leave_group_with_pending_member_id_is_journaled_with_client_and_reason(stage):
     pending = stage.answer(stage.join()).member_id
 
     stage.leave(pending, reason="never mind", version=5, client_id="late", client_host="/10.0.0.1")
@@ -308,7 +308,7 @@ def test_leave_of_a_pending_member_id_is_journaled_with_client_and_reason(stage)
     assert (entry.reason, entry.api_version, entry.by, entry.vitals) == ("never mind", 5, None, None)
 
 
-def test_removal_from_a_full_group_is_journaled_with_the_api_version():
+def test_removal_of_a_late_member_from_a_full_group_is_journaled_with_the_api_version():
     stage = CoordinatorStage(group_max_size=3)
     (a, b, c), _ = stage.stable(3)
     stage.config = CoordinatorStage(group_max_size=2).config
@@ -329,7 +329,7 @@ def test_session_timeout_may_equal_the_configured_bounds(stage, session_ms, take
     assert code == (ErrorCode.MEMBER_ID_REQUIRED if taken else ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
-def test_member_metadata_may_have_16_mib_or_the_size_of_a_batch():
+def test_member_metadata_may_have_16_mib_or_more_if_batches_may_be_larger():
     small, large = CoordinatorStage(), CoordinatorStage(message_max_bytes=17 << 20)
 
     def said(stage: CoordinatorStage, size: int) -> int:
@@ -344,7 +344,7 @@ def test_member_metadata_may_have_16_mib_or_the_size_of_a_batch():
 @pytest.mark.parametrize(
     ("group", "code"), [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("other", ErrorCode.ILLEGAL_GENERATION)]
 )
-def test_generation_0_is_valid(stage, group, code):
+def test_offset_commit_with_generation_0_is_checked_as_a_members_commit(stage, group, code):
     stage.commit({("t", 0): 1})
 
     assert stage.commit({("t", 0): 2}, member_id="m", generation=0, group=group) == [code]

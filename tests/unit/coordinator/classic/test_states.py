@@ -18,7 +18,7 @@ LEGAL = {(E, P), (S, P), (C, P), (P, E), (P, C), (C, S)} | {(s, D) for s in Grou
 
 
 @pytest.mark.parametrize(("previous", "state"), product(GroupState, GroupState), ids=lambda s: s.value)
-def test_move_to_allows_only_transitions_of_the_table(previous, state):
+def test_group_state_allows_only_the_documented_transitions(previous, state):
     rebalance = Round(previous, 0, 0)
     assert may_follow(state, previous) == ((previous, state) in LEGAL)
     if (previous, state) in LEGAL:
@@ -29,5 +29,5 @@ def test_move_to_allows_only_transitions_of_the_table(previous, state):
             rebalance.move_to(state, 5)
 
 
-def test_state_names_are_those_of_the_wire():
+def test_group_state_names_are_those_of_kafkas_responses():
     assert [s.value for s in GroupState] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]

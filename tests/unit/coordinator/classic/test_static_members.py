@@ -1,4 +1,4 @@
-"""Static members that return in time keep their place (KIP-345, KIP-814)."""
+"""Static members that rejoin within their session timeout keep their assignment (KIP-345, KIP-814)."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def static_pair(stage, **options):
     return a, b, generation
 
 
-def test_static_member_joins_in_one_step_with_an_id_of_its_instance_id(stage):
+def test_static_member_joins_in_one_step_with_a_member_id_that_begins_with_its_instance_id(stage):
     answer = stage.answer(stage.join(instance_id="ia"))
 
     assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
@@ -35,7 +35,7 @@ def test_static_member_joins_in_one_step_with_an_id_of_its_instance_id(stage):
 
 
 class TestReturnToStableGroup:
-    def test_return_of_a_follower_moves_no_partitions(self, stage, group):
+    def test_rejoin_of_a_static_follower_moves_no_partitions(self, stage, group):
         a, b, generation = group
 
         answer = stage.answer(stage.join(instance_id="ib", software="franz 1"))
@@ -53,7 +53,7 @@ class TestReturnToStableGroup:
         (entry,) = stage.entries(StaticReplaced)
         assert (entry.who.member_id, entry.old_member_id, entry.software) == (answer.member_id, b, "franz 1")
 
-    def test_new_member_id_is_persisted_before_the_answer(self, stage, group):
+    def test_rejoin_of_a_static_member_persists_its_new_member_id_before_the_response(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ib"))
 
         last = stage.records()[-1].value
@@ -62,22 +62,22 @@ class TestReturnToStableGroup:
             "ib": (answer.member_id, B),
         }
 
-    def test_returning_leader_skips_the_assignment_from_v9(self, stage, group):
+    def test_rejoining_static_leader_gets_skip_assignment_from_v9(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ia"))
 
         assert (answer.leader, answer.skip_assignment, len(answer.members)) == (answer.member_id, True, 2)
 
-    def test_returning_leader_follows_up_to_v8(self, stage, group):
+    def test_rejoining_static_leader_is_a_follower_up_to_v8(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ia", version=8))
 
         assert (answer.leader, answer.skip_assignment, answer.members) == (group[0], False, [])
 
-    def test_each_return_gives_a_new_member_id(self, stage, group):
+    def test_each_rejoin_of_a_static_member_returns_a_new_member_id(self, stage, group):
         ids = {stage.answer(stage.join(instance_id="ib")).member_id for _ in range(3)}
 
         assert len(ids) == 3
 
-    def test_return_fences_the_previous_member_id(self, stage, group):
+    def test_rejoin_of_a_static_member_fences_its_previous_member_id(self, stage, group):
         _, b, generation = group
         stage.join(instance_id="ib")
 
@@ -86,7 +86,7 @@ class TestReturnToStableGroup:
         assert stage.answer(stage.join(b, instance_id="ib")).error_code == ErrorCode.FENCED_INSTANCE_ID
         assert stage.answer(stage.sync(b, generation, instance_id="ib")).error_code == ErrorCode.FENCED_INSTANCE_ID
 
-    def test_failed_append_of_a_return_keeps_the_previous_member_id(self, stage, group):
+    def test_failed_append_of_a_static_rejoin_keeps_the_previous_member_id(self, stage, group):
         _, b, generation = group
         stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -95,7 +95,7 @@ class TestReturnToStableGroup:
         assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert stage.heartbeat(b, generation, instance_id="ib") == ErrorCode.NONE
 
-    def test_return_that_changes_the_vote_rebalances(self, stage):
+    def test_static_rejoin_that_changes_the_selected_protocol_rebalances_the_group(self, stage):
         both = (("x", b"1"), ("y", b"1"))
         a, _, generation = _pair_of_protocols(stage, both)
 
@@ -105,7 +105,7 @@ class TestReturnToStableGroup:
         assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         assert stage.entries(RoundOpened)[-1].trigger.event == "static_replaced"
 
-    def test_full_group_accepts_a_returning_static_member(self):
+    def test_full_group_accepts_the_rejoin_of_a_static_member(self):
         stage = CoordinatorStage(group_max_size=2)
         static_pair(stage)
 
@@ -124,7 +124,7 @@ def _pair_of_protocols(stage, protocols):
 
 
 class TestReturnDuringRebalance:
-    def test_return_fences_the_parked_join_of_the_previous_id(self, stage, group):
+    def test_static_rejoin_fences_the_waiting_join_group_of_the_previous_member_id(self, stage, group):
         a, b, generation = group
         old = stage.join(b, instance_id="ib", protocols=(*RANGE, ("s", b"")))
 
@@ -135,7 +135,7 @@ class TestReturnDuringRebalance:
 
         assert stage.answer(new).generation_id == generation + 1
 
-    def test_return_fences_the_parked_sync_of_the_previous_id_and_rebalances(self, stage, group):
+    def test_static_rejoin_fences_the_waiting_sync_group_of_the_previous_member_id(self, stage, group):
         a, b, generation = group
         stage.join(a, instance_id="ia")
         stage.join(b, instance_id="ib")
@@ -149,7 +149,7 @@ class TestReturnDuringRebalance:
 
 
 class TestMissingStaticMember:
-    def test_missing_static_member_keeps_its_place_in_the_next_generation(self, stage):
+    def test_static_member_that_did_not_rejoin_stays_in_the_next_generation(self, stage):
         a, b, generation = static_pair(stage, rebalance_ms=5000, session_ms=30_000)
         rejoin = stage.join(a, instance_id="ia", rebalance_ms=5000, session_ms=30_000)
 
@@ -158,7 +158,7 @@ class TestMissingStaticMember:
         answer = stage.answer(rejoin)
         assert (answer.generation_id, {m.member_id for m in answer.members}) == (generation + 1, {a, b})
 
-    def test_missing_static_member_expires_by_its_session_timeout(self, stage):
+    def test_static_member_that_did_not_rejoin_expires_after_its_session_timeout(self, stage):
         a, b, generation = static_pair(stage, session_ms=10_000)
         for _ in range(3):
             stage.advance(5000)
@@ -168,7 +168,7 @@ class TestMissingStaticMember:
         (removed,) = stage.entries(MemberRemoved)
         assert (removed.who.member_id, removed.who.instance_id, removed.why) == (b, "ib", "session_expired")
 
-    def test_rebalance_without_joins_waits_once_more_for_static_members(self, stage):
+    def test_rebalance_without_any_rejoin_waits_once_more_for_static_members(self, stage):
         _, _, _ = static_pair(stage, rebalance_ms=5000, session_ms=120_000)
         dynamic = stage.answer(stage.join()).member_id
         stage.leave(dynamic)
@@ -180,7 +180,7 @@ class TestMissingStaticMember:
         assert len(stage.answer(rejoin).members) == 2
 
 
-def test_static_members_are_known_after_a_restart(stage, group):
+def test_static_members_keep_their_instance_ids_after_a_restart(stage, group):
     a, b, generation = group
 
     stage.restart()

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's assignment is persisted before the answers."""
+"""SyncGroup: the leader's assignment is persisted before the responses."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ class TestRefusals:
 
         assert answer == SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def test_sync_group_needs_no_protocol_before_v5(self, stage, joined):
+    def test_sync_group_needs_no_protocol_type_and_name_before_v5(self, stage, joined):
         a, _, generation = joined
 
         ticket = stage.sync(a, generation, {a: MINE}, version=4, protocol_type=None, protocol_name=None)
@@ -83,7 +83,7 @@ class TestRefusals:
 
 
 class TestLeaderAssignment:
-    def test_assignment_answers_parked_and_later_syncs(self, stage):
+    def test_leaders_assignment_answers_waiting_and_later_sync_groups(self, stage):
         (a, b, c), generation = stage.stable(3)
         for member in (a, b, c):
             stage.join(member)
@@ -95,7 +95,7 @@ class TestLeaderAssignment:
 
         assert [stage.answer(t) for t in (early, leader, late)] == [given(YOURS), given(MINE), given(b"")]
 
-    def test_assignment_is_persisted_before_the_answers(self, stage, joined):
+    def test_leaders_assignment_is_persisted_before_sync_group_responses(self, stage, joined):
         a, b, generation = joined
 
         stage.sync(a, generation, {a: MINE, b: YOURS, "made-up": b"x"})
@@ -121,7 +121,7 @@ class TestLeaderAssignment:
         )
         assert stage.records()[-1] == GroupWritten(GROUP, written)
 
-    def test_assignments_of_followers_are_ignored(self, stage, joined):
+    def test_assignments_in_a_followers_sync_group_are_ignored(self, stage, joined):
         a, b, generation = joined
         follower = stage.sync(b, generation, {a: b"", b: MINE})
 
@@ -129,20 +129,20 @@ class TestLeaderAssignment:
 
         assert stage.answer(follower) == given(YOURS)
 
-    def test_assignment_may_be_any_bytes(self, stage, joined):
+    def test_leaders_assignment_may_be_any_bytes(self, stage, joined):
         a, _, generation = joined
 
         assert stage.answer(stage.sync(a, generation, {a: b"\xff"})) == given(b"\xff")
         assert stage.entries(AssignmentWritten)[-1].partitions is None
 
-    def test_repeated_sync_returns_the_same_assignment(self, stage, joined):
+    def test_repeated_sync_group_returns_the_same_assignment(self, stage, joined):
         a, _, generation = joined
         stage.sync(a, generation, {a: MINE})
 
         assert stage.answer(stage.sync(a, generation)) == given(MINE)
 
 
-def test_repeated_sync_answers_the_parked_one(stage, joined):
+def test_repeated_sync_group_answers_the_earlier_waiting_one(stage, joined):
     a, b, generation = joined
     older = stage.sync(b, generation)
 
@@ -154,7 +154,7 @@ def test_repeated_sync_answers_the_parked_one(stage, joined):
 
 
 class TestMissingSync:
-    def test_member_without_sync_is_removed_after_the_rebalance_timeout(self, stage):
+    def test_member_without_sync_group_is_removed_after_the_rebalance_timeout(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         for member in (a, b):
             stage.join(member, rebalance_ms=5000, session_ms=30_000)
@@ -167,7 +167,7 @@ class TestMissingSync:
         assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "sync_timeout")]
         assert not stage.entries(RoundOpened)[-1].trigger.leader_lost
 
-    def test_first_waiting_member_replaces_a_leader_without_sync(self, stage):
+    def test_first_member_with_waiting_sync_group_replaces_a_leader_without_sync_group(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         for member in (a, b):
             stage.join(member, rebalance_ms=5000, session_ms=30_000)
@@ -180,7 +180,7 @@ class TestMissingSync:
         assert stage.answer(stage.join(b)).leader == b
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_sync_timer_ends_after_all_syncs(self, stage):
+    def test_sync_timer_is_cancelled_after_all_sync_groups(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
 
         stage.advance(20_000)
@@ -189,7 +189,7 @@ class TestMissingSync:
 
 
 class TestJournal:
-    def test_journal_records_assignment_moves_and_last_sync(self, stage, joined):
+    def test_journal_has_the_assignment_moved_partitions_and_last_sync_group(self, stage, joined):
         a, b, generation = joined
         stage.advance(40)
         stage.sync(a, generation, {a: MINE, b: YOURS})
@@ -204,7 +204,7 @@ class TestJournal:
         assert isinstance(settled, RoundSettled)
         assert (settled.generation, settled.last.member_id, settled.took_ms) == (generation, b, 7)
 
-    def test_settled_entry_comes_with_the_leader_if_all_others_wait(self, stage, joined):
+    def test_rebalance_end_entry_names_the_leader_if_all_other_members_wait(self, stage, joined):
         a, b, generation = joined
         stage.sync(b, generation)
         stage.sync(a, generation, {a: MINE, b: YOURS})
@@ -214,7 +214,7 @@ class TestJournal:
 
 
 class TestAssignmentEvidence:
-    def test_sync_of_leader_parses_assignment_only_after_the_append(self, stage, joined):
+    def test_leaders_assignment_is_parsed_only_after_its_append(self, stage, joined):
         a, _, generation = joined
         assigned = [SyncGroupRequestAssignment(member_id=a, assignment=MINE)]
         message = SyncGroupRequest(group_id=GROUP, member_id=a, generation_id=generation, assignments=assigned)
@@ -227,7 +227,7 @@ class TestAssignmentEvidence:
         evidence: Any = outcome.evidence()
         assert evidence.partitions[a] == {"t": (0, 1)}
 
-    def test_assignment_of_refused_append_is_not_in_the_journal(self, stage, joined):
+    def test_assignment_of_a_failed_append_is_not_journaled(self, stage, joined):
         a, _, generation = joined
         stage.refuse_with = ApiError(ErrorCode.MESSAGE_TOO_LARGE)
 
@@ -235,7 +235,7 @@ class TestAssignmentEvidence:
 
         assert stage.entries(AssignmentWritten) == []
 
-    def test_assignments_above_the_bound_are_journaled_without_partitions(self, stage, joined):
+    def test_assignments_above_the_size_limit_are_journaled_without_partitions(self, stage, joined):
         a, b, generation = joined
         large = assignment(*(("t", p) for p in range(EVIDENCE_BYTES // 4)))
 

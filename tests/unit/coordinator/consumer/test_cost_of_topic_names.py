@@ -52,7 +52,7 @@ def test_heartbeat_rejects_more_than_100000_owned_topics():
     assert "100001 topics; at most 100000" in answer.error_message
 
 
-def test_partitions_of_a_repeated_owned_topic_are_merged():
+def test_heartbeat_with_a_repeated_owned_topic_merges_its_partitions():
     stage = CoordinatorStage(**NEWEST)
     stage.come("m1")
     stage.come("m2")
@@ -100,7 +100,7 @@ def beaten(stage: CoordinatorStage, member_id: str, epoch: int, names: list[str]
     assert reply.message.error_code == ErrorCode.NONE
 
 
-def test_group_hash_follows_all_topic_and_subscription_changes():
+def test_topic_hash_of_a_group_changes_with_its_topics_and_subscriptions():
     stage = CoordinatorStage(topics=Topics(a=1, b=2, c=3), **NEWEST)
     subscribed: dict[str, list[str]] = {}
 
@@ -131,7 +131,7 @@ def test_group_hash_follows_all_topic_and_subscription_changes():
         check()
 
 
-def test_group_hash_is_right_after_a_failed_append():
+def test_topic_hash_of_a_group_is_correct_after_a_failed_append():
     stage = CoordinatorStage(topics=Topics(a=1, b=2), **NEWEST)
     stage.come("m1", "a")
     stage.refuse_with = StorageError("disk is full")

@@ -48,7 +48,7 @@ def deleted(stage, *groups):
 
 
 class TestConsumerGroupDescribe:
-    def test_describe_shows_assignment_with_pending_revocations_and_target(self, stage):
+    def test_consumer_group_describe_shows_pending_revocations_and_target_assignment(self, stage):
         write(
             stage,
             epochs(6),
@@ -98,7 +98,7 @@ class TestConsumerGroupDescribe:
             (epochs(5) + member("m", 5), "Stable"),
         ],
     )
-    def test_describe_shows_the_group_state(self, stage, records, state):
+    def test_consumer_group_describe_shows_the_group_state(self, stage, records, state):
         write(stage, records)
 
         assert describe(stage, GROUP)[0].group_state == state
@@ -106,7 +106,7 @@ class TestConsumerGroupDescribe:
         assert listed(stage, states=[f" {state.lower()}"]).keys() == {GROUP}
         assert listed(stage, states=["Dead"]) == {}
 
-    def test_describe_returns_refused_groups_first(self, stage):
+    def test_consumer_group_describe_returns_groups_with_errors_first(self, stage):
         write(stage, epochs(5))
         stage.stable(1, group="old")
 
@@ -120,14 +120,14 @@ class TestConsumerGroupDescribe:
             (GROUP, 0, None),
         ]
 
-    def test_describe_returns_authorized_operations_if_requested(self, stage):
+    def test_consumer_group_describe_returns_authorized_operations_if_requested(self, stage):
         write(stage, epochs(5))
 
         told = [g.authorized_operations for g in describe(stage, GROUP, "nobody", operations=True)]
 
         assert told == [NO_REQUEST, 3400]
 
-    def test_describe_omits_deleted_topics(self, stage):
+    def test_consumer_group_describe_omits_deleted_topics(self, stage):
         write(stage, epochs(5), member("m", 5, {T: {0: 5}}))
         stage.topics.delete("t")
 
@@ -135,13 +135,13 @@ class TestConsumerGroupDescribe:
 
         assert (shown.assignment, shown.target_assignment) == (on_t(), on_t())
 
-    def test_describe_refuses_each_group_coordinated_elsewhere(self, stage):
+    def test_consumer_group_describe_returns_not_coordinator_for_other_brokers_groups(self, stage):
         stage.unload()
 
         assert [g.error_code for g in describe(stage, GROUP)] == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_list_groups_filters_by_type(stage):
+def test_list_groups_filters_by_group_type(stage):
     write(stage, epochs(5))
     stage.stable(1, group="old")
 

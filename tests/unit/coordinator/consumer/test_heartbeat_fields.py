@@ -1,4 +1,4 @@
-"""Changed fields of later heartbeats."""
+"""Fields of ConsumerGroupHeartbeat that a member changes after its join."""
 
 import pytest
 
@@ -37,7 +37,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("what", "value"), CHANGES.items(), ids=CHANGES.keys())
-def test_changed_field_keeps_the_other_fields(stage, what, value):
+def test_heartbeat_with_one_changed_field_keeps_the_other_fields(stage, what, value):
     stage.come("m1", instance_id="i", rack_id="r1", server_assignor="uniform")
     (first,) = said(stage)
 
@@ -60,11 +60,11 @@ def test_unchanged_heartbeat_persists_nothing(stage):
     assert len(said(stage)) == 1
 
 
-def test_later_shorter_rebalance_timeout_is_used(stage):
+def test_heartbeat_with_a_shorter_rebalance_timeout_shortens_the_revocation_deadline(stage):
     stage.come("m1")
     stage.beat("m1", 2, rebalance_timeout_ms=5_000)
     stage.come("m2")
-    stage.beat("m1", 2)  # must revoke two
+    stage.beat("m1", 2)  # the member must revoke two partitions
 
     stage.advance(4_999)
     assert stage.beat("m1", 2).error_code == 0
@@ -73,7 +73,7 @@ def test_later_shorter_rebalance_timeout_is_used(stage):
     assert stage.entries(EpochRaised)[-1].cause.event == "revocation_timeout"
 
 
-def test_describe_shows_the_latest_client(stage):
+def test_consumer_group_describe_shows_the_latest_client_id_and_host(stage):
     stage.come("m1")
     stage.beat("m1", 2, client_host="/10.0.0.2")
 
@@ -82,7 +82,7 @@ def test_describe_shows_the_latest_client(stage):
     assert (member.client_id, member.client_host) == ("app", "/10.0.0.2")
 
 
-def test_changed_pattern_revokes_topics_without_match():
+def test_member_with_a_changed_pattern_revokes_topics_that_no_longer_match():
     stage = CoordinatorStage(topics=Topics(t=2, u=1), group_consumer_assignment_interval_ms=0)
     stage.come("m1", subscribed_topic_names=[], subscribed_topic_regex="t.*")
     assert stage.told(stage.beat("m1", 1)) == [("t", 0), ("t", 1)]
@@ -102,7 +102,7 @@ def test_changed_client_id_keeps_epoch_and_assignment(stage):
 
 
 class TestAssignors:
-    def test_most_votes_select_the_assignor(self, stage):
+    def test_consumer_group_uses_the_assignor_that_most_members_prefer(self, stage):
         for member_id, assignor in (("m1", "range"), ("m2", "range"), ("m3", "uniform")):
             stage.come(member_id, server_assignor=assignor)
 
@@ -111,7 +111,7 @@ class TestAssignors:
         stage.beat("m2", -1)
         assert described(stage).assignor_name == "uniform"
 
-    def test_changed_vote_raises_the_epoch_once(self, stage):
+    def test_changed_preferred_assignor_raises_the_group_epoch_once(self, stage):
         for member_id, assignor in (("m1", "range"), ("m2", "range"), ("m3", "uniform")):
             stage.come(member_id, server_assignor=assignor)
 
@@ -126,16 +126,16 @@ class TestAssignors:
             ("assignor_changed", "uniform"),
         ]
 
-    def test_vote_without_new_winner_raises_no_epoch(self, stage):
+    def test_assignor_preference_that_changes_no_majority_keeps_the_group_epoch(self, stage):
         for member_id in ("m1", "m2"):
             stage.come(member_id, server_assignor="range")
 
-        stage.beat("m1", 2, server_assignor="uniform")  # one vote each: the first of Kafka's table wins
+        stage.beat("m1", 2, server_assignor="uniform")
 
         raised = [entry.cause.event for entry in stage.entries(EpochRaised)]
         assert raised.count("assignor_changed") == (described(stage).assignor_name == "uniform")
 
-    def test_group_without_votes_uses_the_brokers_assignor(self, stage):
+    def test_consumer_group_without_preferred_assignor_uses_the_brokers_first(self, stage):
         stage.come("m1")
         assert described(stage).assignor_name == "uniform"
 
@@ -145,7 +145,7 @@ class TestAssignors:
 
 
 @pytest.mark.parametrize("order", [("range", "uniform"), ("uniform", "range")])
-def test_tied_votes_select_the_same_assignor_for_each_sender(stage, order):
+def test_tied_assignor_preferences_select_the_same_assignor_for_each_heartbeat(stage, order):
     for member_id, assignor in zip(("m1", "m2"), order, strict=True):
         stage.come(member_id, server_assignor=assignor, instance_id=member_id)
     epochs_of = {"m1": 2, "m2": 3}
@@ -160,7 +160,7 @@ def test_tied_votes_select_the_same_assignor_for_each_sender(stage, order):
     assert last == [described(stage).assignor_name] * 4
 
 
-def test_failed_assignor_is_reported_and_persists_nothing(stage, monkeypatch):
+def test_heartbeat_returns_unknown_server_error_and_persists_nothing_if_the_assignor_fails(stage, monkeypatch):
     class Failing:
         name = "uniform"
 
@@ -190,7 +190,7 @@ NOT_ALIKE = [("m3", [("u", 2)]), ("m4", [("t", 2)])]
         (["t", "u"], "t", NOT_ALIKE),
     ],
 )
-def test_unknown_topic_name_makes_subscriptions_different(names, regex, dealt):
+def test_uniform_treats_subscriptions_as_different_if_one_names_an_unknown_topic(names, regex, dealt):
     stage = CoordinatorStage(topics=Topics(t=3, u=3), group_consumer_assignment_interval_ms=0)
     for member_id in ("m1", "m2", "m3"):
         stage.come(member_id, "t", "u")

@@ -44,7 +44,7 @@ class ValidGroup:
         check_consumer_group(self.group, PARTITION, self.timers)
 
 
-def test_valid_group_passes():
+def test_invariant_check_passes_for_a_valid_consumer_group():
     ValidGroup().check()
 
 
@@ -72,7 +72,7 @@ INDICES: dict[str, Callable[[ValidGroup], None]] = {
 
 
 @pytest.mark.parametrize(("index", "plant"), INDICES.items(), ids=INDICES.keys())
-def test_wrong_index_fails(index, plant):
+def test_invariant_check_fails_if_an_index_differs_from_the_records(index, plant):
     valid = ValidGroup()
     plant(valid)
 
@@ -82,7 +82,7 @@ def test_wrong_index_fails(index, plant):
         valid.check()
 
 
-def test_owner_without_assignment_fails():
+def test_invariant_check_fails_for_a_partition_owner_without_assignment():
     valid = ValidGroup()
     valid.group.owners[T, 3] = "m3"
 
@@ -90,7 +90,7 @@ def test_owner_without_assignment_fails():
         valid.check()
 
 
-def test_partition_with_two_owners_fails():
+def test_invariant_check_fails_for_a_partition_with_two_owners():
     valid = ValidGroup()
     valid.has("m2", assigned={T: {1: 6}})
 
@@ -98,7 +98,7 @@ def test_partition_with_two_owners_fails():
         valid.check()
 
 
-def test_target_of_a_future_epoch_fails():
+def test_invariant_check_fails_for_a_target_epoch_above_the_group_epoch():
     valid = ValidGroup()
     valid.group.target_epoch = 7
 
@@ -106,7 +106,7 @@ def test_target_of_a_future_epoch_fails():
         valid.check()
 
 
-def test_member_epoch_beyond_the_target_fails():
+def test_invariant_check_fails_for_a_member_epoch_above_the_target_epoch():
     valid = ValidGroup()
     valid.has("m3", epoch=7)
 
@@ -115,7 +115,7 @@ def test_member_epoch_beyond_the_target_fails():
 
 
 @pytest.mark.parametrize("epoch", [6, 7])
-def test_partition_epoch_beyond_the_member_epoch_fails(epoch):
+def test_invariant_check_fails_for_a_partition_epoch_above_the_member_epoch(epoch):
     valid = ValidGroup()
     valid.has("m1", pending={T: {1: epoch}})
 
@@ -123,7 +123,7 @@ def test_partition_epoch_beyond_the_member_epoch_fails(epoch):
         valid.check()
 
 
-def test_partition_epoch_of_an_absent_static_member_is_0():
+def test_invariant_check_requires_partition_epoch_0_of_an_absent_static_member():
     valid = ValidGroup()
     valid.has("m1", epoch=-2, assigned={T: {0: 0}}, pending={T: {1: 0}})
     valid.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
@@ -135,7 +135,7 @@ def test_partition_epoch_of_an_absent_static_member_is_0():
 
 
 @pytest.mark.parametrize("stranger", [True, False])
-def test_presence_must_match_the_members(stranger):
+def test_invariant_check_fails_if_sessions_and_members_differ(stranger):
     valid = ValidGroup()
     if stranger:
         valid.group.presence["m4"] = ConsumerPresence(expires_at_ms=EXPIRES_MS, last_seen_ms=0)
@@ -147,7 +147,7 @@ def test_presence_must_match_the_members(stranger):
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_missing_or_late_session_timer_fails(late):
+def test_invariant_check_fails_for_a_missing_or_late_session_timer(late):
     valid = ValidGroup()
     key = (PARTITION, TimerKey("member_session", "g", "m2"))
     valid.timers.set(key, EXPIRES_MS - 1)
@@ -161,7 +161,7 @@ def test_missing_or_late_session_timer_fails(late):
         valid.check()
 
 
-def test_revoking_member_without_timer_fails():
+def test_invariant_check_fails_for_a_revoking_member_without_timer():
     valid = ValidGroup()
     valid.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
 
@@ -169,7 +169,7 @@ def test_revoking_member_without_timer_fails():
         valid.check()
 
 
-def test_revocation_timer_of_a_stable_member_fails():
+def test_invariant_check_fails_for_a_revocation_timer_of_a_stable_member():
     valid = ValidGroup()
     valid.timers.set((PARTITION, TimerKey("revocation", "g", "m2")), EXPIRES_MS)
 
@@ -177,7 +177,7 @@ def test_revocation_timer_of_a_stable_member_fails():
         valid.check()
 
 
-def test_revoking_classic_member_has_no_revocation_timer():
+def test_invariant_check_needs_no_revocation_timer_of_a_classic_member():
     valid = ValidGroup()
     valid.has("m3", state=ReconciliationState.UNREVOKED_PARTITIONS)
     assert valid.group.members["m3"].current == CurrentAssignment(

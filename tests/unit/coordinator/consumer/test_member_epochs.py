@@ -1,4 +1,4 @@
-"""Member epochs of heartbeats, and messages of refused ones (KIP-848)."""
+"""Member epochs in heartbeats of consumer groups, and error messages of refused heartbeats (KIP-848)."""
 
 import pytest
 
@@ -36,7 +36,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("changed", "code", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_invalid_heartbeat_is_refused_without_its_group(changed, code, words):
+def test_invalid_consumer_group_heartbeat_is_refused_without_creating_its_group(changed, code, words):
     stage = CoordinatorStage()
     asked = {"member_id": "m", "epoch": 0} | JOIN | changed
 
@@ -52,25 +52,25 @@ def test_invalid_heartbeat_is_refused_without_its_group(changed, code, words):
     assert stage.records() == []
 
 
-def test_disabled_protocol_returns_unsupported_version():
+def test_heartbeat_returns_unsupported_version_if_the_consumer_protocol_is_disabled():
     stage = CoordinatorStage(group_coordinator_rebalance_protocols=["classic"])
     assert stage.come("m").error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_invalid_pattern_is_refused():
+def test_heartbeat_rejects_invalid_subscription_pattern():
     answer = CoordinatorStage().come("m", subscribed_topic_regex="a(")
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert answer.error_message == "SubscribedTopicRegex `a(` is not a valid regular expression: missing closing )."
 
 
-def test_broker_generates_the_member_id_in_v0():
+def test_broker_generates_the_member_id_for_consumer_group_heartbeat_v0():
     answer = CoordinatorStage().come("", version=0)
     assert (answer.error_code, answer.member_epoch) == (0, 2)
     assert len(answer.member_id) == 22
     assert uuid_from_text(answer.member_id)[6] >> 4 == 4
 
 
-def test_lost_response_is_repeated_for_the_previous_epoch():
+def test_heartbeat_with_the_previous_epoch_gets_the_lost_response_again():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
@@ -79,7 +79,7 @@ def test_lost_response_is_repeated_for_the_previous_epoch():
 
     again = stage.beat("m1", 2, [("t", 0)])
     assert (again.error_code, again.member_epoch) == (0, 3)
-    refused = stage.beat("m1", 2)  # without owned partitions
+    refused = stage.beat("m1", 2)  # the heartbeat reports no owned partitions
     assert refused.error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert refused.error_message == (
         "The consumer group member has a smaller member epoch (2) than the one known by the group coordinator (3). "
@@ -92,20 +92,20 @@ def test_lost_response_is_repeated_for_the_previous_epoch():
     assert [(entry.error, entry.generation, entry.current) for entry in fenced] == [("FENCED_MEMBER_EPOCH", 2, 3)]
 
 
-def test_rejoining_member_keeps_its_assignment_in_any_state():
+def test_member_that_rejoins_with_epoch_0_keeps_its_assignment():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     again = stage.come("m1")
     assert (again.member_epoch, stage.told(again)) == (2, [("t", p) for p in range(4)])
     stage.come("m2")
-    stage.beat("m1", 2)  # two partitions to revoke
+    stage.beat("m1", 2)  # the member must revoke two partitions
 
-    again = stage.come("m1")  # nothing owned: both are revoked
+    again = stage.come("m1")  # the member owns no partition: both revocations are complete
 
     assert (again.member_epoch, stage.told(again)) == (3, [("t", 0), ("t", 1)])
 
 
-def test_unknown_member_id_is_refused():
+def test_consumer_group_heartbeat_rejects_unknown_member_id():
     stage = CoordinatorStage()
     stage.come("m1")
     assert stage.beat("x", 1).error_message == "Member x is not a member of group g."
@@ -113,21 +113,21 @@ def test_unknown_member_id_is_refused():
     assert stage.beat("x", 1, instance_id="i").error_message == "Instance id i is unknown."
 
 
-def test_full_group_accepts_only_its_members():
+def test_full_consumer_group_accepts_only_its_members():
     stage = CoordinatorStage(group_consumer_max_size=1)
     stage.come("m1", instance_id="i")
     answer = stage.come("m2")
     assert answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert answer.error_message == "The consumer group has reached its maximum capacity of 1 members."
     assert stage.beat("m1", 2).error_code == 0
-    # The place of a current member is not free.
+    # An instance id of an active member cannot be used by another member.
     assert stage.come("m3", instance_id="i").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     stage.beat("m1", -2, instance_id="i")
     assert stage.come("m3", instance_id="i").error_code == 0
 
 
 @pytest.mark.parametrize("new_id", ["s1", "s2"])
-def test_returning_static_member_keeps_its_place(new_id):
+def test_rejoining_static_member_keeps_its_assignment(new_id):
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("s1", instance_id="i1")
     held = stage.come("s2", instance_id="i1")
@@ -138,13 +138,16 @@ def test_returning_static_member_keeps_its_place(new_id):
     away = stage.beat("s1", -2, instance_id="i1")
     assert (away.error_code, away.member_epoch, away.heartbeat_interval_ms) == (0, -2, 0)
     assert stage.beat("s1", -2, instance_id="i1").member_epoch == -2
-    stage.come("other")  # partitions stay assigned until the session ends
+    stage.come("other")  # partitions of the absent static member stay assigned until its session ends
 
     back = stage.come(new_id, instance_id="i1", software="franz 1")
 
     assert (back.error_code, back.member_id) == (0, new_id)
     assert set(stage.told(back)) < {("t", p) for p in range(4)}
-    assert [entry.epoch for entry in stage.entries(EpochRaised)] == [2, 3]  # two joins, no epoch for the return
+    assert [entry.epoch for entry in stage.entries(EpochRaised)] == [
+        2,
+        3,
+    ]
     assert len(stage.entries(StaticAway)) == 2
     assert [(entry.old_member_id, entry.software) for entry in stage.entries(StaticReplaced)] == [("s1", "franz 1")]
     if new_id == "s2":
@@ -155,19 +158,19 @@ def test_returning_static_member_keeps_its_place(new_id):
     stage.restart()
 
 
-def test_target_of_a_replaced_member_id_is_persisted_once():
+def test_target_assignment_of_a_replaced_static_member_is_persisted_once():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("s1", instance_id="i1")
     stage.beat("s1", -2, instance_id="i1")
     seen = len(stage.records())
 
-    stage.come("s2", "t", "later", instance_id="i1")  # a new epoch with the same target
+    stage.come("s2", "t", "later", instance_id="i1")  # new group epoch with the same target assignment
 
     written = [record for record in stage.records()[seen:] if isinstance(record, TargetWritten)]
     assert [(record.member_id, record.value is None) for record in written] == [("s1", True), ("s2", False)]
 
 
-def test_absent_static_member_expires():
+def test_absent_static_member_expires_after_its_session_timeout():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("s1", instance_id="i1")
     stage.beat("s1", -2, instance_id="i1")
@@ -179,7 +182,7 @@ def test_absent_static_member_expires():
     assert stage.entries(EpochRaised)[-1].cause.event == "session_expired"
 
 
-def test_created_deleted_or_extended_topics_raise_the_epoch():
+def test_created_deleted_or_extended_topics_raise_the_group_epoch():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", "t", "later")
     stage.topics.make("t", 5)
@@ -189,7 +192,7 @@ def test_created_deleted_or_extended_topics_raise_the_epoch():
     stage.topics.make("not asked for", 1)
     assert stage.beat("m1", 4).member_epoch == 4
     stage.restart()
-    assert stage.beat("m1", 4).member_epoch == 4  # the persisted hash
+    assert stage.beat("m1", 4).member_epoch == 4  # the topic hash is persisted
     assert [entry.cause.event for entry in stage.entries(EpochRaised)] == [
         "member_joined",
         "topics_changed",
@@ -197,7 +200,7 @@ def test_created_deleted_or_extended_topics_raise_the_epoch():
     ]
 
 
-def test_assignor_with_most_votes_is_used():
+def test_target_assignment_uses_the_assignor_that_most_members_prefer():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", "t", "u")
     answer = stage.beat("m1", 2, server_assignor="range")
@@ -205,7 +208,7 @@ def test_assignor_with_most_votes_is_used():
     assert stage.entries(EpochRaised)[-1].cause.assignor == "range"
 
 
-def test_consumer_group_replaces_offsets_only_and_empty_classic_groups():
+def test_consumer_group_replaces_an_empty_classic_group_or_one_with_offsets_only():
     stage = CoordinatorStage()
     stage.commit({("t", 0): 5})
     assert stage.come("m1").error_code == 0

@@ -1,4 +1,4 @@
-"""State of consumer group members across rebalances: revocations, vitals, records of earlier brokers."""
+"""State of consumer group members across rebalances: revocations, session facts, records of earlier brokers."""
 
 from base64 import urlsafe_b64decode
 from uuid import UUID
@@ -31,7 +31,7 @@ def reconciled(stage: CoordinatorStage, member_id: str) -> MemberReconciled:
     return next(e for e in reversed(stage.entries(MemberReconciled)) if e.who.member_id == member_id)
 
 
-def test_epoch_cause_names_only_changed_topics(stage):
+def test_journaled_epoch_cause_names_only_changed_topics(stage):
     stage.come("m1", "t", "u", "none")
     stage.come("m2", "u")
     stage.topics.make("t", 6)
@@ -42,7 +42,7 @@ def test_epoch_cause_names_only_changed_topics(stage):
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
-def test_first_members_topics_are_compared_at_the_next_change(stage):
+def test_journaled_epoch_cause_has_topic_changes_since_the_first_member_joined(stage):
     stage.come("m1", "t", "u")
     stage.topics.make("t", 6)
 
@@ -52,11 +52,11 @@ def test_first_members_topics_are_compared_at_the_next_change(stage):
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
-def test_each_revocation_time_counts_from_its_begin(stage):
+def test_journaled_revocation_time_counts_from_the_begin_of_each_revocation(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
-    stage.beat("m1", 2)  # must revoke two
+    stage.beat("m1", 2)  # the member must revoke two partitions
     stage.advance(3_000)
     stage.beat("m1", 2, parts(0, 1))
     assert reconciled(stage, "m1").revoked_after_ms == 3_000
@@ -75,11 +75,11 @@ def test_each_revocation_time_counts_from_its_begin(stage):
     assert reconciled(stage, "m1").revoked_after_ms == 500
 
 
-def test_returning_static_member_restarts_its_revocation(stage):
+def test_rejoining_static_member_restarts_its_journaled_revocation_time(stage):
     stage.come("m1", instance_id="one")
     stage.advance(1_000)
     stage.come("m2")
-    stage.beat("m1", 2, instance_id="one")  # must revoke two
+    stage.beat("m1", 2, instance_id="one")  # the member must revoke two partitions
     stage.beat("m1", -2, instance_id="one")
     stage.advance(4_000)
     has = stage.told(stage.come("m1", instance_id="one"))
@@ -97,7 +97,7 @@ def test_returning_static_member_restarts_its_revocation(stage):
     assert reconciled(stage, "m1").revoked_after_ms == 700
 
 
-def test_assigned_partition_has_its_time_without_owner(stage):
+def test_journaled_assigned_partition_has_its_time_without_owner(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
@@ -111,11 +111,11 @@ def test_assigned_partition_has_its_time_without_owner(stage):
     assert [(one.topic, one.partition, one.unowned_ms) for one in given] == [("t", 2, 2_000), ("t", 3, 2_000)]
 
 
-def test_pending_revocations_of_an_absent_static_member_are_unowned(stage):
+def test_pending_revocations_of_an_absent_static_member_become_unowned(stage):
     stage.come("m1", instance_id="one")
     stage.advance(1_000)
     stage.come("m2")
-    stage.beat("m1", 2, instance_id="one")  # must revoke two
+    stage.beat("m1", 2, instance_id="one")  # the member must revoke two partitions
     stage.beat("m1", -2, instance_id="one")
     stage.advance(2_000)
 
@@ -125,7 +125,7 @@ def test_pending_revocations_of_an_absent_static_member_are_unowned(stage):
     assert [(one.partition, one.unowned_ms) for one in given] == [(2, 2_000), (3, 2_000)]
 
 
-def test_member_without_assignment_record_stays_a_member():
+def test_member_without_assignment_record_stays_in_the_consumer_group():
     group = ModernGroup("g")
     for record in (*epochs(5), *member("m1", 5, {T: {0: 5}})):
         replay_consumer_group(group, record)
@@ -137,7 +137,7 @@ def test_member_without_assignment_record_stays_a_member():
     assert group.owners == {}
 
 
-def test_removed_member_leaves_vitals_with_its_longest_gap(stage):
+def test_removal_entry_of_a_consumer_member_has_its_longest_gap_between_requests(stage):
     stage.come("m1")
     for silence_ms in (1_000, 4_000, 2_000):
         stage.advance(silence_ms)
@@ -150,7 +150,7 @@ def test_removed_member_leaves_vitals_with_its_longest_gap(stage):
     assert (vitals.longest_gap_ms, vitals.last_seen_ms) == (4_000, last_ms)
 
 
-def test_empty_group_accepts_only_commits_without_member(stage):
+def test_empty_consumer_group_accepts_only_offset_commits_without_member_id(stage):
     stage.come("m1")
     stage.beat("m1", -1)
 
@@ -159,7 +159,7 @@ def test_empty_group_accepts_only_commits_without_member(stage):
 
 
 @pytest.mark.parametrize("written", [None, [7]], ids=["before 4.3", "fewer than partitions"])
-def test_partitions_without_epoch_have_the_member_epoch(stage, written):
+def test_assigned_partitions_without_epoch_in_the_record_get_the_member_epoch(stage, written):
     write(stage, epochs(5), member("m1", 5, {T: {0: 5, 1: 5}}))
     old = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=5,
@@ -184,7 +184,7 @@ def test_generated_member_ids_are_random_uuids(stage):
     assert {(one.version, one.variant) for one in made} == {(4, "specified in RFC 4122")}
 
 
-def test_index_of_owners_that_differs_from_assignments_fails():
+def test_invariant_check_fails_if_the_index_of_owners_differs_from_assignments():
     group = ModernGroup("g")
     for record in (*epochs(5), *member("m1", 5, {T: {0: 5}})):
         replay_consumer_group(group, record)
@@ -207,7 +207,7 @@ def test_repeated_full_heartbeat_persists_nothing_and_returns_the_assignment(sta
     assert stage.told(stage.beat("m1", 2, parts(0, 1, 2, 3))) is None, "the next one, which says less, is not"
 
 
-def test_target_considers_previous_targets_and_journals_moves_by_name(stage):
+def test_target_assignment_keeps_previous_partitions_and_journals_moves_by_topic_name(stage):
     stage.come("m1", "t")
     stage.advance(1_000)
     stage.come("m2", "t", "u")
@@ -222,7 +222,7 @@ def test_target_considers_previous_targets_and_journals_moves_by_name(stage):
     }
 
 
-def test_member_starts_at_epoch_0(stage):
+def test_member_without_assignment_record_has_epoch_0(stage):
     stage.come("m1")
 
     (written,) = currents(stage)
@@ -230,7 +230,7 @@ def test_member_starts_at_epoch_0(stage):
     assert (reconciled(stage, "m1").from_epoch, reconciled(stage, "m1").epoch) == (0, 2)
 
 
-def test_group_with_only_tombstones_is_blank():
+def test_consumer_group_with_only_tombstones_has_no_state():
     group, new = ModernGroup("g"), ModernGroup("g")
     for record in epochs(5):
         replay_consumer_group(group, record)
@@ -241,12 +241,12 @@ def test_group_with_only_tombstones_is_blank():
     assert {name: getattr(group, name) for name in kept} == {name: getattr(new, name) for name in kept}
 
 
-def test_topic_hash_is_that_of_earlier_brokers():
+def test_topic_hash_of_a_group_is_unchanged_since_earlier_kohort_versions():
     assert hash_of_topics(["u", "t", "none"], Topics(t=4, u=2)) == 6_053_682_676_446_597_683
     assert hash_of_topics(["none"], Topics(t=4)) == 0
 
 
-def test_unsubscribing_from_all_topics_repeats_the_epoch(stage):
+def test_member_that_unsubscribes_from_all_topics_has_its_epoch_as_previous_epoch(stage):
     stage.come("m1", "missing")
     written = len(currents(stage))
 

@@ -1,4 +1,4 @@
-"""Group epochs of subscription patterns: a wrong topic hash would raise another epoch and reassign all partitions."""
+"""Group epochs and topic hash of subscription patterns: a wrong hash would reassign all partitions."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def stage() -> CoordinatorStage:
     return stage
 
 
-def test_matched_topics_end_with_the_last_user_of_a_pattern(stage):
+def test_topic_hash_loses_matched_topics_with_the_last_member_of_a_pattern(stage):
     come(stage, "m2", "t.*")
     assert is_hash_of(stage, "ta", "tb", "u")
 
@@ -58,7 +58,7 @@ def test_matched_topics_end_with_the_last_user_of_a_pattern(stage):
     assert events(stage) == raised
 
 
-def test_matched_topics_stay_with_another_user_of_the_pattern(stage):
+def test_topic_hash_keeps_matched_topics_while_another_member_has_the_pattern(stage):
     come(stage, "m2", "t.*")
     come(stage, "m3", "t.*")
 
@@ -67,7 +67,7 @@ def test_matched_topics_stay_with_another_user_of_the_pattern(stage):
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_matched_topics_end_when_both_users_leave_in_one_request(stage):
+def test_topic_hash_loses_matched_topics_when_both_members_of_a_pattern_leave_at_once(stage):
     come(stage, "m2", "t.*")
     come(stage, "m3", "t.*")
 
@@ -76,7 +76,7 @@ def test_matched_topics_end_when_both_users_leave_in_one_request(stage):
     assert is_hash_of(stage, "u")
 
 
-def test_topics_of_another_pattern_or_name_stay_subscribed(stage):
+def test_topic_hash_keeps_topics_that_another_pattern_or_name_subscribes_to(stage):
     come(stage, "m2", "t.*")
     stage.advance(NOT_WITHIN_MS)
     come(stage, "m3", "ta")
@@ -88,7 +88,7 @@ def test_topics_of_another_pattern_or_name_stay_subscribed(stage):
     assert is_hash_of(stage, "ta", "u")
 
 
-def test_topic_name_ends_with_its_second_subscriber(stage):
+def test_topic_hash_loses_a_topic_with_its_last_subscriber(stage):
     stage.come("m2", "u", "ta")
 
     stage.beat("m2", -1)
@@ -97,7 +97,7 @@ def test_topic_name_ends_with_its_second_subscriber(stage):
     assert is_hash_of(stage)
 
 
-def test_adding_a_name_keeps_the_matches_of_a_pattern(stage):
+def test_adding_a_topic_name_to_a_pattern_subscription_keeps_the_matched_topics(stage):
     come(stage, "m2", "t.*")
 
     beat(stage, "m2", subscribed_topic_names=["u"])
@@ -105,7 +105,7 @@ def test_adding_a_name_keeps_the_matches_of_a_pattern(stage):
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_changing_to_a_resolved_pattern_ends_the_previous_matches(stage):
+def test_change_to_another_members_pattern_removes_the_previously_matched_topics_at_once(stage):
     come(stage, "m2", "ta")
     stage.advance(NOT_WITHIN_MS)
     come(stage, "m3", "tb")
@@ -117,7 +117,7 @@ def test_changing_to_a_resolved_pattern_ends_the_previous_matches(stage):
     assert is_hash_of(stage, "tb", "u")
 
 
-def test_changing_to_an_unresolved_pattern_ends_the_previous_matches_at_resolution(stage):
+def test_change_to_a_new_pattern_removes_previously_matched_topics_before_its_own_search(stage):
     come(stage, "m2", "ta")
 
     beat(stage, "m2", subscribed_topic_regex="t[b]")
@@ -131,7 +131,7 @@ def test_changing_to_an_unresolved_pattern_ends_the_previous_matches_at_resoluti
 
 
 @pytest.mark.heavy
-def test_second_pattern_is_resolved_with_the_current_topics(stage):
+def test_topic_search_of_a_second_pattern_uses_the_current_partition_counts(stage):
     stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
     come(stage, "m1", "t.*")
     stage.advance(NOT_WITHIN_MS)
@@ -150,7 +150,7 @@ def test_second_pattern_is_resolved_with_the_current_topics(stage):
     assert events(stage) == raised, "the partitions are in the hash already"
 
 
-def test_target_delay_counts_from_the_epoch_of_a_pattern(stage):
+def test_journaled_target_delay_counts_from_the_epoch_that_new_pattern_matches_raised(stage):
     come(stage, "m2", "t.*")
     stage.topics.make("tc", 1)
     stage.advance(NOT_WITHIN_MS)
@@ -163,7 +163,7 @@ def test_target_delay_counts_from_the_epoch_of_a_pattern(stage):
     assert stage.entries(TargetComputed)[-1].after_ms == 700
 
 
-def test_target_delay_counts_from_the_epoch_of_a_leave(stage):
+def test_journaled_target_delay_counts_from_the_epoch_that_a_leaving_member_raised(stage):
     stage.come("m2", "u")
     stage.advance(100)
     stage.beat("m2", -1)
@@ -175,7 +175,7 @@ def test_target_delay_counts_from_the_epoch_of_a_leave(stage):
 
 
 class TestPatternRefresh:
-    def test_patterns_are_resolved_10_seconds_later_if_topics_were_created(self, stage):
+    def test_patterns_are_searched_again_after_10_seconds_if_topics_were_created(self, stage):
         come(stage, "m2", "t.*")
         stage.topics.make("tc", 1)
 
@@ -187,7 +187,7 @@ class TestPatternRefresh:
 
         assert group(stage).regexes["t.*"].topics == ["ta", "tb", "tc"]
 
-    def test_patterns_are_resolved_10_minutes_later_without_new_topics(self, stage):
+    def test_patterns_are_searched_again_after_10_minutes_without_new_topics(self, stage):
         come(stage, "m2", "t.*")
 
         def with_what_it_may_know(pause_ms: int) -> list[str]:
@@ -201,7 +201,7 @@ class TestPatternRefresh:
         assert with_what_it_may_know(39_999) == ["ta", "tb"]
         assert with_what_it_may_know(1) == ["ta"]
 
-    def test_patterns_are_not_resolved_during_a_resolution(self):
+    def test_heartbeat_starts_no_topic_search_during_another_search_of_the_group(self):
         stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
         come(stage, "m1", "t.*")
         search = group(stage).volatile.resolving
@@ -211,13 +211,13 @@ class TestPatternRefresh:
 
         assert group(stage).volatile.resolving is search
 
-    def test_failed_append_of_a_step_is_followed_by_the_next_step(self):
+    def test_topic_search_continues_with_the_next_step_after_a_failed_append(self):
         stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
         come(stage, "m1", "t0.*")
         come(stage, "m2", "t1.*")
         stage.restart()
         stage.refuse_with = StorageError("the disk is full")
-        beat(stage, "m1")  # two searches: the first result cannot be persisted
+        beat(stage, "m1")  # starts two topic searches: the result of the first cannot be persisted
         stage.advance(1)
         assert group(stage).regexes == {}
 

@@ -1,4 +1,4 @@
-"""Table of all reconciliation steps (Kafka's CurrentAssignmentBuilder)."""
+"""Table of all reconciliation steps of a member (Kafka's CurrentAssignmentBuilder)."""
 
 import pytest
 

@@ -12,7 +12,7 @@ def parts(topic, *numbers):
     return [(topic, number) for number in numbers]
 
 
-def test_member_revokes_partitions_of_another_members_target():
+def test_member_revokes_partitions_that_the_target_assignment_gives_to_another_member():
     stage = CoordinatorStage()
 
     first = stage.come("m1")
@@ -27,14 +27,14 @@ def test_member_revokes_partitions_of_another_members_target():
     ]
 
     seen = len(stage.records())
-    second = stage.come("m2")  # within a second of the last target: no new target
+    second = stage.come("m2")  # within the assignment interval after the last target: no new target assignment
     assert (second.member_epoch, stage.told(second)) == (2, [])
     assert kinds(stage.records()[seen:]) == ["MemberWritten", "EpochWritten", "CurrentWritten"]
 
     seen = len(stage.records())
     stage.advance(1_000)
     second = stage.beat("m2", 2)
-    assert (second.member_epoch, stage.told(second)) == (3, None)  # m1 still owns its target
+    assert (second.member_epoch, stage.told(second)) == (3, None)  # m1 still owns the partitions of m2's target
     written = stage.records()[seen:]
     assert kinds(written) == ["TargetWritten", "TargetWritten", "TargetEpochWritten", "CurrentWritten"]
     assert (written[-1].value.state, written[-1].value.previous_member_epoch) == (2, 2)
@@ -43,7 +43,7 @@ def test_member_revokes_partitions_of_another_members_target():
     assert (first.member_epoch, stage.told(first)) == (2, parts("t", 0, 1))
     assert stage.told(stage.beat("m2", 3)) is None
 
-    first = stage.beat("m1", 2, parts("t", 0, 1, 2))  # partition 2 is not revoked yet
+    first = stage.beat("m1", 2, parts("t", 0, 1, 2))  # m1 still owns one of the partitions that it must revoke
     assert (first.member_epoch, stage.told(first)) == (2, None)
     first = stage.beat("m1", 2, parts("t", 0, 1))
     assert (first.member_epoch, stage.told(first)) == (3, None)
@@ -56,7 +56,7 @@ def test_member_revokes_partitions_of_another_members_target():
     assert last.value.assigned_partitions[0].assignment_epochs == [3, 3]
 
 
-def test_three_members_join_in_turn():
+def test_three_members_that_join_in_turn_reach_a_balanced_assignment():
     stage = CoordinatorStage(topics=Topics(t=6, u=3), group_consumer_assignment_interval_ms=0)
     one = stage.come("m1", "t", "u")
     assert stage.told(one) == parts("t", *range(6)) + parts("u", 0, 1, 2)
@@ -79,7 +79,7 @@ def test_three_members_join_in_turn():
     assert stage.told(stage.beat("m2", 4, has["m2"])) is None  # a failover moves no partition
 
 
-def test_partitions_of_an_expired_member_are_reassigned():
+def test_partitions_of_an_expired_member_are_assigned_to_other_members():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
@@ -93,7 +93,7 @@ def test_partitions_of_an_expired_member_are_reassigned():
     assert (two.member_epoch, stage.told(two)) == (4, parts("t", 0, 1, 2, 3))
 
 
-def test_leave_of_the_last_member_empties_the_group():
+def test_leave_of_the_last_member_empties_the_consumer_group():
     stage = CoordinatorStage()
     stage.come("m1")
     seen = len(stage.records())
@@ -108,11 +108,11 @@ def test_leave_of_the_last_member_empties_the_group():
     assert (epoch.value.epoch, epoch.value.metadata_hash) == (3, 0)
     assert isinstance(target, TargetEpochWritten)
     assert (target.value.assignment_epoch, target.value.assignment_timestamp) == (3, 0)
-    again = stage.come("m2")  # without a target the interval does not count
+    again = stage.come("m2")  # a group without target assignment does not wait for the assignment interval
     assert (again.member_epoch, stage.told(again)) == (4, parts("t", 0, 1, 2, 3))
 
 
-def test_member_that_does_not_revoke_in_time_is_removed():
+def test_member_that_does_not_revoke_within_its_rebalance_timeout_is_removed():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", rebalance_timeout_ms=10_000)
     stage.come("m2")

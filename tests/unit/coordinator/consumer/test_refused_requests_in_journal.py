@@ -14,7 +14,7 @@ def fenced(stage: CoordinatorStage) -> list[str]:
     return [entry.who.member_id for entry in stage.entries(RequestFenced)]
 
 
-def test_refusal_is_journaled_with_client_api_and_epoch(stage):
+def test_refused_consumer_group_request_is_journaled_with_client_api_and_epoch(stage):
     stage.come("m1", instance_id="i")
 
     stage.beat("old", 7, instance_id="i", client_id="app 2", client_host="/10.0.0.2")
@@ -32,9 +32,9 @@ def test_refusal_is_journaled_with_client_api_and_epoch(stage):
     assert (entry.offsets, entry.more) == ((), 0)
 
 
-def test_refusal_has_the_members_epoch_or_the_groups(stage):
+def test_refused_request_entry_has_the_members_epoch_else_the_groups(stage):
     stage.come("m1")
-    stage.come("m2")  # the group is at epoch 3, m1 at 2
+    stage.come("m2")  # now the group epoch is 3, and the member epoch of m1 is 2
 
     stage.beat("m1", 9)
     stage.beat("stranger", 9)
@@ -43,7 +43,7 @@ def test_refusal_has_the_members_epoch_or_the_groups(stage):
     assert told == [("m1", "FENCED_MEMBER_EPOCH", 9, 2), ("stranger", "UNKNOWN_MEMBER_ID", 9, 3)]
 
 
-def test_refusal_of_a_request_without_epoch_is_journaled_without_it(stage):
+def test_refused_request_without_epoch_is_journaled_without_epoch(stage):
     stage.come("m1", instance_id="i")
 
     assert stage.answer(stage.join("old", instance_id="i")).error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -61,7 +61,7 @@ def test_refused_classic_request_is_journaled_with_generation_and_instance_id(st
     assert (entry.api, entry.generation, entry.who.instance_id) == ("Heartbeat", 4, "i")
 
 
-def test_refusal_is_journaled_once_per_group_epoch(stage):
+def test_refused_request_is_journaled_once_per_group_epoch(stage):
     stage.come("m1")
     for _ in range(3):
         stage.beat("old", 1)
@@ -73,7 +73,7 @@ def test_refusal_is_journaled_once_per_group_epoch(stage):
     assert fenced(stage) == ["old", "old"]
 
 
-def test_refusals_are_distinguished_by_member_api_and_error(stage):
+def test_refused_requests_are_journaled_per_member_api_and_error(stage):
     stage.come("m1")
 
     stage.beat("a", 1)
@@ -90,7 +90,7 @@ def test_refusals_are_distinguished_by_member_api_and_error(stage):
     ]
 
 
-def test_at_most_100_refusals_are_journaled_per_epoch(stage):
+def test_journal_has_at_most_100_refused_requests_per_group_epoch(stage):
     stage.come("m1")
 
     for number in range(MANY + 2):
@@ -101,11 +101,11 @@ def test_at_most_100_refusals_are_journaled_per_epoch(stage):
     assert counted == {("ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"): MANY + 2}
 
 
-def test_refusals_of_current_members_are_not_counted(stage):
+def test_refused_requests_of_current_members_are_not_counted_as_fenced(stage):
     stage.come("m1")
 
     assert stage.come("m2", subscribed_topic_regex="a(").error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert stage.commit({("t", 0): 1}, version=9) == [ErrorCode.UNKNOWN_MEMBER_ID]  # a commit without member
+    assert stage.commit({("t", 0): 1}, version=9) == [ErrorCode.UNKNOWN_MEMBER_ID]  # OffsetCommit without member id
 
     assert fenced(stage) == []
     assert dict(stage.coordinator.fenced.by_group) == {}
@@ -120,7 +120,7 @@ def test_refusals_of_current_members_are_not_counted(stage):
     ],
     ids=["the same client", "another client", "another host"],
 )
-def test_refused_join_of_a_full_group_is_journaled_once_per_client(again, told):
+def test_join_refused_by_a_full_consumer_group_is_journaled_once_per_client(again, told):
     stage = CoordinatorStage(group_consumer_max_size=1)
     stage.come("m1")
 

@@ -1,4 +1,4 @@
-"""Sessions of a large group that expire together: in steps, in order, at a cost per member."""
+"""Many sessions of a group that expire at once: members are removed in steps, in order, at a constant cost each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def members_of(coordinator: Coordinator) -> list[str]:
     return [] if group is None else list(group.members)
 
 
-def test_expired_sessions_of_1000_members_fire_in_several_ticks_in_order():
+def test_session_timers_of_1000_members_fire_in_several_ticks_in_order():
     stage = loaded(1_000)
     coordinator, names = stage.coordinator, members_of(stage.coordinator)
     stage.clock.advance(SESSION_MS)
@@ -54,7 +54,7 @@ def test_expired_sessions_of_1000_members_fire_in_several_ticks_in_order():
     assert {cause.event for cause in causes} == {"session_expired"}
 
 
-def test_heartbeat_between_two_ticks_of_expired_sessions_is_answered():
+def test_heartbeat_is_answered_between_two_ticks_of_session_timers():
     stage = loaded(400)
     unchecked(stage)
     stage.clock.advance(SESSION_MS)
@@ -84,7 +84,7 @@ def test_cost_of_an_expired_session_is_the_same_in_a_group_ten_times_as_large(cl
     assert cost(500) <= cost(50) + 5
 
 
-def test_failed_appends_of_expiries_are_retried():
+def test_removal_of_expired_members_is_retried_after_a_failed_append():
     stage = loaded(300)
     coordinator = unchecked(stage)
     stage.clock.advance(SESSION_MS)

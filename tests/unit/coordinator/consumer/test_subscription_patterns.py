@@ -1,4 +1,4 @@
-"""Subscription patterns: resolved between heartbeats."""
+"""Subscription patterns of consumer groups: matching topics are searched between heartbeats."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def resolved(stage) -> dict[str, list[str] | None]:
     return {r.regex: None if r.value is None else r.value.topics for r in found}
 
 
-def test_join_is_answered_before_its_pattern_is_resolved():
+def test_first_heartbeat_is_answered_before_the_search_for_its_patterns_topics():
     stage = stage_of(ab=1, abc=2, b=1)
 
     joined = come(stage, "ab.*")
@@ -44,7 +44,7 @@ def test_join_is_answered_before_its_pattern_is_resolved():
     assert (raised.cause.event, raised.cause.topics_added) == ("regex_resolved", ("ab", "abc"))
 
 
-def test_matches_are_persisted_before_the_raised_epoch():
+def test_topics_that_match_a_pattern_are_persisted_before_the_raised_epoch():
     stage = stage_of(t=1)
 
     come(stage, "t")
@@ -52,7 +52,7 @@ def test_matches_are_persisted_before_the_raised_epoch():
     assert [type(record) for record in stage.records()[-2:]] == [RegexResolved, EpochWritten]
 
 
-def test_pattern_matches_whole_names_beside_subscribed_names():
+def test_pattern_matches_whole_topic_names_in_addition_to_subscribed_names():
     stage = stage_of(t=1, u=1, tt=1)
     come(stage, "t", names=["u"])
 
@@ -61,7 +61,7 @@ def test_pattern_matches_whole_names_beside_subscribed_names():
     assert told[-1] == [("t", 0), ("u", 0)]
 
 
-def test_pattern_without_matches_raises_no_epoch():
+def test_pattern_that_matches_no_topic_keeps_the_group_epoch():
     stage = stage_of(t=1)
 
     come(stage, "x.*")
@@ -70,7 +70,7 @@ def test_pattern_without_matches_raises_no_epoch():
     assert stage.entries(EpochRaised) == []
 
 
-def test_created_topics_are_matched_after_the_refresh_interval():
+def test_created_topics_match_a_pattern_after_the_refresh_interval():
     stage = stage_of(t=1)
     come(stage, "t.*")
     stage.topics.make("tt", 1)
@@ -83,7 +83,7 @@ def test_created_topics_are_matched_after_the_refresh_interval():
     assert resolved(stage) == {"t.*": ["t", "tt"]}
 
 
-def test_unchanged_matches_are_not_persisted():
+def test_unchanged_matches_of_a_pattern_are_not_persisted_again():
     stage = stage_of(t=1)
     come(stage, "t.*")
     before = beat(stage).member_epoch
@@ -96,7 +96,7 @@ def test_unchanged_matches_are_not_persisted():
     assert len([r for r in stage.records() if isinstance(r, RegexResolved)]) == written
 
 
-def test_created_topics_without_match_persist_nothing():
+def test_created_topics_that_match_no_pattern_persist_nothing():
     stage = stage_of(t=1)
     come(stage, "t.*")
     stage.topics.make("u", 1)
@@ -112,7 +112,7 @@ def test_created_topics_without_match_persist_nothing():
     assert len([r for r in stage.records() if isinstance(r, RegexResolved)]) == 1
 
 
-def test_resolution_of_an_unused_pattern_persists_nothing():
+def test_topic_search_for_an_unused_pattern_persists_nothing():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
     come(stage, "t.*")
     stage.beat("m", 1, subscribed_topic_regex="")
@@ -123,7 +123,7 @@ def test_resolution_of_an_unused_pattern_persists_nothing():
     assert resolved(stage) == {}
 
 
-def test_topics_that_the_sender_may_not_describe_are_left_out():
+def test_pattern_matches_no_topic_that_the_heartbeats_sender_may_not_describe():
     stage = stage_of(ta=1, tb=1)
 
     come(stage, "t.*", may_describe=lambda topic: topic != "tb")
@@ -131,7 +131,7 @@ def test_topics_that_the_sender_may_not_describe_are_left_out():
     assert resolved(stage) == {"t.*": ["ta"]}
 
 
-def test_shared_pattern_is_removed_with_its_last_user():
+def test_shared_pattern_is_removed_when_its_last_member_leaves():
     stage = stage_of(t=2)
     come(stage, "t.*", "a")
     come(stage, "t.*", "b")
@@ -144,7 +144,7 @@ def test_shared_pattern_is_removed_with_its_last_user():
 
 
 @pytest.mark.parametrize("other", ["u.*", ""])
-def test_pattern_is_removed_when_its_last_user_changes_it(other):
+def test_pattern_is_removed_when_its_last_member_changes_its_subscription(other):
     stage = stage_of(t=2, u=1)
     epochs = {member: come(stage, "t.*", member).member_epoch for member in ("a", "b")}
 
@@ -163,7 +163,7 @@ def test_pattern_is_removed_when_its_last_user_changes_it(other):
     assert RegexResolved("g", "t.*", None) in stage.records()
 
 
-def test_pattern_changed_before_its_resolution_leaves_no_record():
+def test_pattern_changed_before_its_topic_search_leaves_no_record():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
     come(stage, "t.*")
 
@@ -172,7 +172,7 @@ def test_pattern_changed_before_its_resolution_leaves_no_record():
     assert resolved(stage) == {}
 
 
-def test_untranslated_reason_is_returned_unchanged():
+def test_pattern_error_without_kafka_message_is_returned_unchanged():
     regex = "a" * 10_001
 
     answer = come(stage_of(t=1), regex)
@@ -181,7 +181,7 @@ def test_untranslated_reason_is_returned_unchanged():
     assert answer.error_message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
 
 
-def test_apostrophes_in_a_pattern_do_not_change_the_message():
+def test_apostrophes_in_an_invalid_pattern_do_not_change_the_error_message():
     answer = come(stage_of(t=1), "it's': (")
 
     problem = "is not a valid regular expression: missing closing )."
@@ -189,7 +189,7 @@ def test_apostrophes_in_a_pattern_do_not_change_the_message():
 
 
 @pytest.mark.parametrize("regex", ["a(", "*b", "a{2000}", "(?=a)", r"(a)\1"])
-def test_invalid_pattern_is_refused_with_the_reason(regex):
+def test_heartbeat_rejects_invalid_pattern_with_the_reason(regex):
     stage = stage_of(t=1)
 
     answer = come(stage, regex)
@@ -200,11 +200,11 @@ def test_invalid_pattern_is_refused_with_the_reason(regex):
 
 
 @pytest.mark.parametrize("regex", [r"\p{Greek}", "[[:alpha:]]+", "", "(?i)T"])
-def test_re2_pattern_is_accepted(regex):
+def test_heartbeat_accepts_a_pattern_in_re2_syntax(regex):
     assert come(stage_of(t=1), regex).error_code == ErrorCode.NONE
 
 
-def test_search_takes_several_steps_for_many_names():
+def test_topic_search_takes_several_steps_for_many_topic_names():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
 
     come(stage, "t.*")
@@ -214,7 +214,7 @@ def test_search_takes_several_steps_for_many_names():
     assert len(resolved(stage)["t.*"] or ()) == 3_000
 
 
-def test_search_restarts_after_a_failover():
+def test_topic_search_restarts_after_a_failover():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
     come(stage, "t.*")
     stage.restart()
@@ -229,7 +229,7 @@ def names(count: int) -> dict[str, int]:
     return {f"t{i:04}": 1 for i in range(count)}
 
 
-def test_groups_search_in_turn():
+def test_topic_searches_of_several_groups_run_one_after_another():
     stage = stage_of(**names(3_000))
 
     come(stage, "t.*", "a", group="one")
@@ -244,7 +244,7 @@ def test_groups_search_in_turn():
     assert all(group.subscribes_to("t2999") for group in found)
 
 
-def test_deleted_group_does_not_block_other_searches():
+def test_deleted_group_does_not_block_topic_searches_of_other_groups():
     stage = stage_of(**names(3_000))
     come(stage, "t.*", "a", group="one")
     stage.beat("a", -1, group="one")
@@ -255,7 +255,7 @@ def test_deleted_group_does_not_block_other_searches():
     assert stage.coordinator.groups_in_partition_of("two").consumer["two"].subscribes_to("t2999")
 
 
-def test_later_pattern_is_resolved_alone_without_new_topics():
+def test_topic_search_of_a_later_pattern_skips_earlier_ones_without_new_topics():
     stage = stage_of(**names(3_000))
     come(stage, "t.*", "a")
     stage.advance(NOT_WITHIN_MS)
@@ -266,7 +266,7 @@ def test_later_pattern_is_resolved_alone_without_new_topics():
     assert len(resolved(stage)["t2.*"] or ()) == 1_000
 
 
-def test_search_continues_after_a_failed_append():
+def test_topic_search_continues_after_a_failed_append():
     stage = stage_of(**names(3_000))
     come(stage, "t0.*", "a")
     come(stage, "t1.*", "b")
@@ -283,7 +283,7 @@ def test_search_continues_after_a_failed_append():
     assert {regex: len(topics or ()) for regex, topics in resolved(stage).items()} == {"t0.*": 1_000, "t1.*": 1_000}
 
 
-def test_second_pattern_with_the_same_matches_raises_the_epoch():
+def test_second_pattern_with_the_same_matched_topics_raises_the_group_epoch():
     stage = stage_of(t=2)
     come(stage, "t.*", "a")
     stage.advance(NOT_WITHIN_MS)
@@ -294,7 +294,7 @@ def test_second_pattern_with_the_same_matches_raises_the_epoch():
     assert causes == [(2, "regex_resolved", ("t",)), (3, "regex_resolved", ("t",))]
 
 
-def test_stalled_search_loses_its_turn_and_continues_later():
+def test_idle_topic_search_of_a_group_lets_other_groups_search_and_continues_later():
     stage = stage_of(**names(5_000))
     for group in ("one", "two", "three"):
         come(stage, "t.*", group, group=group)
@@ -310,7 +310,7 @@ def test_stalled_search_loses_its_turn_and_continues_later():
     assert all(group.subscribes_to("t4999") for group in found)
 
 
-def test_hash_omits_topics_that_no_pattern_matches_anymore():
+def test_topic_hash_omits_topics_that_no_pattern_matches_anymore():
     stage = stage_of(ta=1, tb=1)
     come(stage, "t.*")
     all_but_tb = {"may_describe": lambda topic: topic != "tb"}
@@ -330,7 +330,7 @@ def test_hash_omits_topics_that_no_pattern_matches_anymore():
     ], "nothing that the group subscribes to has changed since"
 
 
-def test_costly_name_counts_twice():
+def test_topic_name_that_is_costly_to_match_counts_twice_in_a_search_step():
     name = "t" * 50
     assert Pattern("t{6}").size * len(name) == 500
     half = (NAMES_A_STEP - NAMES_A_PATTERN) // 2
@@ -347,7 +347,7 @@ def test_costly_name_counts_twice():
 
 
 class TestPatternMemory:
-    def test_pattern_matches_count_and_are_refused_at_the_limit(self):
+    def test_pattern_matches_count_towards_the_memory_limit_and_are_refused_beyond_it(self):
         stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=50_000)
 
         joined = come(stage, "t.*")
@@ -358,7 +358,7 @@ class TestPatternMemory:
         assert "group.coordinator.max.bytes" in stage.coordinator.take_notes()[0].text
         assert stage.told(beat(stage)) is None, "the member goes on, without partitions"
 
-    def test_pattern_is_resolved_after_memory_is_freed(self):
+    def test_topic_search_for_a_pattern_succeeds_after_memory_is_freed(self):
         stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=200_000)
         come(stage, "t.*", "a", group="one")
         come(stage, "t.*", "b", group="two")
@@ -373,7 +373,7 @@ class TestPatternMemory:
 
         assert two.subscribes_to("t0001")
 
-    def test_matched_names_are_shared_between_patterns(self):
+    def test_patterns_that_match_the_same_topics_share_the_name_strings(self):
         stage = stage_of(**names(100))
         for i in range(5):
             come(stage, f"(t.*|{i})", f"m{i}")

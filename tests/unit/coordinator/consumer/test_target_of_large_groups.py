@@ -54,7 +54,7 @@ def steps_of(stage):
         yield calls, stage.appended - before
 
 
-def test_join_of_a_small_group_returns_its_partitions_at_once():
+def test_join_to_a_small_consumer_group_returns_partitions_at_once():
     stage = CoordinatorStage(**NEWEST)
 
     answer = stage.come("m1")
@@ -64,7 +64,7 @@ def test_join_of_a_small_group_returns_its_partitions_at_once():
 
 
 @pytest.mark.parametrize("assignor", sorted(SERVER_ASSIGNORS))
-def test_target_of_2000_members_takes_steps_of_bounded_work(assignor):
+def test_target_assignment_of_2000_members_takes_steps_of_bounded_work(assignor):
     stage = large_group(2_000, 2_000)
 
     joined = calls_of(lambda: stage.coordinator.handle(join_request("new", server_assignor=assignor), stage.now))
@@ -116,7 +116,7 @@ def held(stage, member_id):
 
 
 @pytest.mark.parametrize("assignor", sorted(SERVER_ASSIGNORS))
-def test_target_computed_in_steps_equals_full_computation(assignor):
+def test_target_assignment_computed_in_steps_equals_a_single_computation(assignor):
     at_once = played(CoordinatorStage(group_consumer_assignors=[assignor], **NEWEST))
 
     with shortest_steps():
@@ -139,7 +139,7 @@ def midway():
         yield stage
 
 
-def test_member_that_leaves_during_the_computation_has_no_target(midway):
+def test_member_that_leaves_during_the_target_computation_has_no_target(midway):
     midway.beat("m1", -1)
     midway.advance(1_000)
 
@@ -148,7 +148,7 @@ def test_member_that_leaves_during_the_computation_has_no_target(midway):
     assert (group.epoch, group.target_epoch) == (5, 4)
 
 
-def test_static_member_replaced_during_the_computation_has_the_target_under_its_new_id(midway):
+def test_static_member_replaced_during_the_target_computation_gets_its_target_under_the_new_id(midway):
     midway.beat("s1", -2, instance_id="i")
     midway.come("s2", instance_id="i")
     midway.advance(1_000)
@@ -158,7 +158,7 @@ def test_static_member_replaced_during_the_computation_has_the_target_under_its_
     assert sorted(p for target in group.targets.values() for p in target[T]) == [0, 1, 2, 3]
 
 
-def test_computation_ends_with_the_last_member(midway):
+def test_target_computation_ends_when_the_last_member_leaves(midway):
     for member_id in ("m1", "m3"):
         midway.beat(member_id, -1)
     midway.beat("s1", -1, instance_id="i")
@@ -168,7 +168,7 @@ def test_computation_ends_with_the_last_member(midway):
     assert midway.coordinator.timers_of(GROUP) == []
 
 
-def test_restart_during_the_computation_begins_another_with_the_next_heartbeat(midway):
+def test_target_computation_restarts_with_the_next_heartbeat_after_a_broker_restart(midway):
     midway.restart()
     midway.beat("m1", 2)
     midway.advance(1_000)
@@ -176,7 +176,7 @@ def test_restart_during_the_computation_begins_another_with_the_next_heartbeat(m
     assert group_of(midway).target_epoch == group_of(midway).epoch == 4
 
 
-def test_refused_write_of_a_target_is_repeated_after_half_a_second(midway):
+def test_failed_append_of_a_target_assignment_is_repeated_after_half_a_second(midway):
     midway.refuse_with = StorageError("disk is full")
     midway.advance(400)
     assert group_of(midway).target_epoch == 3
@@ -188,7 +188,7 @@ def test_refused_write_of_a_target_is_repeated_after_half_a_second(midway):
     assert group_of(midway).volatile.pending_target is None
 
 
-def test_refused_write_of_the_join_leaves_no_pending_target():
+def test_failed_append_of_a_join_leaves_no_pending_target_assignment():
     stage = CoordinatorStage(**NEWEST)
     stage.come("m1")
     stage.refuse_with = StorageError("disk is full")
@@ -201,7 +201,7 @@ def test_refused_write_of_the_join_leaves_no_pending_target():
     assert group_of(stage).volatile.pending_target is None
 
 
-def test_failure_of_the_assignor_is_the_answer_to_the_next_heartbeat(midway, monkeypatch):
+def test_failure_of_the_assignor_is_returned_to_the_next_heartbeat(midway, monkeypatch):
     class Failing:
         name = "uniform"
 

@@ -1,4 +1,4 @@
-"""Timers of consumer group members: late, cancelled, restarted."""
+"""Timers of consumer group members: fired late, cancelled, restarted after a failover."""
 
 import random
 from base64 import urlsafe_b64decode
@@ -54,13 +54,13 @@ OVER = {
 
 
 @pytest.mark.parametrize("key", OVER.values(), ids=OVER.keys())
-def test_obsolete_timer_does_nothing(key):
+def test_timer_of_a_removed_or_settled_member_changes_nothing(key):
     out = fired(key)
 
     assert (out.records, out.timers, out.journal, out.otherwise) == ([], [], [], [])
 
 
-def test_timer_of_a_renewed_session_is_set_again():
+def test_session_timer_that_fires_after_a_renewal_is_set_again():
     key = TimerKey("member_session", "g", "settled")
 
     out = fired(key)
@@ -77,7 +77,7 @@ def test_timer_of_a_renewed_session_is_set_again():
     ],
     ids=lambda value: getattr(value, "kind", value),
 )
-def test_overdue_member_is_removed_and_the_removal_retried(key, event):
+def test_member_past_its_session_or_rebalance_timeout_is_removed_with_a_retry_timer(key, event):
     out = fired(key)
 
     entry: Any = out.journal[0]
@@ -87,7 +87,7 @@ def test_overdue_member_is_removed_and_the_removal_retried(key, event):
 
 
 @pytest.mark.parametrize("what", ["session", "revocation", "expressions", "rejoin and resync"])
-def test_unloaded_group_has_no_timers_left(what):
+def test_consumer_group_of_an_unloaded_partition_leaves_no_timers(what):
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0, topics=Topics(t=4, **many(3_000)))
     stage.come("m1")
     if what == "revocation":
@@ -119,11 +119,11 @@ def waiting(stage: CoordinatorStage) -> set[str]:
     return {key.kind for key in stage.coordinator.timers_of("g")}
 
 
-def test_leaving_member_has_no_timers():
+def test_member_that_leaves_a_consumer_group_has_no_timers():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
-    stage.beat("m1", 2)  # must revoke two
+    stage.beat("m1", 2)  # the member must revoke two partitions
 
     stage.beat("m1", -1)
 
@@ -134,7 +134,7 @@ def test_absent_static_member_expires_with_its_session():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", instance_id="i")
     stage.come("m2")
-    stage.beat("m1", 2, instance_id="i")  # must revoke two
+    stage.beat("m1", 2, instance_id="i")  # the member must revoke two partitions
 
     stage.beat("m1", -2, instance_id="i")
 
@@ -144,7 +144,7 @@ def test_absent_static_member_expires_with_its_session():
     ]
 
 
-def test_static_member_under_a_new_id_has_timers_of_that_id():
+def test_static_member_that_rejoins_with_a_new_member_id_has_timers_of_that_id():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", instance_id="i")
     stage.beat("m1", -2, instance_id="i")
@@ -154,7 +154,7 @@ def test_static_member_under_a_new_id_has_timers_of_that_id():
     assert stage.coordinator.timers_of("g") == [TimerKey("member_session", "g", "m2")]
 
 
-def test_upgraded_member_has_no_classic_timers():
+def test_classic_member_that_switches_to_the_consumer_protocol_has_no_classic_timers():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     classic = stage.answer(stage.join()).member_id
@@ -182,7 +182,7 @@ def test_failover_restarts_the_revocation_timeout(stage):
     assert (cause.event, cause.who.member_id) == ("revocation_timeout", "m1")
 
 
-def test_failed_removal_is_retried_after_half_a_second(stage):
+def test_removal_of_an_expired_member_is_retried_half_a_second_after_a_failed_append(stage):
     stage.come("m1")
     stage.refuse_with = StorageError("the disk is full")
     stage.advance(45_000)
@@ -196,7 +196,7 @@ def test_failed_removal_is_retried_after_half_a_second(stage):
 
 
 class TestLoadedSessions:
-    def test_session_without_request_has_no_closed_connection(self, stage):
+    def test_journaled_session_of_a_member_without_request_has_no_closed_connection(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)
@@ -208,7 +208,7 @@ class TestLoadedSessions:
         vitals = stage.entries(EpochRaised)[-1].cause.vitals
         assert (vitals.connection_closed_at_ms, vitals.longest_gap_ms) == (None, 0)
 
-    def test_vitals_have_the_connection_of_the_last_request(self, stage):
+    def test_removal_entry_has_the_closing_time_of_the_last_requests_connection(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)
@@ -223,7 +223,7 @@ def test_pending_revocations_are_removed_with_the_member():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
-    stage.beat("m1", 2)  # must revoke two
+    stage.beat("m1", 2)  # the member must revoke two partitions
     soft = stage.coordinator.groups_in_partition_of("g").consumer["g"].volatile
     assert soft.revoking_since_ms.keys() == {"m1"}
 
@@ -235,7 +235,7 @@ def test_pending_revocations_are_removed_with_the_member():
     assert (soft.released_ms, soft.topics) == ({}, None)
 
 
-def test_member_without_assignment_has_no_previous_epoch(stage):
+def test_member_without_assignment_record_has_no_previous_epoch(stage):
     write(stage, epochs(5), [member("m1", 5, instance_id="i")[0]])
 
     assert stage.beat("m1", -2, instance_id="i").error_code == 0
@@ -256,7 +256,7 @@ def test_member_without_assignment_has_no_previous_epoch(stage):
     ],
     ids=["nothing", "an epoch", "the epoch of a target", "a member", "what an expression matches", "who left"],
 )
-def test_blank_group_is_dropped(left, stays):
+def test_consumer_group_without_state_is_dropped(left, stays):
     groups = Groups()
     groups.ensure_consumer("g")
     for record in left:
@@ -270,12 +270,12 @@ def test_blank_group_is_dropped(left, stays):
 class TestGeneratedMemberIds:
     IDS = 2_000
 
-    def test_generated_id_does_not_begin_with_a_dash(self):
+    def test_generated_member_id_does_not_begin_with_a_dash(self):
         rng = random.Random(1)
 
         assert {new_member_id(rng)[0] == "-" for _ in range(self.IDS)} == {False}
 
-    def test_generated_id_is_random_except_version_and_variant(self):
+    def test_generated_member_id_is_random_except_uuid_version_and_variant(self):
         rng = random.Random(1)
         made = [int.from_bytes(urlsafe_b64decode(new_member_id(rng) + "==")) for _ in range(self.IDS)]
 

@@ -1,4 +1,4 @@
-"""Steps of a search for pattern matches."""
+"""Steps of a search for topics that match subscription patterns."""
 
 from kohort.coordinator.consumer.subscribed_topics import TopicSearch
 from kohort.coordinator.outcome import may_describe_all
@@ -20,35 +20,35 @@ def steps(regexes: list[str], count: int) -> list[list[str]]:
     return taken
 
 
-def test_step_ends_after_2000_names():
+def test_topic_search_step_ends_after_2000_topic_names():
     assert steps(["t"], NAMES - READ - 1) == [["t"]]
     assert steps(["t"], NAMES - READ) == [[], ["t"]]
     assert steps(["t"], NAMES - READ + NAMES - 1) == [[], ["t"]]
     assert steps(["t"], NAMES - READ + NAMES) == [[], [], ["t"]]
 
 
-def test_one_step_parses_several_patterns():
+def test_topic_search_step_parses_several_patterns():
     many = [f"x{number}" for number in range(21)]
     assert steps(many, 0) == [many], "without names nothing is tried"
     assert steps(many[:10], 100) == [many[:9], many[9:10]]
     assert steps(many[:9], 100) == [many[:9]]
 
 
-def test_many_matches_end_the_step():
+def test_topic_search_step_ends_after_a_pattern_with_many_matches():
     assert steps(["t.*"], NAMES - 1) == [[], ["t.*"]], "the last of them is the first of the second step"
     assert steps(["t.*"], NAMES) == [[], [], ["t.*"]]
 
 
-def test_step_after_many_matches_parses_no_other_pattern():
+def test_topic_search_step_after_many_matches_parses_no_other_pattern():
     assert steps(["t.*", "x"], NAMES) == [[], [], ["t.*"], ["x"]]
     assert steps(["x", "y"], NAMES // 2) == [["x"], ["y"]]
 
 
-def test_step_after_many_matches_is_shorter_by_half_of_them():
+def test_topic_search_step_after_many_matches_has_fewer_topic_names():
     assert steps(["t0[01].*", "x"], 4_100) == [[], [], [], ["t0[01].*"], [], ["x"]]
 
 
-def test_may_describe_is_called_once_per_name():
+def test_topic_search_checks_describe_permission_once_per_topic():
     asked: list[str] = []
 
     def may_describe(name: str) -> bool:
@@ -61,7 +61,7 @@ def test_may_describe_is_called_once_per_name():
     assert asked == ["ta", "tb"]
 
 
-def test_re2j_only_pattern_matches_nothing():
+def test_topic_search_for_a_pattern_valid_in_re2j_only_finds_no_topics():
     search = TopicSearch(["(", "t"], ["t"], may_describe_all, 0)
 
     assert search.step(1) == {"(": [], "t": ["t"]}

@@ -1,4 +1,4 @@
-"""JoinGroup in a consumer group: persisted metadata, and the answer."""
+"""JoinGroup to a consumer group: persisted member metadata, and the response."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def ranged(*topics: str, **options):
     return (("range", subscription(*topics, **options)),)
 
 
-def test_classic_join_is_answered_at_once_without_leader(stage):
+def test_join_group_to_a_consumer_group_is_answered_at_once_without_leader(stage):
     ticket = stage.join("old", version=3, protocols=(*ranged("t"), ("roundrobin", subscription("t"))))
 
     assert stage.answer(ticket) == JoinGroupResponse(
@@ -40,7 +40,7 @@ def test_classic_join_is_answered_at_once_without_leader(stage):
     assert parse_assignment(synced.assignment).partitions == [], "the other has yet to give something up"
 
 
-def test_classic_metadata_is_persisted_without_duplicates(stage):
+def test_join_group_to_a_consumer_group_persists_each_protocol_once(stage):
     protocols = (*ranged("u", "t", "u", rack="r"), ("roundrobin", subscription("t")), ("range", b"again"))
     stage.join(
         "old",
@@ -61,14 +61,14 @@ def test_classic_metadata_is_persisted_without_duplicates(stage):
     assert [one.name for one in kept.supported_protocols] == ["range", "roundrobin"]
 
 
-def test_repeated_classic_join_persists_nothing(stage):
+def test_repeated_join_group_to_a_consumer_group_persists_nothing(stage):
     stage.join("old", version=3)
     stage.join("old", version=3)
 
     assert len([r for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == "old"]) == 1
 
 
-def test_member_that_becomes_classic_keeps_rack_and_vote_but_no_pattern(stage):
+def test_consumer_member_that_becomes_classic_keeps_rack_and_assignor_but_no_pattern(stage):
     stage.come("other", "u", rack_id="r", server_assignor="range", subscribed_topic_regex="t.*", instance_id="i")
 
     assert stage.answer(stage.join("other", instance_id="i", protocols=ranged("u"))).error_code == ErrorCode.NONE
@@ -83,7 +83,7 @@ def test_member_that_becomes_classic_keeps_rack_and_vote_but_no_pattern(stage):
     assert said(stage, "other").rack_id == "r2"
 
 
-def test_later_shorter_session_timeout_is_used(stage):
+def test_join_group_with_a_shorter_session_timeout_shortens_the_session(stage):
     stage.join("old", version=3, session_ms=40_000)
     generation = stage.answer(stage.join("old", version=3, session_ms=8_000)).generation_id
     assert stage.answer(stage.sync("old", generation)).error_code == ErrorCode.NONE
@@ -98,7 +98,7 @@ def test_later_shorter_session_timeout_is_used(stage):
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_closed_connection_of_the_last_request_is_reported(stage, again):
+def test_removal_entry_of_a_classic_member_has_the_closing_time_of_its_connection(stage, again):
     stage.join("old", version=3, connection=5)
     if again:
         stage.advance(1_000)
@@ -111,7 +111,7 @@ def test_closed_connection_of_the_last_request_is_reported(stage, again):
     assert vitals.longest_gap_ms == (1_000 if again else 0)
 
 
-def test_partitions_missing_in_owned_are_revoked():
+def test_join_group_without_an_assigned_partition_among_the_owned_ones_completes_its_revocation():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     target = {T: frozenset({0})}
     write(stage, epochs(6), member("old", 5, {T: {0: 5, 1: 5}}, target=target, classic=True), member("new", 6))
@@ -135,7 +135,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize(("speaks", "code"), SPOKEN.values(), ids=SPOKEN.keys())
-def test_join_needs_a_protocol_of_all_classic_members(stage, speaks, code):
+def test_join_group_to_a_consumer_group_needs_a_protocol_of_all_classic_members(stage, speaks, code):
     write(
         stage,
         epochs(5),
@@ -150,13 +150,13 @@ def test_join_needs_a_protocol_of_all_classic_members(stage, speaks, code):
     assert stage.entries(RequestFenced) == []
 
 
-def test_first_classic_member_may_use_any_protocol(stage):
+def test_first_classic_member_of_a_consumer_group_may_use_any_protocol(stage):
     joined = stage.answer(stage.join("old", version=3, protocols=(("of its own", subscription("t")),)))
 
     assert (joined.error_code, joined.protocol_name) == (ErrorCode.NONE, "of its own")
 
 
-def test_static_member_without_member_id_keeps_its_place(stage):
+def test_static_rejoin_by_join_group_without_member_id_keeps_the_assignment(stage):
     first = stage.answer(stage.join(instance_id="i"))
     stage.beat("new", 2)
     stage.beat("new", 2, [("t", 0), ("t", 1)])

@@ -1,4 +1,4 @@
-"""Classic members in a consumer group: rejoin and sync timeouts."""
+"""Classic members of a consumer group: timeouts for JoinGroup and SyncGroup."""
 
 import pytest
 
@@ -48,7 +48,9 @@ HEARTBEATS = {
 
 
 @pytest.mark.parametrize(("it", "beside", "code"), HEARTBEATS.values(), ids=HEARTBEATS.keys())
-def test_heartbeat_requests_a_rejoin_only_if_it_helps(stage, it, beside, code):
+def test_classic_heartbeat_returns_rebalance_in_progress_only_if_a_rejoin_changes_the_assignment(
+    stage, it, beside, code
+):
     write(stage, epochs(6), it, beside)
     (epoch,) = {r.value.member_epoch for r in it if isinstance(r, CurrentWritten)}
 
@@ -66,7 +68,7 @@ SYNCS = {
 
 
 @pytest.mark.parametrize(("it", "code", "has"), SYNCS.values(), ids=SYNCS.keys())
-def test_sync_returns_the_current_assignment_at_once(stage, it, code, has):
+def test_sync_group_in_a_consumer_group_returns_the_current_assignment_at_once(stage, it, code, has):
     write(stage, epochs(6), it, other(6, {T: {1: 5}} if has != [("t", 0)] else None))
     (epoch,) = {r.value.member_epoch for r in it if isinstance(r, CurrentWritten)}
 
@@ -88,28 +90,28 @@ def test_sync_returns_the_current_assignment_at_once(stage, it, code, has):
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_sync_accepts_the_first_protocol_or_none(stage, said, code):
+def test_sync_group_in_a_consumer_group_accepts_the_members_first_protocol_or_none(stage, said, code):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}, speaks=["range", "roundrobin"]), other(6))
 
     assert stage.answer(stage.sync("m1", 6, **said)).error_code == code
 
 
 @pytest.mark.parametrize("generation", [5, 7])
-def test_requests_of_another_generation_are_refused(stage, generation):
+def test_classic_member_with_another_generation_gets_illegal_generation(stage, generation):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}), other(6))
 
     assert stage.heartbeat("m1", generation) == ErrorCode.ILLEGAL_GENERATION
     assert stage.answer(stage.sync("m1", generation)).error_code == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_member_without_protocols_is_not_classic(stage):
+def test_heartbeat_of_a_member_without_classic_protocols_returns_unknown_member_id(stage):
     write(stage, epochs(6), classic(6, speaks=()), other(6))
 
     assert stage.heartbeat("m1", 6) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "sync"])
-def test_removed_classic_member_has_vitals_with_its_longest_gap(stage, sign):
+def test_removal_entry_of_a_classic_member_has_its_longest_gap_between_requests(stage, sign):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}), other(6))
     for silence_ms in (3_000, 7_000, 2_000):
         stage.advance(silence_ms)
@@ -149,7 +151,7 @@ def goes_on(stage: CoordinatorStage, until_ms: int) -> None:
         stage.heartbeat("m1", 5)
 
 
-def test_rejoin_timeout_counts_from_the_first_request_to_rejoin(told):
+def test_rejoin_timeout_of_a_classic_member_counts_from_the_first_rebalance_in_progress(told):
     goes_on(told, told.now + 59_999)
     assert removed(told) == []
 
@@ -158,7 +160,7 @@ def test_rejoin_timeout_counts_from_the_first_request_to_rejoin(told):
     assert removed(told) == ["rejoin_timeout"]
 
 
-def test_timely_join_ends_the_rejoin_timeout(told):
+def test_join_group_in_time_cancels_the_rejoin_timeout_of_a_classic_member(told):
     told.answer(told.join("m1"))
     told.topics.make("t", 5)
     told.beat("m2", 6, [])
@@ -166,7 +168,7 @@ def test_timely_join_ends_the_rejoin_timeout(told):
     assert told.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
     assert "rejoin" in {key.kind for key in told.coordinator.timers_of("g")}
 
-    generation = told.answer(told.join("m1")).generation_id  # unchanged metadata
+    generation = told.answer(told.join("m1")).generation_id  # the metadata in the JoinGroup is unchanged
 
     assert "rejoin" not in {key.kind for key in told.coordinator.timers_of("g")}
     assert told.answer(told.sync("m1", generation)).error_code == ErrorCode.NONE
@@ -176,7 +178,7 @@ def currents(stage: CoordinatorStage) -> list[CurrentWritten]:
     return [record for record in stage.records() if isinstance(record, CurrentWritten)]
 
 
-def test_join_restarts_the_rejoin_timeout(told):
+def test_each_join_group_restarts_the_rejoin_timeout_of_a_classic_member(told):
     told.advance(4_000)
     joined = told.answer(told.join("m1"))
     generation = joined.generation_id
@@ -200,7 +202,7 @@ def test_join_restarts_the_rejoin_timeout(told):
     assert removed(told) == ["rejoin_timeout"]
 
 
-def test_joined_member_has_its_rebalance_timeout_to_sync(stage):
+def test_classic_member_has_its_rebalance_timeout_between_join_group_and_sync_group(stage):
     write(stage, epochs(6), member("m2", 6))
     generation = stage.answer(stage.join("m1", version=3, rebalance_ms=9_000)).generation_id
 
@@ -211,7 +213,7 @@ def test_joined_member_has_its_rebalance_timeout_to_sync(stage):
     assert removed(stage) == ["resync_timeout"]
 
 
-def test_negative_rebalance_timeout_expires_at_once(stage):
+def test_classic_member_with_negative_rebalance_timeout_expires_at_once(stage):
     write(stage, epochs(6), member("m2", 6))
 
     stage.join("m1", version=3, rebalance_ms=-1)

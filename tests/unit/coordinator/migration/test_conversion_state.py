@@ -1,4 +1,4 @@
-"""State that a conversion keeps: metadata, assignments, vitals; and its size limits."""
+"""Group conversion between the protocols: kept metadata, assignments and session facts; group size limits."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def id_of(stage: CoordinatorStage) -> str:
 
 
 class TestUpgrade:
-    def test_metadata_and_assignment_are_persisted(self, classic):
+    def test_conversion_to_a_consumer_group_persists_member_metadata_and_assignments(self, classic):
         seen = len(classic.records())
         classic.come("new", "t")
 
@@ -75,7 +75,7 @@ class TestUpgrade:
         (first, *_) = [r.value for r in classic.records()[seen:] if isinstance(r, TargetEpochWritten)]
         assert (first.assignment_epoch, first.assignment_timestamp) == (1, 0)
 
-    def test_journal_has_members_and_initiator_of_the_conversion(self, classic):
+    def test_journal_entry_of_a_group_conversion_has_members_and_initiator(self, classic):
         classic.come("new", client_id="app 3", client_host="/10.0.0.3")
 
         (entry,) = classic.entries(GroupConverted)
@@ -83,7 +83,7 @@ class TestUpgrade:
         assert (entry.to, entry.epoch, entry.members) == ("consumer", 1, (was,))
         assert (entry.by, entry.at_ms) == (Who("new", "app 3", "/10.0.0.3"), classic.now)
 
-    def test_downgrade_keeps_vitals_and_restarts_sessions(self, classic):
+    def test_conversion_to_a_consumer_group_keeps_session_facts_and_restarts_sessions(self, classic):
         last_ms = classic.now - 1_000
         classic.coordinator.connection_closed(7, classic.now)
         closed_ms = classic.now
@@ -108,7 +108,7 @@ class TestUpgrade:
             (3, None),
         ],
     )
-    def test_upgrade_respects_the_size_limit_of_consumer_groups(self, most, told):
+    def test_conversion_to_a_consumer_group_respects_the_group_size_limit(self, most, told):
         stage = newest(group_consumer_max_size=most)
         stage.stable(2)
 
@@ -118,7 +118,7 @@ class TestUpgrade:
         assert words is None if told is None else words.endswith(told)
         assert bool(stage.entries(GroupConverted)) is (told is None)
 
-    def test_failed_upgrade_drops_pending_member_ids(self, classic):
+    def test_failed_conversion_of_a_classic_group_drops_pending_member_ids(self, classic):
         given = classic.answer(classic.join()).member_id
         classic.refuse_with = StorageError("the disk is full")
         assert classic.come("new").error_code == ErrorCode.NOT_COORDINATOR
@@ -126,7 +126,7 @@ class TestUpgrade:
 
         assert classic.answer(classic.join(given)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_static_member_may_upgrade_a_full_group(self, classic):
+    def test_static_member_may_convert_a_full_classic_group(self, classic):
         stage = newest(group_consumer_max_size=1)
         joined = stage.answer(stage.join(instance_id="i"))
         stage.sync(joined.member_id, 1, {joined.member_id: assignment(("t", 0))}, instance_id="i")
@@ -144,7 +144,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize(("policy", "may"), POLICIES.items(), ids=POLICIES.keys())
-def test_policy_selects_the_allowed_conversions(policy, may):
+def test_migration_policy_selects_the_allowed_group_conversions(policy, may):
     upgraded = newest(group_consumer_migration_policy=policy)
     upgraded.stable(1)
     upgraded.come("new")
@@ -176,7 +176,7 @@ class TestDowngrade:
         stage.advance(2_000)
         return stage
 
-    def test_remaining_member_keeps_metadata_and_target(self, mixed):
+    def test_conversion_to_a_classic_group_keeps_metadata_and_target_of_remaining_members(self, mixed):
         epoch = mixed.coordinator.groups_in_partition_of("g").consumer["g"].epoch
         mixed.restart()
         mixed.beat("new", -1)
@@ -194,7 +194,7 @@ class TestDowngrade:
         assert entry.members == (Who("old", "app 2", "/10.0.0.2"),)
         assert (entry.to, entry.epoch, entry.by.member_id) == ("classic", epoch, "new")
 
-    def test_failover_after_downgrade_loads_the_targets_as_assignments(self, mixed):
+    def test_failover_after_conversion_to_a_classic_group_loads_targets_as_assignments(self, mixed):
         target = mixed.coordinator.groups_in_partition_of("g").consumer["g"].targets["old"]
         mixed.beat("new", -1)
         mixed.restart()
@@ -206,7 +206,7 @@ class TestDowngrade:
         has = {(mixed.topics.topic_id(p.topic), p.partition) for p in parse_assignment(one.assignment).partitions}
         assert has == {(topic, number) for topic, of in target.items() for number in of}
 
-    def test_downgrade_keeps_vitals_and_restarts_sessions(self, mixed):
+    def test_conversion_to_a_classic_group_keeps_session_facts_and_restarts_sessions(self, mixed):
         last_ms = mixed.now - 2_000
         mixed.coordinator.connection_closed(7, mixed.now)
         closed_ms = mixed.now
@@ -221,14 +221,14 @@ class TestDowngrade:
         assert (entry.vitals.last_seen_ms, entry.vitals.connection_closed_at_ms) == (last_ms, closed_ms)
         assert (entry.vitals.session_timeout_ms, entry.vitals.rebalance_timeout_ms) == (20_000, 50_000)
 
-    def test_downgrade_cancels_consumer_group_timers(self, mixed):
+    def test_conversion_to_a_classic_group_cancels_consumer_group_timers(self, mixed):
         mixed.beat("new", -1)
 
         kinds = {key.kind for key in mixed.coordinator.timers_of("g")}
         assert kinds == {"session", "round"}
 
     @pytest.mark.parametrize(("most", "converted"), [(1, False), (2, True)])
-    def test_downgrade_respects_the_size_limit_of_classic_groups(self, most, converted):
+    def test_conversion_to_a_classic_group_respects_the_group_size_limit(self, most, converted):
         stage = newest(group_max_size=most)
         write(
             stage,
@@ -242,7 +242,7 @@ class TestDowngrade:
 
         assert bool(stage.entries(GroupConverted)) is converted
 
-    def test_static_member_under_its_id_downgrades_without_rebalance(self):
+    def test_static_member_with_unchanged_member_id_converts_the_group_without_rebalance(self):
         stage = newest()
         stage.come("new", instance_id="i")
 
@@ -253,7 +253,7 @@ class TestDowngrade:
         assert stage.entries(RoundOpened) == []
 
     @pytest.mark.parametrize(("most", "converted"), [(1, False), (2, True)])
-    def test_replaced_static_member_downgrades_without_rebalance(self, most, converted):
+    def test_static_member_with_a_new_member_id_converts_the_group_without_rebalance(self, most, converted):
         stage = newest(group_max_size=most)
         write(stage, epochs(5), member("m1", 5, {T: {0: 5}}, classic=True), member("m2", 5, instance_id="i"))
 
@@ -272,7 +272,7 @@ class TestAssignmentFormat:
         return answer.assignment
 
     @pytest.mark.parametrize(("version", "written"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (9, 3)])
-    def test_assignment_has_the_version_of_the_first_subscription(self, stage, version, written):
+    def test_encoded_assignment_has_the_version_of_the_members_first_subscription(self, stage, version, written):
         blob = version.to_bytes(2) + subscription("t")[2:]
 
         assert int.from_bytes(self.synced(stage, blob)[:2]) == written
@@ -280,7 +280,7 @@ class TestAssignmentFormat:
     @pytest.mark.parametrize(
         ("protocol", "version"), [(None, 2), ("range", 2), ("roundrobin", 1), ("cut short", 0), ("unknown", 0)]
     )
-    def test_assignment_has_the_version_of_the_selected_protocol(self, protocol, version):
+    def test_encoded_assignment_has_the_version_of_the_selected_protocols_subscription(self, protocol, version):
         blobs = {"range": b"\x00\x02", "roundrobin": b"\x00\x01", "cut short": b"\x00"}
         spoken = [ClassicProtocol(name=name, metadata=blob) for name, blob in blobs.items()]
 
@@ -289,7 +289,7 @@ class TestAssignmentFormat:
         assert int.from_bytes(blob[:2]) == version
         assert parse_assignment(blob).partitions == [TopicPartition("t", 0)]
 
-    def test_assignment_is_sorted_without_deleted_topics(self):
+    def test_encoded_assignment_is_sorted_and_omits_deleted_topics(self):
         stage = newest()
         write(
             stage,
@@ -304,7 +304,7 @@ class TestAssignmentFormat:
         assert parse_assignment(told).partitions == [TopicPartition("t", 0), TopicPartition("t", 3)]
 
 
-def test_conversion_by_a_static_member_ignores_its_earlier_topics_in_the_hash():
+def test_conversion_by_a_static_member_computes_the_topic_hash_without_its_earlier_topics():
     stage = newest()
     joined = stage.answer(stage.join(instance_id="i"))
     given = {joined.member_id: assignment(("t", 0))}

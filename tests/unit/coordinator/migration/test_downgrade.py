@@ -1,4 +1,4 @@
-"""Conversion of a consumer group to a classic one, after its last consumer member left."""
+"""Conversion of a consumer group to a classic group, after its last consumer-protocol member left."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def beside(stage, modern="new", **options):
     raise AssertionError("the group does not stabilize")
 
 
-def test_leave_of_the_last_consumer_member_rebalances_the_classic_ones(stage):
+def test_leave_of_the_last_consumer_protocol_member_rebalances_the_classic_members(stage):
     classic, epoch = beside(stage)
 
     stage.beat("new", -1)
@@ -54,7 +54,7 @@ def test_leave_of_the_last_consumer_member_rebalances_the_classic_ones(stage):
     assert (joined.generation_id, joined.leader) == (epoch + 1, classic)
 
 
-def test_expiry_of_the_last_consumer_member_converts_the_group(stage):
+def test_expiry_of_the_last_consumer_protocol_member_makes_the_group_classic(stage):
     classic, epoch = beside(stage, session_ms=200_000)
 
     stage.advance(50_000)
@@ -63,7 +63,7 @@ def test_expiry_of_the_last_consumer_member_converts_the_group(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_failed_conversion_is_retried(stage):
+def test_failed_conversion_to_a_classic_group_is_retried(stage):
     classic, epoch = beside(stage, session_ms=200_000)
     stage.refuse_with = StorageError("the disk is full")
     stage.advance(50_000)
@@ -76,7 +76,7 @@ def test_failed_conversion_is_retried(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_failover_after_conversion_loads_a_classic_group(stage):
+def test_failover_after_conversion_to_a_classic_group_loads_a_classic_group(stage):
     classic, epoch = beside(stage)
     stage.beat("new", -1)
 
@@ -86,7 +86,7 @@ def test_failover_after_conversion_loads_a_classic_group(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_failover_before_all_rejoined_rebalances_again(stage):
+def test_failover_before_all_members_of_a_converted_group_rejoined_rebalances_it_again(stage):
     classic, epoch = beside(stage)
     stage.beat("new", -1)
 
@@ -100,7 +100,7 @@ def test_failover_before_all_rejoined_rebalances_again(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS, "no generation came of that"
 
 
-def test_failover_after_all_rejoined_moves_no_partitions(stage):
+def test_failover_after_all_members_of_a_converted_group_rejoined_moves_no_partitions(stage):
     classic, _ = beside(stage)
     stage.beat("new", -1)
     joined = stage.answer(stage.join(classic))
@@ -111,27 +111,27 @@ def test_failover_after_all_rejoined_moves_no_partitions(stage):
     assert stage.heartbeat(classic, joined.generation_id) == ErrorCode.NONE
 
 
-def test_policy_without_downgrade_keeps_a_consumer_group():
+def test_migration_policy_without_downgrade_keeps_a_consumer_group():
     stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy="upgrade")
     classic, epoch = beside(stage)
 
     stage.beat("new", -1)
 
     assert not stage.entries(GroupConverted)
-    assert stage.heartbeat(classic, epoch) == ErrorCode.NONE  # until the next target
+    assert stage.heartbeat(classic, epoch) == ErrorCode.NONE
     assert stage.answer(stage.join(classic)).generation_id == epoch + 1
 
 
-def test_disabled_policy_refuses_classic_joins():
+def test_disabled_migration_policy_refuses_join_group_to_a_consumer_group():
     stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy="disabled")
     stage.come("new")
 
     assert stage.answer(stage.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     stage.beat("new", -1)
-    assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group has no protocol
+    assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group supports no protocol
 
 
-def test_protocol_named_twice_in_a_record_counts_once(stage):
+def test_classic_protocol_named_twice_in_a_member_record_counts_once(stage):
     write(
         stage,
         epochs(5),
@@ -147,7 +147,7 @@ def test_protocol_named_twice_in_a_record_counts_once(stage):
     assert (written.value.protocol, len(written.value.members)) == ("b", 3)
 
 
-def test_another_consumer_member_prevents_the_conversion(stage):
+def test_another_consumer_protocol_member_prevents_conversion_to_a_classic_group(stage):
     beside(stage)
     stage.come("other")
 
@@ -156,7 +156,7 @@ def test_another_consumer_member_prevents_the_conversion(stage):
     assert not stage.entries(GroupConverted)
 
 
-def test_empty_consumer_group_becomes_classic_by_the_next_join(stage):
+def test_empty_consumer_group_becomes_classic_with_the_next_join_group(stage):
     stage.come("new")
     stage.commit({("t", 0): 7}, member_id="new", generation=2, version=9)
     stage.beat("new", -1)
@@ -168,7 +168,7 @@ def test_empty_consumer_group_becomes_classic_by_the_next_join(stage):
     assert GROUP in stage.coordinator._shards.of_group(GROUP).groups.by_id
 
 
-def test_static_member_rejoins_with_the_classic_protocol(stage):
+def test_static_member_that_rejoins_with_the_classic_protocol_converts_the_group(stage):
     stage.come("new", instance_id="i")
 
     ticket = stage.join(instance_id="i")
@@ -180,7 +180,7 @@ def test_static_member_rejoins_with_the_classic_protocol(stage):
     assert sorted(parse_assignment(synced.assignment).partitions) == ALL
 
 
-def test_static_member_rejoins_with_the_classic_protocol_under_its_id(stage):
+def test_static_member_with_its_member_id_rejoins_with_the_classic_protocol_and_converts_the_group(stage):
     stage.come("new", instance_id="i")
 
     joined = stage.answer(stage.join("new", instance_id="i"))
@@ -193,12 +193,12 @@ def test_static_member_rejoins_with_the_classic_protocol_under_its_id(stage):
     assert stage.heartbeat("new", 2, instance_id="i") == ErrorCode.NONE
 
 
-def test_outdated_target_makes_all_members_rejoin(stage):
+def test_conversion_with_an_outdated_target_makes_all_classic_members_rejoin(stage):
     stage.come("new", instance_id="i")
 
     joined = stage.answer(stage.join(instance_id="i", protocols=(("range", subscription("t", "u")),)))
 
-    # The new epoch has no target: the member must rejoin.
+    # The new group epoch has no target assignment yet: the member must rejoin.
     assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 0)
     assert [entry.to for entry in stage.entries(GroupConverted)] == ["classic"]
     assert stage.entries(RoundOpened)[-1].trigger.event == "downgraded"
@@ -206,7 +206,7 @@ def test_outdated_target_makes_all_members_rejoin(stage):
     assert (again.error_code, again.generation_id, again.leader) == (ErrorCode.NONE, 3, joined.member_id)
 
 
-def test_awaited_partitions_make_all_members_rejoin(stage):
+def test_conversion_with_unreleased_partitions_makes_all_classic_members_rejoin(stage):
     stage.come("new", instance_id="i")
     other = stage.answer(stage.join(instance_id="j")).member_id
     joined = stage.answer(stage.join(other, instance_id="j"))
@@ -220,21 +220,21 @@ def test_awaited_partitions_make_all_members_rejoin(stage):
     assert stage.heartbeat(other, joined.generation_id, instance_id="j") == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_dynamic_member_that_changes_protocol_leaves_a_consumer_group(stage):
+def test_dynamic_member_that_switches_to_the_classic_protocol_keeps_the_consumer_group(stage):
     stage.come("new")
 
     joined = stage.answer(stage.join("new", protocols=owning(*ALL)))
 
     assert (joined.error_code, joined.member_id) == (ErrorCode.NONE, "new")
     assert not stage.entries(GroupConverted)
-    # A returning classic member does not convert the group either.
+    # A static member that rejoins with the classic protocol does not convert the group either.
     first = stage.answer(stage.join(instance_id="i")).member_id
     again = stage.answer(stage.join(instance_id="i"))
     assert (again.error_code, again.member_id == first) == (ErrorCode.NONE, False)
     assert not stage.entries(GroupConverted)
 
 
-def test_metadata_of_a_replaced_member_precedes_the_group_tombstone(stage):
+def test_metadata_record_of_a_replaced_member_precedes_the_group_tombstone(stage):
     stage.come("new", instance_id="i")
     seen = len(stage.records())
 
@@ -247,7 +247,7 @@ def test_metadata_of_a_replaced_member_precedes_the_group_tombstone(stage):
     assert written[-2] == EpochWritten(GROUP, None)
 
 
-def test_refused_join_returns_no_member_id(stage):
+def test_refused_join_group_to_a_consumer_group_returns_no_member_id(stage):
     stage.come("new", instance_id="i")
 
     for ticket in (stage.join("me", protocol_type="connect"), stage.join("me", instance_id="i")):
@@ -257,7 +257,7 @@ def test_refused_join_returns_no_member_id(stage):
     assert [entry.error for entry in stage.entries(RequestFenced)] == ["FENCED_INSTANCE_ID"]
 
 
-def test_unknown_member_id_is_refused_before_its_metadata_is_parsed(stage):
+def test_join_group_rejects_unknown_member_id_before_it_parses_metadata(stage):
     stage.come("new", instance_id="i")
     unreadable = (("range", b"\x00"),)
 
@@ -265,7 +265,7 @@ def test_unknown_member_id_is_refused_before_its_metadata_is_parsed(stage):
     assert stage.answer(stage.join("me", protocols=unreadable)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_join_keeps_fields_that_it_lacks(stage):
+def test_join_group_keeps_member_fields_that_the_classic_protocol_lacks(stage):
     stage.come("other")
     static = stage.answer(stage.join(instance_id="i", rebalance_ms=50_000)).member_id
 
@@ -276,23 +276,23 @@ def test_join_keeps_fields_that_it_lacks(stage):
     assert {(value.instance_id, value.rebalance_timeout_ms) for value in said} == {("i", 50_000)}
 
 
-def test_classic_join_resolves_patterns(stage):
+def test_join_group_to_a_consumer_group_starts_the_topic_search_for_patterns(stage):
     stage.come("one", subscribed_topic_regex="t+", subscribed_topic_names=None)
     stage.advance(1)
-    stage.come("two", subscribed_topic_regex="t*", subscribed_topic_names=None)  # within 10 seconds of the first
+    stage.come("two", subscribed_topic_regex="t*", subscribed_topic_names=None)
     stage.advance(1)
     stage.beat("one", -1)
     stage.advance(1)
     assert {r.regex for r in stage.records() if isinstance(r, RegexResolved)} == {"t+"}
 
-    stage.join()  # version 9 returns a member id first
+    stage.join()  # JoinGroup v9 without member id returns a member id first
     stage.join("classic")
     stage.advance(1)
 
     assert {r.regex for r in stage.records() if isinstance(r, RegexResolved)} == {"t+", "t*"}
 
 
-def test_full_group_accepts_returning_static_members():
+def test_full_consumer_group_accepts_rejoining_static_classic_members():
     stage = CoordinatorStage(**NEWEST, group_consumer_max_size=2)
     stage.come("new")
     first = stage.answer(stage.join(instance_id="i")).member_id
@@ -302,7 +302,7 @@ def test_full_group_accepts_returning_static_members():
     assert (again.error_code, again.member_id == first) == (ErrorCode.NONE, False)
 
 
-def test_member_that_does_not_rejoin_in_time_is_removed(stage):
+def test_classic_member_that_sends_no_join_group_in_time_is_removed(stage):
     classic, epoch = beside(stage, rebalance_ms=5_000, session_ms=100_000)
     stage.come("other")
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -312,7 +312,7 @@ def test_member_that_does_not_rejoin_in_time_is_removed(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_member_that_does_not_sync_in_time_is_removed(stage):
+def test_classic_member_that_sends_no_sync_group_in_time_is_removed(stage):
     stage.come("new")
     classic = stage.answer(stage.join(rebalance_ms=5_000)).member_id
     joined = stage.answer(stage.join(classic, rebalance_ms=5_000))
@@ -322,14 +322,14 @@ def test_member_that_does_not_sync_in_time_is_removed(stage):
     assert stage.heartbeat(classic, joined.generation_id) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_join_must_share_a_protocol_with_the_classic_members(stage):
+def test_join_group_to_a_consumer_group_must_share_a_protocol_with_classic_members(stage):
     beside(stage)
     other = stage.join(protocols=(("roundrobin", subscription("t")),))
 
     assert stage.answer(other).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_unreadable_subscription_is_refused(stage):
+def test_join_group_to_a_consumer_group_rejects_unreadable_subscription(stage):
     stage.come("new")
     ticket = stage.join("me", protocols=(("range", b"\x00"),))
 
@@ -337,7 +337,7 @@ def test_unreadable_subscription_is_refused(stage):
     assert stage.answer(stage.join("me", protocol_type="connect")).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_classic_requests_of_a_consumer_member_are_refused(stage):
+def test_classic_requests_of_a_consumer_protocol_member_are_refused(stage):
     stage.come("new")
 
     assert stage.heartbeat("new", 2) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -345,7 +345,7 @@ def test_classic_requests_of_a_consumer_member_are_refused(stage):
     assert stage.heartbeat("stranger", 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_of_both_protocols_leave_with_one_epoch(stage):
+def test_leave_group_of_members_of_both_protocols_raises_the_epoch_once(stage):
     classic, epoch = beside(stage)
     stage.come("other", instance_id="i")
 
@@ -359,7 +359,7 @@ def test_members_of_both_protocols_leave_with_one_epoch(stage):
     assert stage.beat("new", epoch).error_code == ErrorCode.NONE
 
 
-def test_failed_classic_group_keeps_the_empty_group_and_its_offsets(stage):
+def test_failed_append_of_a_classic_join_keeps_the_empty_consumer_group_and_its_offsets(stage):
     stage.come("new")
     stage.commit({("t", 0): 7}, member_id="new", generation=2, version=9)
     stage.beat("new", -1)

@@ -1,4 +1,4 @@
-"""LeaveGroup in a group of both protocols: entries, answers, journal."""
+"""LeaveGroup to a group with members of both protocols: responses and journal entries."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def last_cause(stage: CoordinatorStage):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_leave_group_answers_one_member_before_v3(stage, version):
+def test_leave_group_to_a_consumer_group_answers_one_member_before_v3(stage, version):
     refused = stage.answer(stage.leave("stranger", version=version))
     left = stage.answer(stage.leave("m3", version=version))
 
@@ -45,7 +45,7 @@ def test_leave_group_answers_one_member_before_v3(stage, version):
     assert members(stage).keys() == {"m1", "m2"}
 
 
-def test_leave_group_answers_each_member_from_v3(stage):
+def test_leave_group_to_a_consumer_group_answers_each_member_from_v3(stage):
     fenced = MemberIdentity(member_id="m1", group_instance_id="i")
     unknown = MemberIdentity(member_id="", group_instance_id="j")
 
@@ -61,7 +61,7 @@ def test_leave_group_answers_each_member_from_v3(stage):
     assert members(stage).keys() == {"m1", "m2"}
 
 
-def test_leave_without_known_member_persists_nothing(stage):
+def test_leave_group_without_known_member_persists_nothing(stage):
     written = stage.appended
 
     stage.leave("stranger", "nobody")
@@ -69,7 +69,7 @@ def test_leave_without_known_member_persists_nothing(stage):
     assert (stage.appended, len(members(stage))) == (written, 3)
 
 
-def test_member_named_twice_leaves_once(stage):
+def test_member_named_twice_in_leave_group_leaves_once(stage):
     seen = len(stage.records())
 
     answer = stage.answer(stage.leave("m3", "m3"))
@@ -79,7 +79,7 @@ def test_member_named_twice_leaves_once(stage):
     assert gone == ["m3"]
 
 
-def test_several_members_leave_with_one_epoch_and_entry(stage):
+def test_leave_group_of_several_members_raises_the_epoch_once(stage):
     seen = len(stage.records())
     stage.leave(
         MemberIdentity(member_id="m1"),
@@ -94,7 +94,7 @@ def test_several_members_leave_with_one_epoch_and_entry(stage):
     assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
 
 
-def test_member_that_leaves_by_itself_has_vitals_and_a_watched_connection(stage):
+def test_leave_group_by_the_member_itself_is_journaled_with_its_connections_end(stage):
     stage.commit({("t", 0): 1}, member_id="m3", generation=0, client_id="three")
     stage.advance(2_000)
 
@@ -118,7 +118,7 @@ LEFT_BY_OTHERS = {
 
 
 @pytest.mark.parametrize("named", LEFT_BY_OTHERS.values(), ids=LEFT_BY_OTHERS.keys())
-def test_removal_by_an_administrator_names_the_administrator(stage, named):
+def test_removal_of_a_member_by_an_administrator_journals_the_administrator(stage, named):
     stage.leave(named, **ADMIN)
     stage.coordinator.connection_closed(9, stage.now)
     stage.check()
@@ -130,7 +130,7 @@ def test_removal_by_an_administrator_names_the_administrator(stage, named):
     assert members(stage).keys() == {"m1", "m3"}
 
 
-def test_removal_by_instance_id_is_not_a_leave_by_the_member(stage):
+def test_removal_by_instance_id_is_journaled_as_removal_by_another_client(stage):
     stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="two", connection=9)
 
     assert last_cause(stage).by.client_id == "two"

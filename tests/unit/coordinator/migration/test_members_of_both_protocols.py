@@ -1,4 +1,4 @@
-"""Classic members in a consumer group: sessions, and reasons against a conversion."""
+"""Classic members of a consumer group: sessions, and reasons against a conversion."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def removals(stage: CoordinatorStage) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "sync"])
-def test_classic_heartbeat_renews_the_session(mixed, sign):
+def test_classic_heartbeat_renews_the_session_in_a_consumer_group(mixed, sign):
     for _ in range(3):
         mixed.advance(9_000)
         mixed.beat("modern", 2)
@@ -49,12 +49,12 @@ def test_classic_heartbeat_renews_the_session(mixed, sign):
         assert code == ErrorCode.NONE
     assert removals(mixed) == []
 
-    mixed.advance(10_000)  # its own session timeout
+    mixed.advance(10_000)  # the classic member's own session timeout
 
     assert removals(mixed) == [("session_expired", classic(mixed))]
 
 
-def test_classic_member_behind_the_target_is_removed_unless_it_rejoins(mixed):
+def test_classic_member_with_an_old_epoch_is_removed_unless_it_rejoins(mixed):
     mixed.come("new")
     assert synced(mixed) == ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -69,7 +69,7 @@ def test_classic_member_behind_the_target_is_removed_unless_it_rejoins(mixed):
     assert mixed.heartbeat(classic(mixed), 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_group_with_user_data_of_one_member_is_not_converted():
+def test_classic_group_with_assignor_user_data_of_one_member_is_not_converted():
     stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
     stage.join(a)
@@ -85,7 +85,7 @@ def test_group_with_user_data_of_one_member_is_not_converted():
     assert stage.heartbeat(b, generation + 1) == ErrorCode.NONE
 
 
-def test_join_of_a_classic_member_journals_its_software(mixed):
+def test_join_of_a_classic_member_journals_its_client_software(mixed):
     mixed.join(instance_id="other", software="franz 1")
 
     raised = mixed.entries(EpochRaised)[-1]
@@ -93,10 +93,10 @@ def test_join_of_a_classic_member_journals_its_software(mixed):
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.NONE), (4, ErrorCode.MEMBER_ID_REQUIRED)])
-def test_classic_join_returns_member_id_required_from_v4(mixed, version, code):
+def test_join_group_to_a_consumer_group_returns_member_id_required_from_v4(mixed, version, code):
     assert mixed.answer(mixed.join(version=version)).error_code == code
 
 
-def test_wrong_member_id_for_an_instance_id_is_fenced(mixed):
+def test_classic_request_with_another_member_id_for_an_instance_id_is_fenced(mixed):
     assert mixed.heartbeat("another", 2, instance_id="classic") == ErrorCode.FENCED_INSTANCE_ID
     assert mixed.heartbeat("another", 2, instance_id="nobody's") == ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,4 +1,4 @@
-"""Conversion of a classic group to a consumer group by the first heartbeat, without lost partitions."""
+"""Conversion of a classic group to a consumer group by the first ConsumerGroupHeartbeat, without lost partitions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def one_classic_member(stage, partitions=ALL):
 
 
 @pytest.mark.parametrize("epoch", [1, -1])
-def test_heartbeat_without_join_finds_no_consumer_group(stage, epoch):
+def test_consumer_heartbeat_with_epoch_above_0_does_not_convert_a_classic_group(stage, epoch):
     classic, generation = one_classic_member(stage)
 
     answer = stage.beat(classic, epoch)
@@ -69,7 +69,7 @@ def test_classic_member_keeps_its_assignment_until_it_rejoins(stage):
     assert sorted([*kept, *stage.told(stage.beat("new", new.member_epoch))]) == ALL
 
 
-def test_eager_member_gets_its_share_at_once(stage):
+def test_eager_classic_member_of_a_converted_group_gets_its_target_at_once(stage):
     classic, generation = one_classic_member(stage)
     stage.come("new")
 
@@ -80,7 +80,7 @@ def test_eager_member_gets_its_share_at_once(stage):
     assert sorted([*kept, *stage.told(stage.beat("new", generation + 1))]) == ALL
 
 
-def test_converted_group_is_persisted(stage):
+def test_converted_consumer_group_is_persisted(stage):
     classic, generation = one_classic_member(stage)
     seen = len(stage.records())
 
@@ -91,14 +91,14 @@ def test_converted_group_is_persisted(stage):
     assert [r.member_id for r in written if isinstance(r, MemberWritten)] == [classic, "new"]
     epochs = [r.value for r in written if isinstance(r, EpochWritten)]
     assert [value.epoch for value in epochs] == [generation, generation + 1]
-    assert epochs[0].metadata_hash == epochs[1].metadata_hash != 0  # the topics are unchanged
+    assert epochs[0].metadata_hash == epochs[1].metadata_hash != 0  # the subscribed topics are unchanged
     (entry,) = stage.entries(GroupConverted)
     assert (entry.to, entry.epoch, entry.by.member_id) == ("consumer", generation, "new")
     stage.restart()
     assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_parked_requests_are_answered_with_rebalance_in_progress(stage):
+def test_conversion_answers_waiting_requests_with_rebalance_in_progress(stage):
     classic, generation = one_classic_member(stage)
     other = stage.answer(stage.join()).member_id
     waiting = stage.join(other)
@@ -112,7 +112,7 @@ def test_parked_requests_are_answered_with_rebalance_in_progress(stage):
     assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_parked_join_of_a_static_member_returns_its_new_id(stage):
+def test_conversion_answers_the_waiting_join_group_of_a_static_member_with_its_new_id(stage):
     one_classic_member(stage)
     waiting = stage.join(instance_id="i")
     assert stage.answer(waiting) is None
@@ -124,7 +124,7 @@ def test_parked_join_of_a_static_member_returns_its_new_id(stage):
     assert stage.answer(stage.join(told.member_id, instance_id="i")).error_code == ErrorCode.NONE
 
 
-def test_failed_conversion_keeps_the_classic_group(stage):
+def test_failed_conversion_to_a_consumer_group_keeps_the_classic_group(stage):
     classic, generation = one_classic_member(stage)
     stage.refuse_with = StorageError("the disk is full")
 
@@ -153,7 +153,7 @@ def test_classic_member_becomes_a_consumer_member_by_its_heartbeat(stage):
         ({"group_consumer_max_size": 1}, None),
     ],
 )
-def test_policy_without_upgrade_keeps_the_classic_group(options, why):
+def test_migration_policy_without_upgrade_keeps_the_classic_group(options, why):
     stage = CoordinatorStage(**NEWEST, **options)
     classic, generation = one_classic_member(stage)
 
@@ -167,7 +167,7 @@ def test_policy_without_upgrade_keeps_the_classic_group(options, why):
     assert stage.heartbeat(classic, generation) == ErrorCode.NONE
 
 
-def test_group_of_another_protocol_type_is_not_converted(stage):
+def test_classic_group_of_another_protocol_type_is_not_converted(stage):
     member_id, ticket = stage.enter(protocol_type="connect", protocols=[("default", b"x")])
     generation = stage.answer(ticket).generation_id
     stage.sync(member_id, generation, {member_id: b"y"}, protocol_type="connect", protocol_name="default")
@@ -180,7 +180,7 @@ def test_group_of_another_protocol_type_is_not_converted(stage):
     )
 
 
-def test_assignor_user_data_prevents_the_conversion(stage):
+def test_assignor_user_data_prevents_conversion_to_a_consumer_group(stage):
     member_id, ticket = stage.enter()
     generation = stage.answer(ticket).generation_id
     with_data = assignment(*ALL)[:-4] + b"\x00\x00\x00\x01z"
@@ -189,7 +189,7 @@ def test_assignor_user_data_prevents_the_conversion(stage):
     assert "an unsupported custom assignor is in use" in stage.come("new").error_message
 
 
-def test_unreadable_metadata_prevents_the_conversion(stage):
+def test_unreadable_member_metadata_prevents_conversion_to_a_consumer_group(stage):
     member_id, ticket = stage.enter(protocols=[("range", b"\x00")])
     generation = stage.answer(ticket).generation_id
     stage.sync(member_id, generation, {member_id: b""})
@@ -197,7 +197,7 @@ def test_unreadable_metadata_prevents_the_conversion(stage):
     assert stage.come("new").error_message.endswith("the embedded consumer protocol is malformed.")
 
 
-def test_empty_classic_group_is_replaced_and_keeps_its_offsets(stage):
+def test_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets(stage):
     classic, generation = one_classic_member(stage)
     stage.commit({("t", 0): 7}, member_id=classic, generation=generation)
     stage.leave(classic)
@@ -208,7 +208,7 @@ def test_empty_classic_group_is_replaced_and_keeps_its_offsets(stage):
     assert GroupWritten(GROUP, None) in stage.records()
 
 
-def test_static_member_rejoins_with_the_consumer_protocol(stage):
+def test_static_classic_member_rejoins_with_the_consumer_protocol(stage):
     ticket = stage.join(instance_id="i", protocols=RANGE)
     old = stage.answer(ticket)
     stage.sync(old.member_id, old.generation_id, {old.member_id: assignment(*ALL)}, instance_id="i")
@@ -218,7 +218,7 @@ def test_static_member_rejoins_with_the_consumer_protocol(stage):
     assert (new.error_code, stage.told(new)) == (0, ALL)
 
 
-def test_conversion_during_a_rebalance_computes_a_target_for_a_returning_static_member(stage):
+def test_conversion_during_a_rebalance_computes_a_target_for_a_rejoining_static_member(stage):
     waiting = stage.join(instance_id="i0")
     stage.advance(3_000)
     joined = stage.answer(waiting)
@@ -230,7 +230,7 @@ def test_conversion_during_a_rebalance_computes_a_target_for_a_returning_static_
     assert [entry.cause.event for entry in stage.entries(EpochRaised)] == ["converted"]
 
 
-def test_conversion_of_a_stable_group_by_a_static_member_raises_no_epoch(stage):
+def test_conversion_of_a_stable_group_by_a_static_member_keeps_the_epoch(stage):
     first = stage.join(instance_id="i0")
     stage.advance(3_000)
     joined = stage.answer(first)

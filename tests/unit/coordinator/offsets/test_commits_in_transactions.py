@@ -1,4 +1,4 @@
-"""Pending offsets of open transactions."""
+"""TxnOffsetCommit: pending offsets of open transactions."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def fetch(stage, *places, stable=False):
     return [(p.error_code, p.committed_offset) for topic in answer.topics for p in topic.partitions]
 
 
-def test_producers_of_one_group_have_separate_pending_offsets(stage):
+def test_pending_offsets_of_two_producers_in_one_group_are_separate(stage):
     commit(stage, {T: 5}, producer=7)
     commit(stage, {U: 6}, producer=8)
 
@@ -67,7 +67,7 @@ def test_producers_of_one_group_have_separate_pending_offsets(stage):
     assert fetch(stage, T, U, stable=True) == [(0, 5), (0, -1)]
 
 
-def test_commit_with_member_id_without_generation_needs_an_empty_group(stage):
+def test_txn_offset_commit_with_member_id_but_no_generation_needs_an_empty_group(stage):
     commit(stage, {T: 5})
 
     assert commit(stage, {T: 6}, member_id="nobody") == [0]
@@ -78,7 +78,7 @@ def test_commit_with_member_id_without_generation_needs_an_empty_group(stage):
 
 
 @pytest.mark.parametrize("first", [7, 8])
-def test_later_commit_of_two_transactions_counts(stage, first):
+def test_later_offset_of_two_transactions_is_committed(stage, first):
     commit(stage, {T: 5}, producer=7)
     commit(stage, {T: 6}, producer=8)
 
@@ -88,7 +88,7 @@ def test_later_commit_of_two_transactions_counts(stage, first):
     assert fetch(stage, T, stable=True) == [(0, 6)]
 
 
-def test_last_commit_of_a_transaction_counts(stage):
+def test_last_offset_of_a_transaction_is_committed(stage):
     commit(stage, {T: 5})
     commit(stage, {T: 6})
 
@@ -97,7 +97,7 @@ def test_last_commit_of_a_transaction_counts(stage):
     assert fetch(stage, T) == [(0, 6)]
 
 
-def test_group_with_only_an_aborted_commit_is_dropped(stage):
+def test_group_whose_only_offset_commit_was_aborted_is_dropped(stage):
     commit(stage, {T: 5})
     assert stage.coordinator.committed(GROUP) is not None
 
@@ -107,7 +107,7 @@ def test_group_with_only_an_aborted_commit_is_dropped(stage):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_pending_offsets_survive_a_failover(stage, committed):
+def test_pending_transactional_offsets_survive_a_failover(stage, committed):
     stage.commit({T: 1})
     commit(stage, {T: 5, U: 6})
     stage.restart()
@@ -119,7 +119,7 @@ def test_pending_offsets_survive_a_failover(stage, committed):
     assert fetch(stage, T, U, stable=True) == ([(0, 5), (0, 6)] if committed else [(0, 1), (0, -1)])
 
 
-def test_marker_of_a_foreign_transaction_changes_nothing(stage):
+def test_transaction_marker_of_another_producer_keeps_pending_offsets(stage):
     stage.commit({T: 1})
 
     stage.end_transaction(99, commit=True)
@@ -127,7 +127,7 @@ def test_marker_of_a_foreign_transaction_changes_nothing(stage):
     assert fetch(stage, T, stable=True) == [(0, 1)]
 
 
-def test_pending_offsets_do_not_expire(stage):
+def test_pending_transactional_offsets_do_not_expire(stage):
     stage.commit({T: 1, U: 2})
     commit(stage, {T: 5})
 
@@ -139,7 +139,7 @@ def test_pending_offsets_do_not_expire(stage):
     assert fetch(stage, T) == [(0, -1)]
 
 
-def test_deleting_the_group_removes_pending_offsets(stage):
+def test_deletion_of_a_group_removes_pending_transactional_offsets(stage):
     stage.commit({T: 1})
     commit(stage, {T: 5, U: 6})
 
@@ -151,7 +151,7 @@ def test_deleting_the_group_removes_pending_offsets(stage):
     assert OffsetCommitted(GROUP, "u", 0, None) in stage.records()
 
 
-def test_deleting_an_offset_removes_its_pending_offset(stage):
+def test_deletion_of_an_offset_removes_its_pending_transactional_offset(stage):
     commit(stage, {T: 5, U: 6})
     topics = [OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])]
 
@@ -161,7 +161,7 @@ def test_deleting_an_offset_removes_its_pending_offset(stage):
     assert fetch(stage, T, U, stable=True) == [(0, -1), (0, 6)]
 
 
-def test_deleting_a_topic_removes_its_pending_offsets(stage):
+def test_deletion_of_a_topic_removes_its_pending_transactional_offsets(stage):
     commit(stage, {T: 5, U: 6})
     stage.topics.delete("t")
 
@@ -171,7 +171,7 @@ def test_deleting_a_topic_removes_its_pending_offsets(stage):
     assert fetch(stage, T, U, stable=True) == [(0, -1), (0, 6)]
 
 
-def test_failed_append_leaves_no_pending_offsets(stage):
+def test_failed_append_of_txn_offset_commit_leaves_no_pending_offsets(stage):
     stage.refuse_with = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
 
     assert commit(stage, {T: 5, ("nope", 0): 1}) == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -180,11 +180,11 @@ def test_failed_append_leaves_no_pending_offsets(stage):
     assert fetch(stage, T, stable=True) == [(0, -1)]
 
 
-def test_empty_group_id_is_refused():
+def test_txn_offset_commit_rejects_empty_group_id():
     assert commit(CoordinatorStage(), {T: 5}, group="") == [ErrorCode.INVALID_GROUP_ID]
 
 
-def test_v6_uses_topic_ids_and_group_id_not_found(stage):
+def test_txn_offset_commit_v6_uses_topic_ids_and_group_id_not_found(stage):
     assert commit(stage, {T: 5}, version=6, generation_id=3) == [ErrorCode.GROUP_ID_NOT_FOUND]
     assert commit(stage, {T: 5}, version=5, generation_id=3) == [ErrorCode.ILLEGAL_GENERATION]
     assert commit(stage, {T: 5, ("gone", 0): 5, ("t", 9): 5}, version=6) == [
@@ -198,7 +198,7 @@ def test_v6_uses_topic_ids_and_group_id_not_found(stage):
     assert fetch(stage, T) == [(0, 5)]
 
 
-def test_transactional_commit_counts_as_progress(stage):
+def test_txn_offset_commit_counts_as_progress_of_the_member(stage):
     (a, _), generation = stage.stable(2)
     commit(stage, {T: 5}, member_id=a, generation_id=generation)
     at_ms = stage.now
@@ -211,7 +211,7 @@ def test_transactional_commit_counts_as_progress(stage):
     assert (vitals.commits, vitals.last_commit_ms, vitals.last_progress_ms) == (2, at_ms + 1000, at_ms + 1000)
 
 
-def test_transactional_commit_without_member_is_journaled(stage):
+def test_txn_offset_commit_without_member_id_is_journaled(stage):
     stage.commit({T: 9})
     stage.advance(JOURNAL_AGAIN_MS)
     stage.journal.clear()
@@ -229,7 +229,7 @@ def test_transactional_commit_without_member_is_journaled(stage):
     )
 
 
-def test_transactional_commit_with_member_is_not_journaled(stage):
+def test_txn_offset_commit_with_member_id_is_not_journaled(stage):
     assert commit(stage, {T: 5}, member_id="nobody") == [0]
     (a,), generation = stage.stable(1)
     assert commit(stage, {T: 5}, member_id=a, generation_id=generation) == [0]

@@ -1,10 +1,10 @@
-"""Existing partitions among requested ones."""
+"""Partitions of an offset commit that exist."""
 
 from kohort.coordinator.offsets.committing import existing_places
 from support.machines.coordinator_stage import Topics
 
 
-def test_existing_places_have_partitions_from_0_to_count():
+def test_commit_partitions_exist_from_0_to_the_topics_partition_count():
     topics = Topics(t=2)
     asked = [("t", -1), ("t", 0), ("t", 1), ("t", 2), ("none", 0), (None, 0)]
 

@@ -1,4 +1,4 @@
-"""Exact expiry time of an offset in each group state."""
+"""Expiry time of a committed offset in each group state."""
 
 import pytest
 
@@ -38,28 +38,28 @@ def moment(of: ClassicGroup, topic: str = "u", value: OffsetCommitValue = COMMIT
     return next((now_ms for now_ms in moments if has_expired(of, topic, value, now_ms, RETENTION_MS)), None)
 
 
-def test_offset_of_an_offsets_only_group_expires_after_its_commit():
+def test_offset_of_a_group_without_members_expires_the_retention_time_after_its_commit():
     assert moment(ClassicGroup("g", 5_000)) == 301_000
 
 
-def test_offset_of_an_empty_group_expires_after_it_became_empty():
+def test_offset_of_an_empty_group_expires_the_retention_time_after_the_group_became_empty():
     assert moment(group(5_000)) == 305_000
 
 
-def test_offset_of_an_empty_group_without_timestamp_expires_after_its_commit():
+def test_offset_of_an_empty_group_without_state_timestamp_expires_by_its_commit_time():
     assert moment(group(-1)) == 301_000
 
 
-def test_state_timestamp_0_counts():
+def test_offset_expiry_counts_from_state_timestamp_0():
     assert moment(group(0), value=OffsetCommitValue(offset=1, commit_timestamp=5_000)) == 300_000
 
 
 @pytest.mark.parametrize(("topic", "expected_ms"), [("t", None), ("u", 301_000)])
-def test_offset_of_a_stable_group_expires_only_without_subscriber(topic, expected_ms):
+def test_offset_of_a_stable_group_expires_only_if_no_member_subscribes_to_its_topic(topic, expected_ms):
     assert moment(group(5_000, member()), topic) == expected_ms
 
 
-def test_offset_of_a_rebalancing_or_other_group_does_not_expire():
+def test_offset_of_a_rebalancing_group_or_other_protocol_type_does_not_expire():
     rebalances = group(5_000, member())
     rebalances.round.state = GroupState.PREPARING_REBALANCE
 
@@ -69,14 +69,14 @@ def test_offset_of_a_rebalancing_or_other_group_does_not_expire():
 
 
 @pytest.mark.parametrize("of", [ClassicGroup("g", 5_000), group(5_000), group(5_000, member())])
-def test_expiry_of_the_commit_itself_takes_precedence(of):
+def test_expiry_time_in_the_commit_takes_precedence_over_the_retention_time(of):
     value = OffsetCommitValue(offset=1, commit_timestamp=1_000, expire_timestamp=7_000)
 
     assert moment(of, "t", value) == 7_000
 
 
 @pytest.mark.parametrize(("retention_ms", "left"), [(300_000, 0), (300_001, 1)])
-def test_offset_expires_exactly_at_its_time(retention_ms, left):
+def test_offset_expires_exactly_at_its_expiry_time(retention_ms, left):
     stage = CoordinatorStage(offsets_retention_check_interval_ms=300_000)
     stage.commit({("t", 0): 1}, version=4, retention_ms=retention_ms)
 
@@ -86,7 +86,7 @@ def test_offset_expires_exactly_at_its_time(retention_ms, left):
     assert (last.value is not None) == bool(left)
 
 
-def test_offset_of_a_consumer_group_expires_after_its_commit():
+def test_offset_of_a_consumer_group_expires_the_retention_time_after_its_commit():
     stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=150_000)
     epoch = stage.come("m", "u").member_epoch
 
@@ -104,7 +104,7 @@ def test_offset_of_a_consumer_group_expires_after_its_commit():
     assert committed() == [1]
 
 
-def test_retention_is_configured_in_minutes():
+def test_offset_retention_time_is_configured_in_minutes():
     stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=300_000)
     stage.commit({("t", 0): 1})
     stage.advance(1)

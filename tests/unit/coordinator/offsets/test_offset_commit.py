@@ -1,4 +1,4 @@
-"""OffsetCommit: permissions by group state, and stored values."""
+"""OffsetCommit: permission by group state, and persisted values."""
 
 import pytest
 
@@ -21,14 +21,14 @@ from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 T0 = {("t", 0): 5}
 
 
-def test_commit_by_a_non_member_is_journaled(stage):
+def test_offset_commit_by_a_non_member_is_journaled(stage):
     stage.commit(T0, group="nobodys")
 
     (told,) = stage.entries(CommitUnfenced)
     assert [(move.topic, move.partition, move.after, move.before) for move in told.offsets] == [("t", 0, 5, None)]
 
 
-def test_backward_commit_by_a_non_member_is_journaled_with_its_offsets():
+def test_offset_commit_backwards_by_a_non_member_is_journaled_with_its_offsets():
     stage = CoordinatorStage(topics=Topics(t=30))
     stage.commit({("t", partition): 10 for partition in range(24)})
     stage.advance(JOURNAL_BACKWARD_AGAIN_MS)
@@ -60,24 +60,24 @@ class TestCommitChecks:
             ({"group": "nobody", "version": 9}, ErrorCode.GROUP_ID_NOT_FOUND),
         ],
     )
-    def test_commit_checks_in_a_stable_group(self, stage, change, code):
+    def test_offset_commit_to_a_stable_group_checks_member_id_and_generation(self, stage, change, code):
         (a,), generation = stage.stable(1)
 
         assert stage.commit(T0, **({"member_id": a, "generation": generation} | change)) == [code]
 
-    def test_member_may_commit_during_the_join_phase(self, stage):
+    def test_offset_commit_during_the_join_phase_is_accepted(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
         assert stage.commit(T0, member_id=b, generation=generation) == [ErrorCode.NONE]
 
-    def test_commit_before_assignment_returns_rebalance_in_progress(self, stage):
+    def test_offset_commit_before_the_assignment_returns_rebalance_in_progress(self, stage):
         member_id, ticket = stage.enter()
         generation = stage.answer(ticket).generation_id
 
         assert stage.commit(T0, member_id=member_id, generation=generation) == [ErrorCode.REBALANCE_IN_PROGRESS]
 
-    def test_static_member_commits_under_its_latest_id_only(self, stage):
+    def test_offset_commit_of_a_static_member_needs_its_latest_member_id(self, stage):
         first = stage.answer(stage.join(instance_id="i")).member_id
         stage.sync(first, 1, {first: b""}, instance_id="i")
         second = stage.answer(stage.join(instance_id="i")).member_id
@@ -85,19 +85,19 @@ class TestCommitChecks:
         assert stage.commit(T0, member_id=first, generation=1, instance_id="i") == [ErrorCode.FENCED_INSTANCE_ID]
         assert stage.commit(T0, member_id=second, generation=1, instance_id="i") == [ErrorCode.NONE]
 
-    def test_empty_group_accepts_commits_without_generation(self, stage):
+    def test_empty_group_accepts_offset_commits_without_generation(self, stage):
         (a,), generation = stage.stable(1)
         stage.leave(a)
 
         assert stage.commit(T0) == [ErrorCode.NONE]
         assert stage.commit(T0, member_id=a, generation=generation) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
-    def test_commit_to_unknown_group_creates_an_offsets_only_group(self, stage):
+    def test_offset_commit_to_unknown_group_creates_a_group_without_members(self, stage):
         assert stage.commit(T0, group="simple") == [ErrorCode.NONE]
         assert stage.commit(T0, group="simple", generation=3) == [ErrorCode.UNKNOWN_MEMBER_ID]
         assert stage.commit({("t", 0): 6}, group="simple") == [ErrorCode.NONE]
 
-    def test_commit_accepts_the_empty_group_id(self, stage):
+    def test_offset_commit_accepts_the_empty_group_id(self, stage):
         assert stage.commit(T0, group="") == [ErrorCode.NONE]
 
 
@@ -106,15 +106,15 @@ class TestSessionRenewal:
     def pair(self, stage):
         return stage.stable(2)
 
-    def test_commit_renews_the_session(self, stage, pair):
+    def test_offset_commit_renews_the_session_of_a_classic_member(self, stage, pair):
         (a, _), generation = pair
         stage.advance(9_000)
         stage.commit(T0, member_id=a, generation=generation)
         stage.advance(9_000)
 
-        assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS  # the other member is removed
+        assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_refused_commit_does_not_renew_the_session(self, stage, pair):
+    def test_refused_offset_commit_does_not_renew_the_session(self, stage, pair):
         (a, b), generation = pair
         stage.join(a)
         stage.join(b)
@@ -126,7 +126,7 @@ class TestSessionRenewal:
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_topic_without_partitions_is_not_in_the_answer(stage):
+def test_offset_commit_response_omits_a_topic_without_partitions(stage):
     topics = [OffsetCommitRequestTopic(name="t"), OffsetCommitRequestTopic(name="gone")]
     ticket = stage.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), 8)
 
@@ -135,7 +135,7 @@ def test_topic_without_partitions_is_not_in_the_answer(stage):
 
 
 class TestStoredOffset:
-    def test_commit_appends_one_record_per_partition_at_once(self, stage):
+    def test_offset_commit_appends_one_record_per_partition_in_one_batch(self, stage):
         (a,), generation = stage.stable(1)
         before = len(stage.records())
 
@@ -152,13 +152,13 @@ class TestStoredOffset:
         ]
 
     @pytest.mark.parametrize("version", [2, 3, 4])
-    def test_commit_of_v2_to_v4_sets_the_expiry(self, stage, version):
+    def test_offset_commit_v2_to_v4_sets_the_expiry_time(self, stage, version):
         stage.commit(T0, version=version, retention_ms=60_000)
 
         (record,) = stage.records()
         assert record.value.expire_timestamp == stage.now + 60_000
 
-    def test_commit_stores_the_leader_epoch(self, stage):
+    def test_offset_commit_persists_the_leader_epoch(self, stage):
         p = OffsetCommitRequestPartition(partition_index=1, committed_offset=2, committed_leader_epoch=9)
         topics = [OffsetCommitRequestTopic(name="t", partitions=[p])]
         stage.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), 8)
@@ -168,14 +168,14 @@ class TestStoredOffset:
 
 
 class TestPartitionErrors:
-    def test_unknown_partition_is_refused_alone(self, stage):
+    def test_offset_commit_refuses_only_the_unknown_partition(self, stage):
         codes = stage.commit({("t", 0): 1, ("t", 4): 1, ("t", -1): 1, ("nope", 0): 1, ("u", 1): 1})
 
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert codes == [ErrorCode.NONE, unknown, unknown, unknown, ErrorCode.NONE]
         assert [(r.topic, r.partition) for r in stage.records()] == [("t", 0), ("u", 1)]
 
-    def test_unknown_partition_keeps_its_error_in_a_refused_commit(self, stage):
+    def test_unknown_partition_keeps_its_error_in_a_refused_offset_commit(self, stage):
         codes = stage.commit({("t", 0): 1, ("nope", 0): 1}, generation=5)
 
         assert codes == [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -183,7 +183,7 @@ class TestPartitionErrors:
     @pytest.mark.parametrize(
         ("metadata", "fits"), [("é" * 10, True), ("é" * 11, False), ("😀" * 5, True), ("😀" * 6, False)]
     )
-    def test_metadata_limit_counts_utf_16_units(self, metadata, fits):
+    def test_offset_metadata_limit_counts_utf_16_units(self, metadata, fits):
         stage = CoordinatorStage(offset_metadata_max_bytes=10)
 
         (code,) = stage.commit(T0, metadata=metadata)
@@ -191,7 +191,7 @@ class TestPartitionErrors:
         assert code == (ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE)
         assert len(stage.records()) == int(fits)
 
-    def test_commit_uses_topic_ids_from_v10(self, stage):
+    def test_offset_commit_uses_topic_ids_from_v10(self, stage):
         unknown = b"\x09" * 16
         p = OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
         topics = [
@@ -226,7 +226,7 @@ class TestFailedAppend:
             (ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION),
         ],
     )
-    def test_failed_append_refuses_each_accepted_partition(self, stage, raw, told):
+    def test_failed_append_of_an_offset_commit_returns_an_error_for_each_valid_partition(self, stage, raw, told):
         (a,), generation = stage.stable(1)
         stage.refuse_with = ApiError(raw)
 
@@ -235,7 +235,7 @@ class TestFailedAppend:
         assert codes == [told, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
-    def test_failed_append_keeps_the_open_rebalance(self, stage):
+    def test_failed_append_of_an_offset_commit_keeps_the_running_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         rejoin = stage.join(a)
         stage.refuse_with = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -245,7 +245,7 @@ class TestFailedAppend:
         assert stage.answer(rejoin) is None
 
 
-def test_commits_and_progress_are_in_the_vitals(stage):
+def test_removal_entry_has_the_members_commits_and_last_progress(stage):
     (a, _), generation = stage.stable(2)
     stage.commit({("t", 0): 5}, member_id=a, generation=generation)
     at_ms = stage.now

@@ -41,7 +41,7 @@ def fetch_groups(stage, version: int, **groups: list[OffsetFetchRequestTopics] |
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_fetch_of_one_group_up_to_v7(stage, version):
+def test_offset_fetch_up_to_v7_returns_offsets_of_one_group(stage, version):
     stage.commit({("t", 1): 5}, metadata="m")
 
     answer = fetch(stage, version, {"t": [0, 1], "never": [0]})
@@ -54,7 +54,7 @@ def test_fetch_of_one_group_up_to_v7(stage, version):
     )
 
 
-def test_null_topics_return_all_offsets_from_v2(stage):
+def test_offset_fetch_with_null_topics_returns_all_offsets_from_v2(stage):
     stage.commit({("t", 1): 5, ("t", 0): 4, ("u", 0): 7})
 
     assert fetch(stage, 7, None) == OffsetFetchResponse(
@@ -66,13 +66,13 @@ def test_null_topics_return_all_offsets_from_v2(stage):
     assert fetch(stage, 7, {}) == OffsetFetchResponse()
 
 
-def test_unknown_group_has_no_offsets_and_is_not_created(stage):
+def test_offset_fetch_of_an_unknown_group_returns_no_offsets_and_creates_no_group(stage):
     assert fetch(stage, 7, {"t": [0]}, group="nobody").topics[0].partitions == [old(0, -1)]
     assert fetch(stage, 7, None, group="nobody") == OffsetFetchResponse()
     assert stage.records() == []
 
 
-def test_fetch_of_several_groups_from_v8(stage):
+def test_offset_fetch_returns_offsets_of_several_groups_from_v8(stage):
     stage.commit({("t", 1): 5}, group="a")
     stage.commit({("u", 0): 7}, group="b")
 
@@ -94,7 +94,7 @@ def test_fetch_of_several_groups_from_v8(stage):
     )
 
 
-def test_fetch_uses_topic_ids_from_v10(stage):
+def test_offset_fetch_uses_topic_ids_from_v10(stage):
     stage.commit({("t", 1): 5, ("u", 1): 6})
     unknown = b"\x09" * 16
     asked = [
@@ -108,7 +108,7 @@ def test_fetch_uses_topic_ids_from_v10(stage):
     assert group.topics[1].topic_id == unknown
 
 
-def test_all_offsets_omit_deleted_topics_from_v10(stage):
+def test_offset_fetch_of_all_topics_omits_deleted_topics_from_v10(stage):
     stage.commit({("t", 1): 5, ("u", 1): 6})
     stage.topics.delete("t")
 
@@ -116,7 +116,7 @@ def test_all_offsets_omit_deleted_topics_from_v10(stage):
     assert [t.name for t in group.topics] == ["u"]
 
 
-def test_offset_of_a_deleted_topic_of_the_same_name_is_not_returned(stage):
+def test_offset_fetch_omits_the_offset_of_a_deleted_topic_of_the_same_name(stage):
     stage.commit({("t", 1): 5})
     stage.topics.ids["t"] = b"\x07" * 16
 
@@ -129,14 +129,14 @@ class TestErrorPlaces:
         stage.unload()
         return stage
 
-    def test_error_is_per_partition_in_v1(self, stage):
+    def test_offset_fetch_v1_returns_its_error_per_partition(self, stage):
         (p,) = fetch(stage, 1, {"t": [3]}).topics[0].partitions
         assert (p.partition_index, p.committed_offset, p.error_code) == (3, -1, ErrorCode.NOT_COORDINATOR)
 
-    def test_error_is_at_top_level_from_v2_to_v7(self, stage):
+    def test_offset_fetch_v2_to_v7_returns_its_error_at_top_level(self, stage):
         assert fetch(stage, 7, {"t": [3]}) == OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
-    def test_error_is_per_group_from_v8(self, stage):
+    def test_offset_fetch_returns_its_error_per_group_from_v8(self, stage):
         assert fetch_groups(stage, 8, a=None) == OffsetFetchResponse(
             groups=[OffsetFetchResponseGroup(group_id="a", error_code=ErrorCode.NOT_COORDINATOR)]
         )

@@ -1,4 +1,4 @@
-"""OffsetDelete, deleted topics, expiry of offsets."""
+"""OffsetDelete, offsets of deleted topics, expiry of offsets."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def committed(stage) -> set[tuple[str, int]]:
 
 
 class TestOffsetDelete:
-    def test_delete_writes_tombstones_and_ignores_missing_offsets(self, stage):
+    def test_offset_delete_writes_tombstones_and_ignores_missing_offsets(self, stage):
         stage.commit({T: 1, U: 2})
 
         response = delete(stage, T, ("t", 1), ("nope", 0), ("t", 99), ("t", -1))
@@ -47,10 +47,10 @@ class TestOffsetDelete:
         assert committed(stage) == {U}
 
     @pytest.mark.parametrize(("group", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("x", ErrorCode.GROUP_ID_NOT_FOUND)])
-    def test_delete_needs_an_existing_group(self, stage, group, code):
+    def test_offset_delete_needs_an_existing_group(self, stage, group, code):
         assert delete(stage, T, group=group) == OffsetDeleteResponse(error_code=code)
 
-    def test_empty_group_may_delete_all_offsets(self):
+    def test_offset_delete_removes_all_offsets_of_an_empty_group(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
         member_id, joining = stage.enter()
         stage.advance(3_000)
@@ -65,26 +65,26 @@ class TestOffsetDelete:
         assert codes(delete(stage, T)) == [ErrorCode.NONE]
         assert stage.answer(waiting) is None, "no generation has begun since"
 
-    def test_delete_refuses_subscribed_topics(self, stage):
+    def test_offset_delete_refuses_subscribed_topics(self, stage):
         (a,), generation = stage.stable(1)
         stage.commit({T: 1, U: 2}, member_id=a, generation=generation)
 
         assert codes(delete(stage, T, U)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
         assert committed(stage) == {T}
 
-    def test_unreadable_subscription_counts_as_all_topics(self, stage):
+    def test_offset_delete_treats_an_unreadable_subscription_as_all_topics(self, stage):
         stage.stable(1, protocols=(("range", b"\xff"),))
 
         assert codes(delete(stage, U)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
 
-    def test_delete_refuses_a_nonempty_group_of_another_type(self, stage):
+    def test_offset_delete_refuses_a_nonempty_group_of_another_protocol_type(self, stage):
         stage.enter(protocol_type="connect")
 
         assert delete(stage, T) == OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
 
 
 class TestDeletedTopic:
-    def test_deleted_topic_loses_its_offsets_in_every_group(self, stage):
+    def test_topic_deletion_removes_its_offsets_in_every_group(self, stage):
         for group in ("a", "b", "c"):
             stage.commit({T: 1, U: 2}, group=group)
         stage.topics.delete("t")
@@ -94,7 +94,7 @@ class TestDeletedTopic:
 
         assert committed(stage) == {U}
 
-    def test_deleted_topic_keeps_offsets_of_its_recreation(self, stage):
+    def test_topic_deletion_keeps_offsets_of_the_recreated_topic(self, stage):
         stage.commit({T: 1})
         stage.topics.ids["t"] = b"\x07" * 16
         stage.commit({("t", 1): 2})
@@ -110,7 +110,7 @@ class TestExpiry:
     def stage(self):
         return CoordinatorStage(offsets_retention_minutes=60, offsets_retention_check_interval_ms=CHECK)
 
-    def test_offsets_of_an_offsets_only_group_expire_after_their_commits(self, stage):
+    def test_offsets_of_a_group_without_members_expire_after_their_commits(self, stage):
         stage.commit({T: 1})
         stage.advance(HOUR // 2)
         stage.commit({U: 1})
@@ -139,7 +139,7 @@ class TestExpiry:
         assert committed(stage) == set()
         assert stage.records()[-1] == GroupWritten(GROUP, None)
 
-    def test_offsets_without_subscriber_expire_in_a_stable_group(self, stage):
+    def test_offsets_of_topics_without_subscriber_expire_in_a_stable_group(self, stage):
         (a,), generation = stage.stable(1, session_ms=1_800_000)
         stage.commit({T: 1, U: 1}, member_id=a, generation=generation)
 
@@ -160,7 +160,7 @@ class TestExpiry:
 
         assert committed(stage) == {U}
 
-    def test_offset_expires_at_the_commits_own_time(self, stage):
+    def test_offset_expires_at_the_expiry_time_in_its_commit(self, stage):
         stage.commit({T: 1}, version=4, retention_ms=5000)
         stage.commit({U: 1}, version=4, retention_ms=-1)
 
@@ -168,7 +168,7 @@ class TestExpiry:
 
         assert committed(stage) == {U}
 
-    def test_empty_group_without_offsets_expires_at_the_next_sweep(self, stage):
+    def test_empty_classic_group_without_offsets_expires_at_the_next_expiry_check(self, stage):
         (a,), _ = stage.stable(1)
         stage.leave(a)
 
@@ -177,7 +177,7 @@ class TestExpiry:
         assert stage.records()[-1] == GroupWritten(GROUP, None)
         assert stage.answer(stage.join(a)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_group_with_pending_member_id_does_not_expire(self, stage):
+    def test_empty_group_with_pending_member_id_does_not_expire(self, stage):
         pending = stage.answer(stage.join(session_ms=1_800_000)).member_id
 
         stage.advance(2 * CHECK)

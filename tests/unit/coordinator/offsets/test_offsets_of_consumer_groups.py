@@ -81,10 +81,10 @@ class TestCommitChecks:
             ({"member_id": "stranger", "generation": 5, "version": 8}, STRANGER),
         ],
     )
-    def test_commit_checks_in_a_nonempty_consumer_group(self, group, who, code):
+    def test_offset_commit_to_a_nonempty_consumer_group_checks_member_id_and_epoch(self, group, who, code):
         assert group.commit({T0: 1}, **({"version": 9} | who)) == [code]
 
-    def test_current_member_commits_for_any_partition(self, group):
+    def test_offset_commit_with_the_current_member_epoch_may_name_any_partition(self, group):
         assert group.commit({T3: 1, U0: 1}, member_id="m", generation=5, version=9) == [NONE, NONE]
 
     @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ class TestCommitChecks:
             (4, [T0, U0], STALE),
         ],
     )
-    def test_commit_of_an_earlier_epoch_is_accepted_or_refused_as_a_whole(self, group, epoch, places, code):
+    def test_offset_commit_with_an_earlier_epoch_is_accepted_or_refused_as_a_whole(self, group, epoch, places, code):
         codes = group.commit(dict.fromkeys(places, 1), member_id="m", generation=epoch, version=9)
 
         assert codes == [code] * len(places)
 
-    def test_unknown_partitions_are_not_checked_for_ownership(self, group):
+    def test_offset_commit_with_an_earlier_epoch_ignores_unknown_partitions(self, group):
         long = "x" * 5_000
 
         assert group.commit({T0: 1, ("t", 9): 1}, member_id="m", generation=4, version=9) == [
@@ -115,21 +115,21 @@ class TestCommitChecks:
             ErrorCode.OFFSET_METADATA_TOO_LARGE
         ]
 
-    def test_classic_member_gets_illegal_generation(self, stage):
+    def test_offset_commit_of_a_classic_member_with_an_old_epoch_returns_illegal_generation(self, stage):
         write(stage, epochs(5), member("old", 5, {T: {0: 5}}, classic=True), member("m", 5))
 
         assert stage.commit({T0: 1}, member_id="old", generation=5, version=8) == [NONE]
         assert stage.commit({T0: 1}, member_id="old", generation=4, version=9) == [OLD]
         assert fetch(stage, "old", 4) == OLD
 
-    def test_empty_group_accepts_commits_from_outside(self, stage):
+    def test_empty_consumer_group_accepts_offset_commits_of_non_members(self, stage):
         write(stage, epochs(5))
 
         assert stage.commit({T0: 1}) == [NONE]
         assert stage.commit({T0: 2}, member_id="gone", generation=-1) == [NONE]
         assert stage.commit({T0: 3}, member_id="gone", generation=5, version=9) == [STRANGER]
 
-    def test_stale_committer_is_journaled_once(self, group):
+    def test_offset_commits_with_a_stale_epoch_are_journaled_once(self, group):
         for _ in range(3):
             group.commit({T3: 1}, member_id="m", generation=4, version=9)
 
@@ -147,10 +147,10 @@ class TestCommitsInTransactions:
             (5, {"member_id": "m", "generation_id": 3}, OLD),
             (6, {"member_id": "stranger", "generation_id": 5}, STRANGER),
             (6, {}, NONE),
-            (6, {"generation_id": -2}, STRANGER),  # generation of an absent static member
+            (6, {"generation_id": -2}, STRANGER),  # epoch -2 is that of an absent static member
         ],
     )
-    def test_transactional_commit_checks(self, group, version, who, code):
+    def test_txn_offset_commit_to_a_consumer_group_checks_member_id_and_epoch(self, group, version, who, code):
         assert commit_in_transaction(group, T0, T1, version=version, **who) == [code, code]
 
 
@@ -167,10 +167,12 @@ class TestFetchChecks:
             ("stranger", 5, STRANGER),
         ],
     )
-    def test_fetch_checks_in_a_nonempty_consumer_group(self, group, member_id, epoch, code):
+    def test_offset_fetch_from_a_nonempty_consumer_group_checks_member_id_and_epoch(
+        self, group, member_id, epoch, code
+    ):
         assert fetch(group, member_id, epoch) == code
 
-    def test_fetch_from_unknown_group_checks_no_member(self, group):
+    def test_offset_fetch_from_unknown_group_checks_no_member_id(self, group):
         assert fetch(group, "m", 99, group="nobody") == NONE
 
 
@@ -185,13 +187,13 @@ def deleted(stage, *places):
 
 @pytest.mark.parametrize("subscription", [{"names": ["t"]}, {"names": [], "regex": "[st]"}])
 class TestSubscribedTopics:
-    def test_offsets_of_subscribed_topics_are_not_deleted(self, stage, subscription):
+    def test_offset_delete_keeps_offsets_of_topics_that_a_consumer_group_subscribes_to(self, stage, subscription):
         write(stage, epochs(5), member("m", 5, **subscription), resolved({"[st]": ["t"]}))
         stage.commit({T0: 1, U0: 1}, member_id="m", generation=5, version=9)
 
         assert deleted(stage, T0, U0) == (NONE, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE])
 
-    def test_offsets_of_subscribed_topics_do_not_expire(self, subscription):
+    def test_offsets_of_topics_that_a_consumer_group_subscribes_to_do_not_expire(self, subscription):
         groups = replayed(
             *epochs(5), *member("m", 5, **subscription), *resolved({"[st]": ["t"]}), offset(T0, 0), offset(U0, DAY_MS)
         )
@@ -201,7 +203,7 @@ class TestSubscribedTopics:
 
 
 class TestEmptyGroup:
-    def test_empty_group_expires_with_its_last_offset(self):
+    def test_empty_consumer_group_expires_with_its_last_offset(self):
         groups = replayed(*epochs(5), offset(T0, 0), offset(U0, DAY_MS))
 
         assert expired(groups, at_ms=7 * DAY_MS) == [OffsetCommitted(GROUP, "t", 0, None)]
@@ -211,7 +213,7 @@ class TestEmptyGroup:
             *group_tombstones(groups.consumer[GROUP]),
         ]
 
-    def test_empty_group_without_offsets_expires_at_the_next_sweep_with_an_entry(self):
+    def test_empty_consumer_group_without_offsets_expires_and_is_journaled(self):
         stage = CoordinatorStage()
         write(stage, epochs(5))
 
@@ -220,13 +222,13 @@ class TestEmptyGroup:
         assert stage.records()[-1] == EpochWritten(GROUP, None)
         assert [entry.why for entry in stage.entries(GroupDeleted)] == ["expired"]
 
-    def test_expired_group_cancels_its_search(self):
+    def test_expiry_of_a_consumer_group_cancels_its_topic_search(self):
         groups = replayed(*epochs(5), offset(T0, 0))
 
         assert expiry(groups, at_ms=7 * DAY_MS - 1).timers == []
         assert expiry(groups, at_ms=7 * DAY_MS).timers == [CancelTimer(TimerKey("regex", GROUP))]
 
-    def test_group_with_pending_offsets_does_not_expire(self):
+    def test_consumer_group_with_pending_transactional_offsets_does_not_expire(self):
         groups = replayed(*epochs(5))
         replay(groups, offset(T0, 0), 0, producer_id=7)
 
@@ -253,7 +255,7 @@ def expiry(groups, at_ms):
     return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx)
 
 
-def test_deleted_topic_loses_its_offsets_despite_subscribers(group):
+def test_topic_deletion_removes_its_offsets_despite_subscribers(group):
     group.commit({T0: 1, U0: 1}, member_id="m", generation=5, version=9)
     group.topics.delete("t")
 

@@ -1,4 +1,4 @@
-"""Refused commits of stale members, in the journal with their offsets."""
+"""Refused offset commits of stale members in the journal."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def fenced(stage) -> RequestFenced:
     return entry
 
 
-def test_refused_commit_is_journaled_with_generation_and_offsets(stage):
+def test_refused_offset_commit_is_journaled_with_generation_and_offsets(stage):
     (a,), generation = stage.stable(1)
     stage.commit({("t", 0): 7}, member_id=a, generation=generation)
 
@@ -34,7 +34,7 @@ def test_refused_commit_is_journaled_with_generation_and_offsets(stage):
 
 
 @pytest.mark.parametrize(("count", "more"), [(19, 0), (20, 0), (21, 1), (30, 10)])
-def test_refused_commit_journals_20_offsets_and_the_number_of_others(stage, count, more):
+def test_refused_offset_commit_is_journaled_with_20_offsets_and_the_number_of_others(stage, count, more):
     _, generation = stage.stable(1)
 
     stage.commit({("t", partition): partition for partition in range(count)}, member_id="zombie", generation=generation)
@@ -44,7 +44,7 @@ def test_refused_commit_journals_20_offsets_and_the_number_of_others(stage, coun
     assert entry.more == more
 
 
-def test_refused_topic_ids_are_journaled_by_name_or_id(stage):
+def test_refused_offset_commit_with_topic_ids_is_journaled_with_names_or_ids(stage):
     stage.stable(1)
     unknown = b"\x09" * 16
     p = OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
@@ -56,7 +56,7 @@ def test_refused_topic_ids_are_journaled_by_name_or_id(stage):
     assert [(move.topic, move.after) for move in fenced(stage).offsets] == [("u", 2), (unknown.hex(), 2)]
 
 
-def test_refused_commit_changes_neither_offsets_nor_member(stage):
+def test_refused_offset_commit_changes_neither_offsets_nor_member(stage):
     (a,), generation = stage.stable(1)
     stage.commit({("t", 0): 7}, member_id=a, generation=generation)
 
@@ -69,7 +69,7 @@ def test_refused_commit_changes_neither_offsets_nor_member(stage):
     assert (entry.generation, entry.current) == (generation - 1, generation)
 
 
-def test_commit_that_moves_one_of_two_offsets_forward_is_progress(stage):
+def test_offset_commit_that_moves_one_of_two_offsets_forward_is_progress(stage):
     (a, _), generation = stage.stable(2)
     stage.commit({("t", 0): 5, ("t", 1): 5}, member_id=a, generation=generation)
     stage.advance(1_000)

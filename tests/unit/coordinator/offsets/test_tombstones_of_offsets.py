@@ -1,4 +1,4 @@
-"""Tombstones of deleted offsets; failed deletions change nothing else."""
+"""Tombstones of deleted and expired offsets; failed appends change no group."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def delete(stage, topic: str, *partitions: int) -> list[int]:
     return [p.error_code for topic in answer.topics for p in topic.partitions]
 
 
-def test_delete_checks_the_partition_number(stage):
+def test_offset_delete_checks_the_partition_number(stage):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     stage.commit({("t", 3): 1})
@@ -32,7 +32,7 @@ def test_delete_checks_the_partition_number(stage):
 
 
 @pytest.mark.parametrize("gone", ["a", "b", "c"])
-def test_deleted_topic_removes_its_offsets_among_others(stage, gone):
+def test_topic_deletion_keeps_offsets_of_other_topics(stage, gone):
     for topic in ("a", "b", "c"):
         stage.topics.make(topic, 2)
     stage.commit({(topic, partition): 1 for topic in ("a", "b", "c") for partition in (0, 1)})
@@ -45,7 +45,7 @@ def test_deleted_topic_removes_its_offsets_among_others(stage, gone):
     ]
 
 
-def test_failed_deletion_does_not_rebalance(stage):
+def test_failed_append_of_an_offset_deletion_does_not_rebalance_the_group(stage):
     (a, b), generation = stage.stable(2)
     stage.commit({("u", 0): 1, ("u", 1): 1}, member_id=a, generation=generation)
     rejoin = stage.join(a)
@@ -64,7 +64,7 @@ def test_failed_deletion_does_not_rebalance(stage):
     assert stage.answer(rejoin).generation_id == generation + 1
 
 
-def test_failed_expiry_is_retried_without_rebalance():
+def test_failed_append_of_an_offset_expiry_is_retried_without_rebalance():
     stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=300_000)
     (a, b), generation = stage.stable(2, session_ms=1_800_000, rebalance_ms=1_800_000)
     stage.commit({("u", 0): 1}, member_id=a, generation=generation, version=4, retention_ms=1_000)
@@ -85,7 +85,7 @@ def test_failed_expiry_is_retried_without_rebalance():
     assert stage.answer(rejoin).generation_id == generation + 1
 
 
-def test_offsets_only_group_is_dropped_with_its_last_offset():
+def test_group_without_members_is_dropped_with_its_last_offset():
     stage = CoordinatorStage(offsets_retention_check_interval_ms=300_000)
     stage.commit({("t", 0): 1, ("t", 1): 1}, version=4, retention_ms=1_000)
     stage.commit({("t", 2): 1}, version=4, retention_ms=400_000)

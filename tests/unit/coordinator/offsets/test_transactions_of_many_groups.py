@@ -27,7 +27,7 @@ def offset_of(groups: Groups, group_id: str) -> int | None:
 
 @pytest.mark.parametrize("deleted", ["a", "b", "c"])
 @pytest.mark.parametrize(("committed", "offset"), [(True, 5), (False, None)])
-def test_deleted_group_does_not_stop_the_marker_for_other_groups(deleted, committed, offset):
+def test_transaction_marker_applies_to_other_groups_despite_a_deleted_group(deleted, committed, offset):
     groups = groups_with("a", "b", "c")
     replay(groups, OffsetCommitted(deleted, "t", 0, None), 0)
     assert deleted not in groups.offsets
@@ -41,7 +41,7 @@ def test_deleted_group_does_not_stop_the_marker_for_other_groups(deleted, commit
     assert groups.open == {}
 
 
-def test_offset_committed_after_a_group_deletion_is_kept():
+def test_offset_committed_after_the_deletion_of_its_group_is_kept():
     groups = groups_with("a", "b")
     replay(groups, OffsetCommitted("a", "t", 0, None), 0)
     replay(groups, OffsetCommitted("a", "t", 0, OffsetCommitValue(offset=9)), 0)
@@ -63,7 +63,7 @@ def test_ended_transaction_has_no_pending_offsets():
     assert not offsets.is_pending("t", 0)
 
 
-def test_deletable_partitions_are_unique_with_pending_ones_last():
+def test_partitions_to_delete_are_unique_with_pending_offsets_last():
     groups = groups_with("a")
     for partition in (1, 0):
         replay(groups, OffsetCommitted("a", "t", partition, OffsetCommitValue(offset=1)), 0)
@@ -75,7 +75,7 @@ def test_deletable_partitions_are_unique_with_pending_ones_last():
     assert len(offsets) == 2
 
 
-def test_group_without_offsets_is_blank_until_one_is_pending():
+def test_group_offsets_have_no_state_until_an_offset_is_pending():
     offsets = GroupOffsets()
     assert offsets.is_blank
     assert not offsets.is_pending("t", 0)
@@ -90,7 +90,7 @@ def test_group_without_offsets_is_blank_until_one_is_pending():
     assert offsets.is_blank
 
 
-def test_abort_drops_pending_offsets_of_two_groups():
+def test_transaction_abort_drops_pending_offsets_of_two_groups():
     stage = CoordinatorStage(offsets_topic_num_partitions=1)
     partition = stage.coordinator.partition_of("a")
     assert partition == stage.coordinator.partition_of("b") == 0
