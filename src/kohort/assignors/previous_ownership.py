@@ -59,7 +59,6 @@ class PartitionNumbers:
         return TopicPartition(self._names[rank], partition)
 
     def partitions(self, numbers: Iterable[int]) -> list[TopicPartition]:
-        """Return the partitions of these numbers, in order."""
         step = self.topics
         given = list(numbers)
         pairs = zip(map(self._names.__getitem__, [n % step for n in given]), [n // step for n in given], strict=True)
@@ -127,7 +126,6 @@ def decide_ownership(
 def _weigh(
     members: Sequence[MemberSubscription], claims: Mapping[str, Sequence[int]], generations: Mapping[str, int | None]
 ) -> Ownership:
-    """Decide which member owned each partition, if several members claim the same one."""
     stated = {m.member_id: _or_none(m.generation) for m in members}
     found = Ownership()
     owner: dict[int, str] = {}

@@ -104,7 +104,6 @@ class EqualSubscriptions:
         return len(self._assignment[member_id])
 
     def _deal_by_rack(self, unassigned: list[int]) -> list[int]:
-        """Give partitions to members in the racks of their replicas; return the other partitions."""
         in_rack = Counter(self._racks.values())
         left = []
         turn = 0

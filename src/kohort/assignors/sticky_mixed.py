@@ -47,7 +47,6 @@ class _Moved:
 
 
 def _hash_code(partition: TopicPartition) -> int:
-    """Return Java's TopicPartition.hashCode."""
     return 31 * (31 + partition.partition) + java_string_hash(partition.topic)
 
 

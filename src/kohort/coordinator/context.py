@@ -29,10 +29,7 @@ def unknown_lag(_group_id: str, _places: Iterable[tuple[str, int]]) -> int | Non
 
 
 class SearchTurns:
-    """Turns of groups that search the topics of their subscription patterns.
-
-    One group searches at a time, one step per ms, so that many groups do not block the broker.
-    """
+    """Turns of groups that search the topics of their patterns: one group at a time, one step per ms."""
 
     def __init__(self) -> None:
         self._of = ""

@@ -151,11 +151,19 @@ def check_counts(group: ClassicGroup) -> None:
             instances[m.instance_id] = m.member_id
         if m.member_id != key:
             raise _broken("a member is stored under another key than its member id", group)
-    require(rebalance.awaiting_join == awaiting_join, "awaiting_join differs from the parked JoinGroups", group)
-    require(dict(rebalance.supporters) == names, "supporters differ from the protocols", group)
-    require(rebalance.instances == instances, "instances differ from the members", group)
+    require(
+        rebalance.awaiting_join == awaiting_join,
+        "counter awaiting_join differs from the number of waiting JoinGroups",
+        group,
+    )
+    require(
+        dict(rebalance.supporters) == names, "supporters per protocol differ from the protocols of the members", group
+    )
+    require(rebalance.instances == instances, "instance ids of the group differ from those of its members", group)
     require(rebalance.pending_join.keys().isdisjoint(members), "a pending member id is a member", group)
-    require(rebalance.pending_sync <= members.keys(), "pending_sync names a non-member", group)
+    require(
+        rebalance.pending_sync <= members.keys(), "the group awaits a SyncGroup of a client that is not a member", group
+    )
 
 
 def check_state(group: ClassicGroup) -> None:
@@ -169,13 +177,19 @@ def check_state(group: ClassicGroup) -> None:
         require(rebalance.leader in rebalance.members, "the leader is not a member", group)
         require(len(rebalance.members) in rebalance.supporters.values(), "no protocol that all members support", group)
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
-        require(not rebalance.awaiting_join, "a JoinGroup is parked", group)
-        require(not [m for m in members if m.is_new], "a new member without a rebalance", group)
+        require(not rebalance.awaiting_join, "a JoinGroup waits in a group that is not rebalancing", group)
+        require(not [m for m in members if m.is_new], "a group that is not rebalancing has a new member", group)
     if rebalance.state is not GroupState.COMPLETING_REBALANCE:
-        require(not [m for m in members if m.sync is not None], "a SyncGroup is parked", group)
+        require(
+            not [m for m in members if m.sync is not None], "a SyncGroup waits in a group whose state answers it", group
+        )
     else:
         require(rebalance.leader in rebalance.pending_sync, "the leader has synced, but the group is not stable", group)
-    require(group.last_generation_id >= rebalance.generation_id, "the generation is ahead of the last one", group)
+    require(
+        group.last_generation_id >= rebalance.generation_id,
+        "the generation is above the highest generation sent to members",
+        group,
+    )
 
 
 def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
@@ -186,9 +200,9 @@ def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> Non
         return (partition, key) in timers
 
     if rebalance.state is GroupState.PREPARING_REBALANCE:
-        require(is_set(TimerKey("round", group_id)), "a rebalance without a timer", group)
+        require(is_set(TimerKey("round", group_id)), "the rebalance has no timer", group)
     if rebalance.pending_sync:
-        require(is_set(TimerKey("sync", group_id)), "SyncGroups are awaited without a timer", group)
+        require(is_set(TimerKey("sync", group_id)), "the group awaits SyncGroups without a timer", group)
     for member_id in rebalance.pending_join:
         if not is_set(TimerKey("pending", group_id, member_id)):
             raise _broken(f"pending member id {member_id} has no timer", group)
@@ -206,14 +220,14 @@ def check_persisted(group: ClassicGroup) -> None:
     """Check that a stable or empty classic group equals its record, so that a failover changes nothing."""
     rebalance, persisted = group.round, group.persisted
     if rebalance.state is GroupState.STABLE:
-        require(persisted is not None, "stable, but not persisted", group)
+        require(persisted is not None, "the group is stable, but its generation is not persisted", group)
     if persisted is None or rebalance.state not in (GroupState.STABLE, GroupState.EMPTY):
         return
     if persisted.generation != rebalance.generation_id:
         raise _broken(f"the group's record has generation {persisted.generation}", group)
     require(
         (persisted.protocol, persisted.leader) == (rebalance.protocol_name, rebalance.leader),
-        "protocol or leader",
+        "protocol or leader differ from the group's record",
         group,
     )
     members = {m.member_id: (m.instance_id, m.assignment) for m in rebalance.members.values()}

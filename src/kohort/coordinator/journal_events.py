@@ -119,7 +119,6 @@ class ResumedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: str
     partition: int
     offset: int
-    """First fetched offset of the partition."""
     lag: int | None = None
     """Records between the first fetched offset and the log end."""
     lag_before: int | None = None

@@ -27,16 +27,11 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""Approximate bytes in memory of each kind of object (member, offset, topic), with names of up to ``USUAL_NAME``
-letters.
-"""
+"""Approximate bytes in memory of each member, offset or topic, with names of up to ``USUAL_NAME`` letters."""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
-"""Most bytes that one letter takes in memory."""
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
-"""Bytes counted per letter of a name beyond the usual length (32,767 letters at most). Without a data directory the
-records and journal entries, which repeat the name, stay in memory, too.
-"""
+"""Bytes counted per letter of a name beyond the usual length: records and journal entries repeat the name."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
 """Bytes in memory of each topic that matches a subscription pattern; the topic's name is counted elsewhere."""
@@ -101,7 +96,6 @@ class MemoryBudget:
         return True
 
     def _continue_measurement(self, all_groups: Iterable[Groups], now_ms: int) -> None:
-        """Measure the memory of the next groups; start a new measurement at most once per second."""
         if self._measurement is None:
             if self._measured_ms is not None and now_ms - self._measured_ms < MEASURE_EVERY_MS:
                 return
@@ -119,10 +113,7 @@ class MemoryBudget:
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
-    """Return the bytes that a JoinGroup adds to a classic group, at most.
-
-    Records of consumer group members count later, in ``added_by_members``.
-    """
+    """Return the bytes that a JoinGroup adds to a classic group, at most."""
     message = request.message_as(JoinGroupRequest)
     if message.group_id in groups.consumer:
         return NOTHING
@@ -222,7 +213,6 @@ def _metadata_bytes(member_id: str, metadata: ConsumerMetadata) -> int:
 
 
 def _bytes_of_classic(group_id: str, member: Member) -> int:
-    """Return the bytes of a classic member's metadata. A waiting JoinGroup has its own copy of the group id."""
     size = bytes_of_long_names(member.member_id, member.client_id, member.instance_id)
     size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
     return size + (0 if member.join is None else bytes_of_long_names(group_id))

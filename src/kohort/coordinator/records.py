@@ -309,7 +309,6 @@ def _declared_key(key: bytes) -> tuple[str, str, int]:
 
 
 def _plain_key(key: bytes) -> tuple[str, str, int] | None:
-    """Parse an offset record's key with ASCII names; None for other keys, which the codec handles or rejects."""
     group_ends = 4 + _INT16.unpack_from(key, 2)[0]
     if not 4 <= group_ends <= len(key) - 6:
         return None

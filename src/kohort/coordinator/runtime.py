@@ -104,7 +104,6 @@ class Coordinator:
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
         self._worked_us = 0
-        """Estimated cost in microseconds of all decisions since the start."""
         self.counters = OffsetCounters()
         self.fenced = self._evidence.fenced
 
@@ -399,10 +398,7 @@ class Coordinator:
             check_groups(shard.groups, shard.partition, self._timers)
 
     def check_replay(self, partition: int, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
-        """Check that replaying its log restores a loaded partition. Raises InvariantBroken.
-
-        ``unmarked``: producers whose transaction marker may be on the log after a failed write.
-        """
+        """Check that replaying its log restores a loaded partition; arguments as ``invariants.check_replay``."""
         shard = self._shards.active_at(partition)
         if shard is not None:
             check_replay(shard.groups, log, unmarked)

@@ -70,10 +70,7 @@ DELETE_US: Final = 100
 def describe_group(
     groups: Groups, group_id: str, version: int, pace: Pace, *, operations: bool = False
 ) -> Steps[DescribedGroup]:
-    """Describe a classic group; only a stable group has member metadata.
-
-    ``operations``: include the operations that the client is authorized for.
-    """
+    """Describe a classic group. ``operations``: include the operations that the client is authorized for."""
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_REQUESTED
     group = groups.by_id.get(group_id)
     if group is None:
@@ -123,10 +120,7 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
 def filter_of(
     names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
 ) -> Steps[frozenset[str] | None]:
-    """Return the known names that a ListGroups filter contains, in lower case; None without a filter.
-
-    ``blanks``: strip blanks from the names of the filter.
-    """
+    """Return the known names in a ListGroups filter, in lower case; None without a filter. ``blanks``: strip blanks."""
     if not names:
         return None
     all_known = {name.lower() for name in known}

@@ -111,10 +111,7 @@ CarryOut = Callable[[Shard, str, Outcome, Context], list[Reply]]
 
 
 class Shards:
-    """All loaded ``__consumer_offsets`` partitions of a coordinator, one shard each.
-
-    ``carry_out`` executes a decision on one of their groups.
-    """
+    """All loaded ``__consumer_offsets`` partitions, one shard each; ``carry_out`` executes their decisions."""
 
     def __init__(self, partitions: int, carry_out: CarryOut) -> None:
         self.by_partition: dict[int, Shard] = {}

@@ -107,7 +107,6 @@ def topic_rank(topic: bytes) -> tuple[int, int]:
 
 
 def _set_size(entries: int) -> int:
-    """Return the number of buckets of Java's ``new HashSet<>(collection)``."""
     size = 16
     while size < entries * 4 // 3 + 1:
         size *= 2
@@ -115,6 +114,5 @@ def _set_size(entries: int) -> int:
 
 
 def _uuid_hash(topic: bytes) -> int:
-    """Return Java's Uuid.hashCode of a topic id: the exclusive-or of its four words."""
     both = int.from_bytes(topic[:8]) ^ int.from_bytes(topic[8:])
     return (both >> 32) ^ (both & 0xFFFFFFFF)

@@ -21,10 +21,7 @@ _UNASSIGNED: Final = -1
 
 
 class MixedTargets:
-    """Target assignment of members with different subscriptions, while it is computed.
-
-    A member is a number: its index in Kafka's order.
-    """
+    """Target assignment of members with different subscriptions; a member is its index in Kafka's order."""
 
     def __init__(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace) -> None:
         self._members = members
@@ -70,7 +67,6 @@ class MixedTargets:
         return sorted(self._subscribers[topic], key=self._sizes.__getitem__)
 
     def _deal(self, topic: bytes) -> Steps[None]:
-        """Give a topic's free partitions to its least loaded subscribers."""
         owners = self._owners[topic]
         if _UNASSIGNED not in owners:
             return
@@ -94,7 +90,6 @@ class MixedTargets:
                     last = topic
 
     def _moved(self, topic: bytes) -> Steps[bool]:
-        """Move partitions of a topic from most to least loaded members; return True if any moved."""
         sizes = self._sizes
         loads = [sizes[member] for member in self._subscribers[topic]]
         if self._pace.is_due(PARTITION_US * len(loads)):
@@ -208,7 +203,6 @@ class _MostLoaded:
             self._start -= 1
 
     def _exclude(self) -> None:
-        """Exclude the current member from its turn: it has no partition of the topic to give away."""
         members, here, last = self._members, self._at + 1, self._end - 1
         members[here], members[last] = members[last], members[here]
         self._end = last

@@ -152,7 +152,6 @@ class RefusingGroup(NamedTuple):
     """Current generation of a classic group, or current epoch of a consumer group's member."""
     protocol_type: str
     accepted: Iterable[str]
-    """Names of the assignors that all members support."""
 
 
 def note_fenced(

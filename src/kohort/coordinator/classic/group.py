@@ -15,10 +15,7 @@ GENERATION_MAX: Final = 0x7FFF_FFFF
 
 
 class ClassicGroup:
-    """Classic group, or a group without members that only has committed offsets.
-
-    ``persisted``: latest GroupMetadata record; only replay changes it. ``round``: volatile state; decisions change it.
-    """
+    """Classic group. ``persisted``: latest GroupMetadata record, set by replay; ``round``: volatile state."""
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
@@ -51,7 +48,8 @@ class ClassicGroup:
     def check_generation(self, generation_id: int) -> None:
         if generation_id != self.round.generation_id:
             raise ApiError(
-                ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id}; the group is at {self.round.generation_id}"
+                ErrorCode.ILLEGAL_GENERATION,
+                f"generation {generation_id} is not the group's generation {self.round.generation_id}",
             )
 
     @property

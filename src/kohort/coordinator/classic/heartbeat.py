@@ -31,9 +31,7 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
 
 
 def refuse_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a Heartbeat with ``code``, or with success while the group loads, so that members survive a failover
-    (protocol/groups.md#while-loading).
-    """
+    """Refuse a Heartbeat with ``code``; while the group loads, answer with success, so that its members survive."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
     return Reply(request, HeartbeatResponse(error_code=code))

@@ -37,17 +37,13 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_WITH_REQUIRED_ID = 4
-"""First JoinGroup version in which a dynamic member joins in two steps, so that a lost response leaves no member
-(KIP-394).
-"""
+"""First JoinGroup version in which a dynamic member joins in two steps (KIP-394)."""
 PROTOCOLS_MAX = 10_000
 """Most protocols that one member may offer. Kafka has no limit, although each JoinGroup compares all protocols."""
 LATE_MS = 500
 """The journal gets session details of a member that joins later than this after the rebalance began, in ms."""
 METADATA_MAX_BYTES = 16 << 20
-"""Largest metadata of a member, and largest assignment from a leader, in bytes, unless ``message.max.bytes`` is larger.
-Larger ones would not fit a GroupMetadata record.
-"""
+"""Largest member metadata and largest leader's assignment in bytes, unless ``message.max.bytes`` is larger."""
 
 
 class NamedMetadata(Protocol):
@@ -137,7 +133,6 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 def _keep_generation(
     group: ClassicGroup, member: Member, before: PreviousIdentity, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Persist a static member's new member id and answer its JoinGroup, without a rebalance."""
     rebalance = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
     leads = skips and rebalance.leader == member.member_id
@@ -169,7 +164,8 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     if len(message.protocols) > PROTOCOLS_MAX:
         raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{len(message.protocols)} protocols; at most {PROTOCOLS_MAX}"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the member offers {len(message.protocols)} protocols: expected at most {PROTOCOLS_MAX}",
         )
     most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
     if sum(len(protocol.metadata) for protocol in message.protocols) > most_bytes:

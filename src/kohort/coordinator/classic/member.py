@@ -94,10 +94,7 @@ class Member(Presence):
 
     @property
     def is_excused(self) -> bool:
-        """Return True while the broker holds a request of the member, so that its session cannot expire.
-
-        Never True for a new member (protocol/groups.md#sessions).
-        """
+        """Return True while the broker holds a request of the member, so that its session cannot expire."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def note_commit(self, connection: int, now_ms: int) -> None:

@@ -72,7 +72,7 @@ def _check_protocol(rebalance: Round, message: SyncGroupRequest) -> None:
     if type_differs or name_differs:
         raise ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"the group's protocol is {rebalance.protocol_type}/{rebalance.protocol_name}",
+            f"SyncGroup must name the group's protocol {rebalance.protocol_type}/{rebalance.protocol_name}",
         )
 
 

@@ -97,10 +97,7 @@ class VolatileState:
 
 
 class ModernGroup:
-    """Consumer group (KIP-848; Kafka's ModernGroup): persisted records, and indices that replay updates.
-
-    The indices keep the cost of a heartbeat independent of the group's size.
-    """
+    """Consumer group (KIP-848; Kafka's ModernGroup): records, and indices for a constant cost of heartbeats."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -192,9 +189,7 @@ class ModernGroup:
 
 
 class ConsumerGroups(ClassicGroups):
-    """Groups of a ``__consumer_offsets`` partition: consumer groups in ``consumer``; classic groups, and groups without
-    members that only have offsets, in ``by_id``.
-    """
+    """Groups of a ``__consumer_offsets`` partition: consumer groups in ``consumer``, other groups in ``by_id``."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -60,10 +60,7 @@ from kohort.wire.messages.group_consumer import (
 def decide_consumer_heartbeat(
     groups: ConsumerGroups, group: ModernGroup, request: GroupRequest, ctx: Context
 ) -> Outcome:
-    """Add the heartbeat's sender to the group, or reconcile its assignment.
-
-    ``group`` may be missing until its records are replayed. Raises ApiError with Kafka's message.
-    """
+    """Add the heartbeat's sender to the group, or reconcile its assignment. Raises ApiError with Kafka's message."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     out = Outcome(round_changed=False)
     owned = _owned_partitions(message)
@@ -232,7 +229,6 @@ def _unused_regex(group: ModernGroup, before: ConsumerMetadata, metadata: Consum
 
 
 def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, out: Outcome) -> ComputedTarget | None:
-    """Compute and persist the target assignment if it is due and takes only one step."""
     if not is_target_due(group, epoch, ctx):
         return None
     pending = group.volatile.pending_target

@@ -199,7 +199,6 @@ def _split(assigned: AssignedPartitions, target: Target) -> tuple[AssignedPartit
 def _revoke_unsubscribed(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None
 ) -> CurrentAssignment:
-    """Revoke topics that the member no longer subscribes to, before the next target assignment is computed."""
     unsubscribed = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not unsubscribed:
         # Kafka also updates the previous epoch of a member that subscribes to nothing.

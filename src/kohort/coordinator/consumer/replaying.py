@@ -102,7 +102,6 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
 
 
 def _add_names(group: ModernGroup, counter: Counter[str], names: Iterable[str], by: int) -> None:
-    """Change the subscriber count of topic names; record topics that got their first or lost their last subscriber."""
     begun_or_ended = []
     for name in names:
         count = counter.get(name, 0) + by

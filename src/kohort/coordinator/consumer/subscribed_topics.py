@@ -46,7 +46,6 @@ class TopicsOfGroup:
         self.changed: set[str] = set()
         """Topic names that got their first or lost their last subscriber since ``found`` was updated."""
         self._looked_up: dict[str, ExistingTopic | None] = {}
-        """Topics that a decision looked up before its records are replayed."""
 
     def __len__(self) -> int:
         return len(self.found) + sum(self._looked_up.get(name) is not None for name in self.changed)

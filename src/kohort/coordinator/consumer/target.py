@@ -38,9 +38,7 @@ TOPIC_US: Final = 2
 COMPARED_US: Final = 1
 MOVE_US: Final = 2
 RECORD_US: Final = 15
-"""Estimated costs in microseconds of computing a target assignment: per member, topic, comparison, moved partition and
-record.
-"""
+"""Estimated costs in microseconds of computing a target assignment: per member, topic and record."""
 
 
 class ResolvedSubscription(NamedTuple):
@@ -96,7 +94,6 @@ class Subscriptions:
         key: tuple[Collection[str], str],
         resolved: ConsumerGroupRegularExpressionValue | None,
     ) -> ResolvedSubscription:
-        """Find the existing topics of a subscription; topics that match its pattern come first."""
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
         if matched not in self._matched:  # many patterns may match the same topics: convert each tuple of topics once
@@ -131,10 +128,7 @@ def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
 
 
 def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx: Context) -> ComputedTarget | None:
-    """Return the group's target assignment including ``sender``; None if it takes more than one step (ADR 11).
-
-    Raises UNKNOWN_SERVER_ERROR if the assignor fails.
-    """
+    """Return the group's target assignment including ``sender``; None if it takes more than one step (ADR 11)."""
     try:
         next(_computed(group, epoch, sender, ctx, Pace()))
     except StopIteration as end:
@@ -245,7 +239,6 @@ def _computed(
 def _specs(
     group: ModernGroup, sender: HeartbeatSender | None, ctx: Context, pace: Pace
 ) -> Steps[tuple[dict[str, MemberSpec], dict[bytes, int]]]:
-    """Return the assignor's input, with members in Kafka's iteration order."""
     if pace.is_due(SNAPSHOT_US * len(group.members)):
         yield
     members = {m.member_id: (m.metadata, group.target(m.member_id)) for m in group.members.values()}

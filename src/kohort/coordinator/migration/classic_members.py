@@ -155,7 +155,9 @@ def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest
 
 def _check_generation(member: ConsumerMember, generation_id: int) -> None:
     if generation_id != member.epoch:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id}; the member is at {member.epoch}")
+        raise ApiError(
+            ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id} is not the member's generation {member.epoch}"
+        )
 
 
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
@@ -256,7 +258,6 @@ def _subscription(message: JoinGroupRequest) -> Subscription:
 
 
 def _find_sender(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Arrival:
-    """Return the member that sent a JoinGroup, found by its member id or its instance id."""
     instance_id = message.group_instance_id
     if instance_id is not None and message.member_id:
         return arrival_of(group, group.check_static(instance_id, member_id))

@@ -53,7 +53,6 @@ def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Out
 
 
 def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool:
-    """Return False if the member counts rule out a conversion: ``_after`` would sort all members."""
     removed = sum(isinstance(record, MemberWritten) and record.value is None for record in records)
     if not removed or not group.classic_members or not may_downgrade(ctx.config):
         return False

@@ -153,7 +153,6 @@ class _Converted:
 
 
 def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_hash: int) -> list[ConsumerGroupRecord]:
-    """Return all records of a converted consumer group, grouped by record type as in Kafka."""
     records: list[ConsumerGroupRecord] = [MemberWritten(group_id, m.member_id, m.metadata) for m in members]
     records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
     records += [TargetWritten(group_id, m.member_id, target_value_of(m.target)) for m in members]

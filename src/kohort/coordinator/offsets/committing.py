@@ -70,7 +70,7 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
         if commit.in_transaction:
             return None
         raise ApiError(
-            ErrorCode.UNKNOWN_MEMBER_ID, "group {group.group_id!r} has members, and the commit has no member id"
+            ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id!r} has members, and the commit has no member id"
         )
     member = group.check_member(commit.member_id, commit.instance_id)
     group.check_generation(commit.epoch)
@@ -92,7 +92,9 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
     member = group.check_member(commit.member_id)
     if not commit.in_transaction and not member.is_classic and commit.api_version < FIRST_COMMIT_OF_MEMBERS:
         least = f"with version {FIRST_COMMIT_OF_MEMBERS} or later"
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"a member of this protocol commits {least}")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION, f"a member of the consumer protocol must use OffsetCommit {least}"
+        )
     if commit.epoch != member.epoch and not (
         commit.epoch < member.epoch and all(commit.epoch >= _since(member.current, *place) for place in commit.places)
     ):

@@ -55,10 +55,7 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a function from a topic to True if a member of the group subscribes to it.
-
-    Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the subscriptions are unreadable.
-    """
+    """Return a function from a topic to True if a member subscribes to it. Raises ApiError if that is unknown."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if consumer is not None:
         return consumer.subscribes_to
@@ -69,7 +66,7 @@ def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
     if group.round.protocol_type != PROTOCOL_TYPE:
         raise ApiError(
             ErrorCode.NON_EMPTY_GROUP,
-            "group {group_id!r} has members of another protocol type, so their topics are unknown",
+            f"group {group_id!r} has members of another protocol type, so their topics are unknown",
         )
     return group.round.subscribes_to
 

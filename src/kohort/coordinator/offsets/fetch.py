@@ -39,9 +39,7 @@ P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
 Lookup = Callable[[str, str | None, int], GroupOffsets]
-"""Function from group id, member id (or None) and epoch to the group's offsets; none for an unknown group. Raises
-ApiError for an unknown member or a wrong epoch.
-"""
+"""Function from group id, member id (or None) and epoch to the group's offsets. Raises ApiError."""
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Steps[Reply]:

@@ -7,15 +7,11 @@ from kohort.coordinator.offsets.state import GroupOffsets
 
 
 class Groups(ConsumerGroups):
-    """Groups of a ``__consumer_offsets`` partition that have records, offsets or a running rebalance.
-
-    ``maybe_forget`` drops groups without any of these.
-    """
+    """Groups of a ``__consumer_offsets`` partition that have records, offsets or a running rebalance."""
 
     def __init__(self) -> None:
         super().__init__()
         self.offsets: dict[str, GroupOffsets] = {}
-        """Committed and pending offsets by group id."""
         self.open: dict[int, set[str]] = {}
         """Ids of groups with pending offsets, by the producer of the open transaction."""
 

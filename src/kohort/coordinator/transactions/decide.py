@@ -41,7 +41,7 @@ def decide_init(
     if expected is not None and not _owned_before(known, expected):
         raise ApiError(
             ErrorCode.PRODUCER_FENCED,
-            f"{transactional_id!r} has producer id {known.producer_id}, not {expected.producer_id}",
+            f"transactional id {transactional_id!r} has producer id {known.producer_id}, not {expected.producer_id}",
         )
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"a transaction of {transactional_id!r} is ending")
@@ -62,11 +62,13 @@ def decide_init(
         return replace(fresh, epoch=known.epoch + 1, last_epoch=known.epoch)
     if expected.epoch == known.last_epoch:
         return fresh  # the producer retries InitProducerId after a lost response
-    raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has epoch {known.epoch}, not {expected.epoch}")
+    raise ApiError(
+        ErrorCode.PRODUCER_FENCED,
+        f"transactional id {transactional_id!r} has epoch {known.epoch}, not {expected.epoch}",
+    )
 
 
 def _is_exhausted(known: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
-    """Return True if the producer id has no epoch left."""
     if expected is None or expected.epoch == known.epoch:
         return known.epoch >= LAST_EPOCH_OF_A_CLIENT
     return known.epoch > LAST_EPOCH_OF_A_CLIENT and expected.epoch == known.last_epoch
@@ -98,7 +100,7 @@ def time_out(known: Transaction, now_ms: int) -> Transaction:
 def check_producer(known: Transaction | None, producer: ProducerIdAndEpoch) -> Transaction:
     if known is None or known.producer_id != producer.producer_id:
         raise ApiError(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no transactional id has producer {producer.producer_id}"
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no transactional id has producer id {producer.producer_id}"
         )
     if known.epoch != producer.epoch:
         raise ApiError(
@@ -154,7 +156,8 @@ def decide_end(
     repeats = by_epoch and _repeats(known, producer)
     if known.producer_id != producer.producer_id and not repeats:
         raise ApiError(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"the producer id is {known.producer_id}, not {producer.producer_id}"
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            f"the transactional id has producer id {known.producer_id}, not {producer.producer_id}",
         )
     if known.epoch != producer.epoch and not (repeats and known.state is not TransactionState.ONGOING):
         raise ApiError(
@@ -168,9 +171,7 @@ def decide_end(
         return known
     may_abort_nothing = by_epoch and not repeats and not commit and known.state in AT_REST
     if known.state is not TransactionState.ONGOING and not may_abort_nothing:
-        raise ApiError(
-            ErrorCode.INVALID_TXN_STATE, f"cannot end a transaction in state {known.state.value} by this request"
-        )
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, f"cannot end a transaction in state {known.state.value} by EndTxn")
     prepared = _next(known, prepare, now_ms, client_version=version)
     if known.state is not TransactionState.ONGOING:
         prepared = replace(prepared, started_ms=now_ms)
