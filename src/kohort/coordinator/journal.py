@@ -26,9 +26,9 @@ TriggerEvent = Literal[
     "member_joined",  # a new member sent JoinGroup
     "member_rejoined",  # a member with changed protocols, or the leader, sent JoinGroup again
     "member_left",  # a member sent LeaveGroup
-    "session_expired",  # no request within the session timeout
-    "new_member_expired",  # a new member without a first generation within five minutes
-    "sync_timeout",  # members without SyncGroup within the rebalance timeout
+    "session_expired",  # the member sent no request within its session timeout
+    "new_member_expired",  # a new member got no generation within five minutes
+    "sync_timeout",  # members sent no SyncGroup within the rebalance timeout
     "static_replaced",  # a static member joined under a new member id and changed the protocol
     "over_capacity",  # loaded with more members than group.max.size
     "append_failed",  # the generation record could not be appended

@@ -78,7 +78,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # A member that keeps no extra partition gets one only if extras are as many as the members left.
+            # A member without an extra partition gets none while more members remain than extra partitions.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:

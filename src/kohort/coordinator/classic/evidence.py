@@ -146,7 +146,7 @@ class RefusingGroup(NamedTuple):
 
     group_id: str
     noted: set[tuple[str, str, str]]
-    """Refusals in the journal: (client or member, API, error)."""
+    """Refused requests that are already journaled, each as (client or member, API, error)."""
     members: int
     current: int
     """Current generation of a classic group, or current epoch of a consumer group's member."""

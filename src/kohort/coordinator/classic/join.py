@@ -41,7 +41,7 @@ FIRST_WITH_REQUIRED_ID = 4
 PROTOCOLS_MAX = 10_000
 """Most protocols that one member may offer. Kafka has no limit, although each JoinGroup compares all protocols."""
 LATE_MS = 500
-"""The journal gets session details of a member that joins later than this after the rebalance began, in ms."""
+"""Delay in ms since the begin of a rebalance above which the journal describes the session of a joining member."""
 METADATA_MAX_BYTES = 16 << 20
 """Largest member metadata and largest leader's assignment in bytes, unless ``message.max.bytes`` is larger."""
 

@@ -73,7 +73,7 @@ class Round:
         self.awaiting_join = 0
         self.supporters: Counter[str] = Counter()
         self.subscribed_topics: frozenset[str] | None = frozenset()
-        """Topics that the members of the generation subscribe to; None if unknown: the group may use any topic."""
+        """Topics that the members of the generation subscribe to; None if unknown."""
         self.partition_counts: dict[str, int] = {}
         """Partition counts of the subscribed topics when the generation began, to explain later rebalances."""
         self.opened_at_ms = state_since_ms

@@ -83,7 +83,7 @@ class VolatileState:
     """Topics that the sender of the heartbeat which triggered the pattern search may describe."""
     resolving: TopicSearch | None = None
     fenced: set[tuple[str, str, str]] = field(default_factory=set)
-    """Refusals of this epoch in the journal: (client or member, API, error)."""
+    """Refused requests of this epoch that are already journaled, each as (client or member, API, error)."""
     fenced_in_epoch: int = 0
     epoch_raised_ms: int | None = None
     revoking_since_ms: dict[str, int] = field(default_factory=dict)
