@@ -135,7 +135,7 @@ def test_the_card_counts_every_suite_and_explains_what_does_not_pass():
 
     assert "| first | 1.0 | 3 | 1 | 1 | 1 |" in told
     assert "| second | 1.0 | 1 | 1 | 0 | 0 |" in told
-    assert "| b | failed | for a reason |\n| c | skipped | skips itself |" in told
+    assert "| b | failed | for a reason |\n| c | skipped | the test skips itself |" in told
     assert "## second" not in told
 
 
