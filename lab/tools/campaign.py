@@ -24,16 +24,16 @@ ROOT: Final = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support.campaign import results  # noqa: E402 - after sys.path is set
+from support.campaign.brokers import apache_broker, kohort_broker  # noqa: E402 - after sys.path is set
 from support.campaign.campaign import run_campaign  # noqa: E402 - after sys.path is set
-from support.campaign.ground import apache_ground, our_ground  # noqa: E402 - after sys.path is set
 from support.campaign.plan import draw  # noqa: E402 - after sys.path is set
 from support.campaign.results import CampaignResult  # noqa: E402 - after sys.path is set
-from support.campaign.truths import APACHE, GROUNDS, OURS  # noqa: E402 - after sys.path is set
+from support.campaign.right_causes import APACHE, GROUNDS, OURS  # noqa: E402 - after sys.path is set
 from support.peers.client_programs import LIBRDKAFKA, NEWEST_JAVA, SOURCES  # noqa: E402 - after sys.path is set
 
 PAGE: Final = ROOT / "docs" / "lab" / "campaign.md"
 STORED: Final = ROOT / "docs" / "lab" / "campaign.json"
-BROKERS: Final = {OURS: our_ground, APACHE: apache_ground}
+BROKERS: Final = {OURS: kohort_broker, APACHE: apache_broker}
 
 
 def versions() -> dict[str, str]:

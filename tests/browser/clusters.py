@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from browser.crew import Crew, prepare, read_all, write
+from browser.group_members import GroupMembers, prepare, read_all, write
 from support.processes.console_process import console_process
 
 PARTITIONS = 4
@@ -19,7 +19,7 @@ WAITING = 20
 class WatchedCluster:
     kind: str
     bootstrap: str
-    crew: Crew
+    crew: GroupMembers
     console: str
     classic: str
     modern: str
@@ -42,7 +42,7 @@ def watched_cluster(kind: str, bootstrap: str, state: Path, options: Sequence[st
         write(bootstrap, name, READ)
     read_all(bootstrap, idle, READ)
     write(bootstrap, idle, WAITING)
-    crew = Crew(bootstrap)
+    crew = GroupMembers(bootstrap)
     words = ["console", "--bootstrap", bootstrap, "--listen", "127.0.0.1:0", "--interval", "1", "--allow-changes"]
     env = {**os.environ, "XDG_STATE_HOME": str(state)}
     with console_process(*words, "--output", "ndjson", *options, env=env) as console:

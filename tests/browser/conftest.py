@@ -97,7 +97,7 @@ def cluster(
 def refunds(cluster: WatchedCluster) -> str:
     import uuid
 
-    from browser.crew import prepare, read_all, write
+    from browser.group_members import prepare, read_all, write
 
     name = f"refunds-{uuid.uuid4().hex[:4]}"
     prepare(cluster.bootstrap, [name])

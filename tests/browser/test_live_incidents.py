@@ -7,8 +7,8 @@ import pytest
 
 from browser import walk
 from browser.clusters import PARTITIONS, WAITING
-from browser.crew import write
 from browser.expecting import expect
+from browser.group_members import write
 from browser.walk import cell, row_of, soon, tab
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

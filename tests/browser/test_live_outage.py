@@ -5,8 +5,8 @@ import re
 import pytest
 
 import kohort
-from browser.crew import read_all, write
 from browser.expecting import expect
+from browser.group_members import read_all, write
 from browser.walk import UNWRITTEN, soon
 from support.processes.console_process import console_process
 from support.processes.served_broker import Served

@@ -14,7 +14,7 @@ from fuzz.campaign import cut, input_of
 from fuzz.entrance import Entrance, Watch, Wrong
 from fuzz.entrances import PLACES, entrance_of
 from fuzz.guided import lines_of
-from fuzz.measure import Judge, place_of
+from fuzz.measure import InputRunner, place_of
 from fuzz.mutate import mutated
 from fuzz.scripts import Step, build, parse
 
@@ -99,12 +99,12 @@ def test_finding_is_reported_and_minimized():
     entrance = Fragile()
     data = b"some X and more and Y and the rest"
 
-    found = Judge(entrance).run(data)
+    found = InputRunner(entrance).run(data)
 
     assert found is not None
     assert (found.kind, found.where) == ("crash", "wrong: a Y after an X")
     assert cut(entrance, data, found.where) == b"XY"
-    assert Judge(entrance).run(b"Y X") is None
+    assert InputRunner(entrance).run(b"Y X") is None
 
 
 class Reading(Entrance):

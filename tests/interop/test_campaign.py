@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
+from support.campaign.brokers import apache_broker, kohort_broker
 from support.campaign.campaign import CampaignRun, run_campaign
-from support.campaign.ground import apache_ground, our_ground
-from support.campaign.judge import Verdict
 from support.campaign.plan import draw
 from support.campaign.results import PATTERN, CampaignResult, result_of
-from support.campaign.truths import APACHE, OURS
+from support.campaign.right_causes import APACHE, OURS
+from support.campaign.verdicts import Verdict
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.slow]
 SLICE = {"seed": 5, "groups": 4, "rebalances": 14}
 WHOLE = {"seed": 1, "groups": 9, "rebalances": 250}
-GROUNDS = {OURS: our_ground, APACHE: apache_ground}
+GROUNDS = {OURS: kohort_broker, APACHE: apache_broker}
 BOTH = [OURS, pytest.param(APACHE, marks=pytest.mark.kafka)]
 
 

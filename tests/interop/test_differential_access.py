@@ -11,7 +11,7 @@ import pytest
 from support.differential.access_differences import is_allowed_of_access
 from support.differential.differences import is_allowed
 from support.differential.harness import unequal
-from support.security.access_walk import Ground, Variation, variations
+from support.security.access_walk import Variation, WalkedCluster, variations
 from support.security.api_requests import ApiCall
 from support.security.secured_cluster import SecuredCluster
 from support.waiting import eventually
@@ -32,7 +32,7 @@ def differences(call: ApiCall, variation: Variation, ours: object, theirs: objec
 def test_responses_of_all_apis_match_apache_kafka_for_all_rights(
     secured_ours: SecuredCluster, secured_apache: SecuredCluster
 ) -> None:
-    ours, theirs = Ground(secured_ours), Ground(secured_apache)
+    ours, theirs = WalkedCluster(secured_ours), WalkedCluster(secured_apache)
     asked, refused, found = 0, 0, list[str]()
     try:
         for number, call in enumerate(ours.calls()):

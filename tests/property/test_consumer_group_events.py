@@ -25,7 +25,7 @@ HELD = 5
 """Number of members; those after the third are static."""
 
 
-class Player:
+class GroupClient:
     """A correct client: it revokes partitions on request, and joins again after an error."""
 
     def __init__(self, stage: CoordinatorStage, i: int) -> None:
@@ -56,7 +56,7 @@ class Player:
         self.epoch, self.owned = 0, []
 
 
-def play(stage: CoordinatorStage, players: list[Player], event: tuple[int, int, int]) -> None:
+def play(stage: CoordinatorStage, players: list[GroupClient], event: tuple[int, int, int]) -> None:
     """Run one event: kind, member, variant."""
     what, who, how = event
     player = players[who]
@@ -113,7 +113,7 @@ def test_all_members_finally_own_their_target_assignment(events, interval_ms):
     stage = CoordinatorStage(
         topics=Topics(t=5, u=2), offsets_topic_num_partitions=1, group_consumer_assignment_interval_ms=interval_ms
     )
-    players = [Player(stage, i) for i in range(HELD)]
+    players = [GroupClient(stage, i) for i in range(HELD)]
     for event in events:
         play(stage, players, event)
         the_journal_adds_up(stage)

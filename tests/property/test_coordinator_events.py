@@ -33,7 +33,7 @@ HOUR = 3_600_000
 OTHER = (("range", subscription("t", "u")), ("sticky", b""))
 
 
-class Players:
+class GroupClients:
     """A few dynamic and static members with the values of their last responses."""
 
     def __init__(self, **options: int) -> None:
@@ -164,9 +164,9 @@ class Players:
         return state
 
 
-Act = Callable[[Players, int, int], None]
+Act = Callable[[GroupClients, int, int], None]
 ACTS: dict[str, Act] = {
-    name: getattr(Players, name)
+    name: getattr(GroupClients, name)
     for name in (
         "join",
         "join_as_new",
@@ -184,26 +184,26 @@ ACTS: dict[str, Act] = {
 }
 
 
-def missing(_players: Players) -> None:
+def missing(_players: GroupClients) -> None:
     """There is no group."""
 
 
-def simple(players: Players) -> None:
+def simple(players: GroupClients) -> None:
     players.commit(0, 0)
 
 
-def pending(players: Players) -> None:
+def pending(players: GroupClients) -> None:
     players.join(0, 0)
 
 
-def initial(players: Players) -> None:
+def initial(players: GroupClients) -> None:
     """The initial delay runs, for a dynamic and a static member."""
     players.join(3, 0)
     players.join(0, 2)
 
 
-def completing(players: Players) -> None:
-    """Player 0, who leads, and player 3, who waits for its assignment."""
+def completing(players: GroupClients) -> None:
+    """GroupClient 0, who leads, and player 3, who waits for its assignment."""
     players.join(0, 0)
     players.join(0, 0)
     players.join(3, 0)
@@ -211,17 +211,17 @@ def completing(players: Players) -> None:
     players.sync(3, 0)
 
 
-def stable(players: Players) -> None:
+def stable(players: GroupClients) -> None:
     completing(players)
     players.sync(0, 0)
 
 
-def preparing(players: Players) -> None:
+def preparing(players: GroupClients) -> None:
     stable(players)
     players.join(0, 3)
 
 
-def empty(players: Players) -> None:
+def empty(players: GroupClients) -> None:
     stable(players)
     players.leave(0, 3)
 
@@ -242,7 +242,7 @@ SETUPS = {
 @pytest.mark.parametrize("act", ACTS)
 def test_every_event_in_every_state(setup, act):
     for i, v, refuse in product((0, 1, 3), range(4), (False, True)):
-        players = Players(group_initial_rebalance_delay_ms=3000 if setup is initial else 0)
+        players = GroupClients(group_initial_rebalance_delay_ms=3000 if setup is initial else 0)
         setup(players)
         assert players.state() == SETUPS[setup]
         if refuse:
@@ -251,7 +251,7 @@ def test_every_event_in_every_state(setup, act):
 
 
 def test_the_events_are_all_requests_and_the_states_all_states():
-    players = Players()
+    players = GroupClients()
     stable(players)
     for act, v in product(ACTS.values(), range(4)):
         act(players, 0, v)
@@ -262,7 +262,7 @@ def test_the_events_are_all_requests_and_the_states_all_states():
 
 @pytest.mark.parametrize("setup", SETUPS)
 def test_every_state_ends_when_everyone_falls_silent(setup):
-    players = Players(group_initial_rebalance_delay_ms=3000 if setup is initial else 0)
+    players = GroupClients(group_initial_rebalance_delay_ms=3000 if setup is initial else 0)
     setup(players)
 
     players.end()
@@ -274,7 +274,7 @@ steps = st.lists(st.tuples(st.sampled_from(sorted(ACTS)), st.integers(0, 5), st.
 @settings(max_examples=40)
 @given(steps=steps, delay_ms=st.sampled_from([0, 3000]), max_size=st.sampled_from([2, 4, 100]))
 def test_any_sequence_of_events(steps, delay_ms, max_size):
-    players = Players(group_initial_rebalance_delay_ms=delay_ms, group_max_size=max_size)
+    players = GroupClients(group_initial_rebalance_delay_ms=delay_ms, group_max_size=max_size)
     for name, i, v in steps:
         ACTS[name](players, i, v)
     players.end()

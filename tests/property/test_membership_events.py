@@ -49,7 +49,7 @@ STEP_MS = 200
 NEEDS = "t u"
 
 
-class Story:
+class MemberRun:
     """One member, its user, and the user's callbacks."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Story:
 @settings(max_examples=60)
 @given(st.lists(EVENTS, max_size=12), st.sampled_from(TARGETS))
 def test_callbacks_are_consistent_and_target_assignment_is_reached(events, target):
-    story = Story()
+    story = MemberRun()
     for what, how in events:
         story.happens(what, how)
 

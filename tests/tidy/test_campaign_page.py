@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from support.campaign.truths import APACHE, OURS
+from support.campaign.right_causes import APACHE, OURS
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("campaign", ROOT / "lab" / "tools" / "campaign.py")

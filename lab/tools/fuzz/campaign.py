@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fuzz.entrance import Entrance, Watch
-from fuzz.measure import Finding, Judge
+from fuzz.measure import Finding, InputRunner
 
 COUNTS_FILE = ".{}-{}.json"
 LAST_FILE = ".{}-{}.last"
@@ -37,7 +37,7 @@ class Bounds(NamedTuple):
 def campaign(entrance: Entrance, bounds: Bounds, out: Path) -> None:
     """Fuzz one entrance, and write the summary to ``out`` for the parent process."""
     logging.disable(logging.CRITICAL)  # log lines about damaged files would hide the results
-    judge, found, runs = Judge(entrance), dict[str, Path](), 0
+    judge, found, runs = InputRunner(entrance), dict[str, Path](), 0
     warm_up(entrance, bounds.seed)  # costs of first use do not count for an input
     gc.collect()
     gc.freeze()  # exclude modules and templates from garbage collection
@@ -106,7 +106,7 @@ def cut(entrance: Entrance, data: bytes, where: str) -> bytes:
     def still(candidate: bytes) -> bool:
         nonlocal tries
         tries -= 1
-        found = Judge(entrance).run(candidate)
+        found = InputRunner(entrance).run(candidate)
         return found is not None and found.where == where
 
     pieces = entrance.pieces(data)

@@ -18,7 +18,7 @@ from typing import Any
 from fuzz.campaign import WARM_UP, input_of, warm_up
 from fuzz.entrance import Entrance, Watch
 from fuzz.entrances import entrance_of
-from fuzz.measure import Judge
+from fuzz.measure import InputRunner
 
 CORPUS = Path(__file__).parent / "corpus"
 ROOT = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ def guided(name: str, out: Path, minutes: float) -> int:
         (folder / f"seed-{number}").write_bytes(input_of(entrance, 0, number))
     for kept in sorted((CORPUS / name).glob("*.bin")):
         shutil.copy(kept, folder / kept.stem)
-    judge = Judge(entrance)
+    judge = InputRunner(entrance)
 
     def one(data: bytes) -> None:
         found = judge.run(data)

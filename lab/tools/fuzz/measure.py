@@ -36,7 +36,7 @@ def peak_mb() -> float:
     return peak / KIB / (KIB if sys.platform == "darwin" else 1)
 
 
-class Judge:
+class InputRunner:
     """Classifies the inputs of one entrance."""
 
     def __init__(self, entrance: Entrance) -> None:

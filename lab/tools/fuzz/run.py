@@ -30,7 +30,7 @@ from code_state import code_of  # noqa: E402 - after sys.path is set
 from fuzz import summary  # noqa: E402 - after sys.path is set
 from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, said_of  # noqa: E402 - after sys.path is set
 from fuzz.entrances import PLACES, entrance_of  # noqa: E402 - after sys.path is set
-from fuzz.measure import Judge  # noqa: E402 - after sys.path is set
+from fuzz.measure import InputRunner  # noqa: E402 - after sys.path is set
 from fuzz.summary import Done  # noqa: E402 - after sys.path is set
 
 FOUND = ROOT / "build" / "fuzz"
@@ -138,7 +138,7 @@ def replay(path: Path) -> int:
     if name is None:
         print(f"{path}: its name, or that of its folder, has to begin with that of an entrance: {', '.join(PLACES)}")
         return 2
-    found = Judge(entrance_of(name)).run(path.read_bytes())
+    found = InputRunner(entrance_of(name)).run(path.read_bytes())
     print(f"{found.kind}: {found.what}" if found else "nothing is wrong with it")
     return 1 if found else 0
 

@@ -127,7 +127,7 @@ class OurBroker:
         self._process.wait()
 
 
-class Crowd:
+class ClientPool:
     """Clients of a run: processes that are replaced under new names after a kill or an exit."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
@@ -219,7 +219,7 @@ def read_all(bootstrap: str, folder: Path) -> None:
 def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHistory:
     """Run all clients for some seconds, kill some of them and the broker once, and check the histories."""
 
-    def strike(crowd: Crowd) -> None:
+    def strike(crowd: ClientPool) -> None:
         for half in range(2):
             ends = time.monotonic() + seconds / 2
             while time.monotonic() < ends:
@@ -234,7 +234,7 @@ def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHist
     return watch(broker, folder, strike)
 
 
-def watch(broker, folder: Path, strike: Callable[[Crowd], None]) -> CheckedHistory:
+def watch(broker, folder: Path, strike: Callable[[ClientPool], None]) -> CheckedHistory:
     """Run all clients while ``strike`` disturbs them and the broker; check the histories."""
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(PARTITIONS)
@@ -242,7 +242,7 @@ def watch(broker, folder: Path, strike: Callable[[Crowd], None]) -> CheckedHisto
         written = ClientHistory(file, "runner", now_us, clock=CLOCK)
         written.write("group", group="readers-consumer", protocol="consumer")
         written.write("group", group="copiers", effects="out")
-        crowd = Crowd(broker.bootstrap, folder)
+        crowd = ClientPool(broker.bootstrap, folder)
         try:
             crowd.start_all()
             crowd.wait_until_at_work()

@@ -30,7 +30,7 @@ JOURNAL_MIB = 1
 """Size limit of the journal: the oldest entries expire long before the end."""
 
 
-class Crowd:
+class GroupMembers:
     """Members of groups, polled in turn by one thread."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -89,7 +89,7 @@ def groups(bootstrap: str, every_s: float, over: threading.Event) -> None:
     rng = random.Random(1)
     with Admin(bootstrap_servers=bootstrap) as admin, Producer(bootstrap_servers=bootstrap) as producer:
         admin.create_topics(TOPICS)
-        crowd = Crowd(bootstrap)
+        crowd = GroupMembers(bootstrap)
         due = time.monotonic() + every_s
         while not over.wait(TICK_S):
             for topic, partitions in TOPICS.items():

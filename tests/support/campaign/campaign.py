@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort import Admin, KohortError, Producer
-from support.campaign.ground import CampaignGround
-from support.campaign.judge import Verdict, judge
-from support.campaign.plan import StoryPlan
-from support.campaign.story import CampaignStory, ExpectedCause, Provoked
+from support.campaign.brokers import CampaignBroker
+from support.campaign.group_run import ExpectedCause, GroupRun, Provoked
+from support.campaign.plan import GroupPlan
+from support.campaign.verdicts import Verdict, judge
 
 AT_ONCE: Final = 12
 STALL_S: Final = 9.5
@@ -36,7 +36,7 @@ class CampaignRun:
 class Records:
     """A producer that sends a few records per second to every topic of every group."""
 
-    def __init__(self, bootstrap: str, stories: Sequence[CampaignStory]) -> None:
+    def __init__(self, bootstrap: str, stories: Sequence[GroupRun]) -> None:
         self._bootstrap, self._stories = bootstrap, stories
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -62,7 +62,7 @@ class Records:
 
 
 def run_campaign(
-    ground: CampaignGround, plans: Sequence[StoryPlan], actions: Sequence[str] = BROKER_ACTIONS
+    ground: CampaignBroker, plans: Sequence[GroupPlan], actions: Sequence[str] = BROKER_ACTIONS
 ) -> CampaignRun:
     """Run all plans on a broker, then ``actions`` on the broker itself; return actions and verdicts."""
     began = time.monotonic()
@@ -70,7 +70,7 @@ def run_campaign(
         stories = []
         for plan in plans:
             admin = stack.enter_context(Admin(bootstrap_servers=ground.bootstrap))
-            stories.append(CampaignStory(plan, ground.bootstrap, admin))
+            stories.append(GroupRun(plan, ground.bootstrap, admin))
             stack.callback(stories[-1].end)
         stack.enter_context(Records(ground.bootstrap, stories))
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -86,12 +86,12 @@ def run_campaign(
     return CampaignRun(ground.name, noted, verdicts, time.monotonic() - began)
 
 
-def _judge_all(ground: CampaignGround, stories: Sequence[CampaignStory]) -> list[Verdict]:
+def _judge_all(ground: CampaignBroker, stories: Sequence[GroupRun]) -> list[Verdict]:
     time.sleep(TOLD_S)
     return [v for story in stories for v in judge(ground.name, story.noted, ground.findings(story.plan.group))]
 
 
-def _play(story: CampaignStory) -> None:
+def _play(story: GroupRun) -> None:
     story.begin()
     for action in story.plan.actions:
         if story.noted[-1].flaw is not None:
@@ -99,14 +99,14 @@ def _play(story: CampaignStory) -> None:
         story.play(action)
 
 
-def _do_to_broker(ground: CampaignGround, stories: Sequence[CampaignStory], action: str) -> None:
+def _do_to_broker(ground: CampaignBroker, stories: Sequence[GroupRun], action: str) -> None:
     alive = [story for story in stories if story.noted and story.noted[-1].flaw is None]
     kind, truth = ("broker_stall", "BROKER_STALL") if action == "stall" else ("broker_restart", "COORDINATOR_FAILOVER")
     # The lost members depend on their clients.
     expected = tuple(ExpectedCause(cause, least=0, most=None) for cause in (truth, "GROUP_FORMING", "CLIENT_RESET"))
     done, begun = threading.Event(), threading.Barrier(len(alive) + 1)
 
-    def wait(story: CampaignStory) -> None:
+    def wait(story: GroupRun) -> None:
         with story.around(kind, expected):
             begun.wait(60)
             done.wait(120)

@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
-from support.campaign.casting import CLIENTS, CONSUMER, COOPERATIVE, EAGER, STRATEGIES
+from support.campaign.clients import CLIENTS, CONSUMER, COOPERATIVE, EAGER, STRATEGIES
 
 MOST_MEMBERS: Final = 5
 DENIED_RESOURCES: Final = (
@@ -50,7 +50,7 @@ class PlannedAction:
 
 
 @dataclass(slots=True)
-class StoryPlan:
+class GroupPlan:
     """Plan of one group: its members and actions."""
 
     group: str
@@ -91,14 +91,14 @@ WEIGHTS: Final = {
 """About how many rebalances an action of each kind causes."""
 
 
-def draw(seed: int, groups: int, rebalances: int) -> list[StoryPlan]:
+def draw(seed: int, groups: int, rebalances: int) -> list[GroupPlan]:
     """Draw the plans of ``groups`` groups that together cause about ``rebalances`` rebalances."""
     chance = random.Random(seed)
     plans = []
     for n in range(groups):
         protocol, kind = DENIED_RESOURCES[n % len(DENIED_RESOURCES)]
         group = f"campaign-{seed}-{n:02}-{protocol}-{kind}"
-        plan = StoryPlan(group, protocol, static=kind == "static", pattern=kind == "pattern")
+        plan = GroupPlan(group, protocol, static=kind == "static", pattern=kind == "pattern")
         _Drawing(plan, random.Random(chance.random())).draw(rebalances / groups)
         plans.append(plan)
     return plans
@@ -107,7 +107,7 @@ def draw(seed: int, groups: int, rebalances: int) -> list[StoryPlan]:
 class _Drawing:
     """A plan in progress: the current members and the possible actions."""
 
-    def __init__(self, plan: StoryPlan, chance: random.Random) -> None:
+    def __init__(self, plan: GroupPlan, chance: random.Random) -> None:
         self._plan, self._chance = plan, chance
         self._members: list[Role] = []
         self._named = 0

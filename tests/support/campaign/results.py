@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from support.campaign.campaign import CampaignRun
-from support.campaign.truths import AFTERWARDS, GROUNDS, TRUTHS
+from support.campaign.right_causes import AFTERWARDS, GROUNDS, TRUTHS
 
 CONFIDENCES: Final = ("proof", "high", "medium", "low", "-")
 PATTERN: Final = "pattern "

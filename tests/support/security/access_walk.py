@@ -75,7 +75,7 @@ class LoggedIn(RawClient):
         assert answer.error_code == 0, answer
 
 
-class Ground:
+class WalkedCluster:
     """One cluster, the objects of the requests, and the user."""
 
     def __init__(self, cluster: SecuredCluster) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort import Admin, ConfigResource, KohortError
-from support.campaign.casting import CONSUMER
-from support.campaign.plan import CRASHES, PlannedAction, Role, StoryPlan
-from support.campaign.player import HEARTBEAT_MS, POLL_MS, SESSION_MS, STATIC_SESSION_MS, Player
+from support.campaign.client_process import HEARTBEAT_MS, POLL_MS, SESSION_MS, STATIC_SESSION_MS, ClientProcess
+from support.campaign.clients import CONSUMER
+from support.campaign.plan import CRASHES, GroupPlan, PlannedAction, Role
 
 PARTITIONS: Final = 6
 QUIET_S: Final = 1.6
@@ -56,17 +56,17 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class CampaignStory:
+class GroupRun:
     """One running group: its members, its topics, its completed actions."""
 
-    def __init__(self, plan: StoryPlan, bootstrap: str, admin: Admin) -> None:
+    def __init__(self, plan: GroupPlan, bootstrap: str, admin: Admin) -> None:
         self.plan, self._bootstrap, self._admin = plan, bootstrap, admin
         self.noted: list[Provoked] = []
         self.topics = [f"{plan.group}-0"]
         self._read: dict[str, list[str]] = {}
         self._made = 1
-        self._players: dict[str, Player] = {}
-        self._old: list[Player] = []
+        self._players: dict[str, ClientProcess] = {}
+        self._old: list[ClientProcess] = []
 
     # Actions in general
 
@@ -118,12 +118,12 @@ class CampaignStory:
 
     # Members
 
-    def _start(self, role: Role, strategy: str | None = None) -> Player:
+    def _start(self, role: Role, strategy: str | None = None) -> ClientProcess:
         if self.plan.pattern:
             words = {"pattern": f"{self.plan.group}-"}
         else:
             words = {"topics": ",".join(self._read.get(role.known_as, self.topics[:1]))}
-        player = Player(role, self._bootstrap, self.plan.group, strategy or self.plan.strategy, words)
+        player = ClientProcess(role, self._bootstrap, self.plan.group, strategy or self.plan.strategy, words)
         if (before := self._players.get(role.known_as)) is not None:
             self._old.append(before)
         self._players[role.known_as] = player
@@ -347,27 +347,27 @@ def _ids(*roles: Role) -> frozenset[str]:
     return frozenset(role.client_id for role in roles)
 
 
-Do = Callable[[CampaignStory, Provoked, tuple[Role, ...]], tuple[ExpectedCause, ...]]
+Do = Callable[[GroupRun, Provoked, tuple[Role, ...]], tuple[ExpectedCause, ...]]
 ACTIONS: Final[dict[str, Do]] = {
-    "join": CampaignStory._join,
-    "scale_out": CampaignStory._join,
-    "leave": CampaignStory._leave,
-    "scale_in": CampaignStory._leave,
-    "kill": CampaignStory._kill_action,
-    "freeze": CampaignStory._freeze,
-    "stall": CampaignStory._stall,
-    "static_restart": CampaignStory._static_restart,
-    "static_expire": CampaignStory._static_expire,
-    "duplicate": CampaignStory._duplicate,
-    "assignor": CampaignStory._assignor,
-    "subscribe": CampaignStory._subscribe,
-    "partitions": CampaignStory._partitions,
-    "topic_created": CampaignStory._topic_created,
-    "topic_deleted": CampaignStory._topic_deleted,
-    "remove": CampaignStory._remove,
-    "enforce": CampaignStory._enforce,
-    "rolling_restart": CampaignStory._rolling_restart,
-    "crash_loop": CampaignStory._crash_loop,
-    "reform": CampaignStory._reform,
+    "join": GroupRun._join,
+    "scale_out": GroupRun._join,
+    "leave": GroupRun._leave,
+    "scale_in": GroupRun._leave,
+    "kill": GroupRun._kill_action,
+    "freeze": GroupRun._freeze,
+    "stall": GroupRun._stall,
+    "static_restart": GroupRun._static_restart,
+    "static_expire": GroupRun._static_expire,
+    "duplicate": GroupRun._duplicate,
+    "assignor": GroupRun._assignor,
+    "subscribe": GroupRun._subscribe,
+    "partitions": GroupRun._partitions,
+    "topic_created": GroupRun._topic_created,
+    "topic_deleted": GroupRun._topic_deleted,
+    "remove": GroupRun._remove,
+    "enforce": GroupRun._enforce,
+    "rolling_restart": GroupRun._rolling_restart,
+    "crash_loop": GroupRun._crash_loop,
+    "reform": GroupRun._reform,
 }
 """Implementation of each kind of action."""

@@ -57,7 +57,7 @@ class Polling:
         assert not self._thread.is_alive(), f"{self._options['client_id']} does not end"
 
 
-class Crew:
+class GroupMembers:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._polling: dict[str, Polling] = {}

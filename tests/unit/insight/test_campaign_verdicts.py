@@ -2,10 +2,10 @@
 
 import pytest
 
-from support.campaign.casting import CONSUMER, COOPERATIVE, EAGER
-from support.campaign.judge import judge
-from support.campaign.story import ExpectedCause, Provoked
-from support.campaign.truths import APACHE, GROUNDS, OURS, TRUTHS
+from support.campaign.clients import CONSUMER, COOPERATIVE, EAGER
+from support.campaign.group_run import ExpectedCause, Provoked
+from support.campaign.right_causes import APACHE, GROUNDS, OURS, TRUTHS
+from support.campaign.verdicts import judge
 
 A, B = frozenset({"a"}), frozenset({"b"})
 FROZEN = (ExpectedCause("SESSION_TIMEOUT.frozen", A), ExpectedCause("CLIENT_RESET", A))

@@ -11,9 +11,9 @@ import msgspec
 
 from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.patterns import find_patterns
-from support.campaign.casting import COOPERATIVE
-from support.campaign.story import ExpectedCause, Provoked
-from support.campaign.truths import ALWAYS_TRUE, FOLLOW, GROUNDS, LEADERS_OWN, OURS, PATTERNS, TRUTHS, UNNAMED
+from support.campaign.clients import COOPERATIVE
+from support.campaign.group_run import ExpectedCause, Provoked
+from support.campaign.right_causes import ALWAYS_TRUE, FOLLOW, GROUNDS, LEADERS_OWN, OURS, PATTERNS, TRUTHS, UNNAMED
 
 NOTHING: Final = "(nothing)"
 """Name of a missing report or a missing action."""

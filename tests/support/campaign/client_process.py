@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from support.campaign.casting import CLIENTS
+from support.campaign.clients import CLIENTS
 from support.campaign.plan import Role
 from support.peers.client_programs import program
 
@@ -22,7 +22,7 @@ POLL_MS: Final = 28_000
 END_S: Final = 30.0
 
 
-class Player:
+class ClientProcess:
     """A running member of a group at ``bootstrap``, as planned by ``role``; ``words``: its subscription and options."""
 
     def __init__(self, role: Role, bootstrap: str, group: str, strategy: str, words: dict[str, str]) -> None:

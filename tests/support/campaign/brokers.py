@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from support.campaign.truths import APACHE, OURS
+from support.campaign.right_causes import APACHE, OURS
 from support.peers.apache_kafka import kafka_tool
 
 MIN_SESSION_MS: Final = 500
@@ -33,7 +33,7 @@ BROKER_OPTIONS: Final = {
 }
 
 
-class CampaignGround(Protocol):
+class CampaignBroker(Protocol):
     """A broker that the campaign runs on."""
 
     name: str
@@ -58,7 +58,7 @@ def told(bootstrap: str, group: str, env: dict[str, str] | None = None) -> list[
     return found
 
 
-class OurGround:
+class KohortBroker:
     """``kohort serve`` on a data folder of its own."""
 
     name = OURS
@@ -104,7 +104,7 @@ class OurGround:
         self._process.wait(30)
 
 
-class ApacheGround:
+class ApacheBroker:
     """An Apache Kafka broker with ``kohort watch``."""
 
     name = APACHE
@@ -157,10 +157,10 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def our_ground() -> Iterator[OurGround]:
+def kohort_broker() -> Iterator[KohortBroker]:
     """Run a kohort broker in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="kohort-campaign-") as folder:
-        ground = OurGround(Path(folder))
+        ground = KohortBroker(Path(folder))
         try:
             yield ground
         finally:
@@ -168,12 +168,12 @@ def our_ground() -> Iterator[OurGround]:
 
 
 @contextmanager
-def apache_ground() -> Iterator[ApacheGround]:
+def apache_broker() -> Iterator[ApacheBroker]:
     """Run an Apache Kafka broker with a watcher. Skips if Apache Kafka is not available."""
     options = {name.replace(".", "_"): str(value) for name, value in BROKER_OPTIONS.items()}
     options["broker_session_timeout_ms"] = "15000"  # a killed broker can register again only after this time
     with tempfile.TemporaryDirectory(prefix="kohort-campaign-") as folder, kafka_tool().Kafka(**options) as kafka:
-        ground = ApacheGround(kafka, Path(folder))
+        ground = ApacheBroker(kafka, Path(folder))
         try:
             yield ground
         finally:
