@@ -47,7 +47,7 @@ def heartbeat(generation_id, member_id):
     return exchange(HeartbeatRequest(member_id=member_id, generation_id=generation_id), HeartbeatResponse())
 
 
-class Written:
+class GroupLog:
     def __init__(self):
         self.topics = Topics(MemoryStorage(), BrokerConfig(), random.Random(0), 0)
         self.log = self.topics.create("__consumer_offsets", 1, {}, 0, internal=True).partitions[0]
@@ -73,7 +73,7 @@ class Written:
 
 
 def test_group_tombstone_ends_the_life_of_its_group_only():
-    written = Written()
+    written = GroupLog()
     written.generation(3)
     written.tombstone("another")
     assert (written.life.number, written.life.is_written) == (0, True)
@@ -87,7 +87,7 @@ def test_group_tombstone_ends_the_life_of_its_group_only():
 
 
 def test_generation_that_could_not_be_persisted_is_not_used_again():
-    written = Written()
+    written = GroupLog()
     written.generation(3)
     joiners = Joiners(written.life)
     written.tell(joiners, joined(4), not_written(4))
@@ -96,7 +96,7 @@ def test_generation_that_could_not_be_persisted_is_not_used_again():
 
 
 def test_deleted_group_may_repeat_an_unpersisted_generation():
-    written = Written()
+    written = GroupLog()
     written.generation(3)
     joiners = Joiners(written.life)
     written.tell(joiners, joined(4), not_written(4))
@@ -106,7 +106,7 @@ def test_deleted_group_may_repeat_an_unpersisted_generation():
 
 
 def test_group_restarts_generations_only_after_its_tombstone():
-    written = Written()
+    written = GroupLog()
     written.generation(5)
     fencing = Fencing(lambda: 0, written.life)
     written.tell(fencing, joined(5))
@@ -118,7 +118,7 @@ def test_group_restarts_generations_only_after_its_tombstone():
 
 
 def test_member_of_a_previous_life_is_rejected_in_the_next():
-    written = Written()
+    written = GroupLog()
     written.generation(2)
     fencing = Fencing(lambda: 0, written.life)
     written.tell(fencing, joined(2, "old"))
@@ -129,7 +129,7 @@ def test_member_of_a_previous_life_is_rejected_in_the_next():
 
 
 def test_members_of_a_generation_are_those_persisted_with_it():
-    written = Written()
+    written = GroupLog()
     written.generation(1, members=("a", "b"))
     assert not written.life.has_written(2, "b"), "b may have been told of it, but nobody was given anything in it"
 
@@ -140,7 +140,7 @@ def test_members_of_a_generation_are_those_persisted_with_it():
     assert not written.life.has_written(2, "a")
 
 
-class Told(Watcher):
+class RecordingWatcher(Watcher):
     def __init__(self, *, hears_all):
         self.hears_all = hears_all
         self.heard = []
@@ -157,7 +157,7 @@ def test_watcher_without_hears_all_gets_decoded_exchanges_only():
     undecoded.asked = undecoded.answer = None
     only_an_error = exchange(HeartbeatRequest(), HeartbeatResponse())
     only_an_error.asked = None
-    checks, some, every = AllChecks(), Told(hears_all=False), Told(hears_all=True)
+    checks, some, every = AllChecks(), RecordingWatcher(hears_all=False), RecordingWatcher(hears_all=True)
     for watcher in (some, every):
         checks.add(watcher)
 

@@ -62,12 +62,12 @@ def strike(run, at, act):
     return struck
 
 
-def stands_still(run, at):
+def freeze_process(run, at):
     """Freeze the process until another member has taken its partitions."""
     return strike(run, at, lambda: run.processors[0].freeze(9_000))
 
 
-def disk_refuses(run, at):
+def fail_disk(run, at):
     """Fail the broker's disk for longer than the delivery timeout."""
     weather = run.broker.disk.weather
 
@@ -79,7 +79,7 @@ def disk_refuses(run, at):
 
 
 @pytest.mark.parametrize("at", ["records sent", "offsets sent"])
-@pytest.mark.parametrize("what", [stands_still, disk_refuses])
+@pytest.mark.parametrize("what", [freeze_process, fail_disk])
 def test_fault_in_a_transaction_neither_duplicates_nor_loses_records(what, at):
     run = CopyingGroup(SCENE)
     struck = what(run, at)
@@ -89,7 +89,7 @@ def test_fault_in_a_transaction_neither_duplicates_nor_loses_records(what, at):
     assert struck
 
 
-def as_whoever_it_is_now(monkeypatch):
+def commit_with_current_generation(monkeypatch):
     """Commit offsets with the current generation, which is none after the loss of the group."""
 
     def member(self):
@@ -100,16 +100,16 @@ def as_whoever_it_is_now(monkeypatch):
 
 
 def test_seed_finds_a_former_bug(monkeypatch):
-    as_whoever_it_is_now(monkeypatch)
+    commit_with_current_generation(monkeypatch)
 
     with pytest.raises(CheckFailed, match="copied more than once"):
         run_copying(333)
 
 
-def as_nobody(monkeypatch):
+def commit_without_member_id(monkeypatch):
     """Commit offsets without member id, so that fenced members are not rejected."""
     monkeypatch.setattr(Processor, "_member", lambda _: GroupMetadata("copiers"))
-    return stands_still, "records sent"
+    return freeze_process, "records sent"
 
 
 def unstable_offsets(monkeypatch):
@@ -120,16 +120,16 @@ def unstable_offsets(monkeypatch):
         init(self, **{**fields, "require_stable": False})
 
     monkeypatch.setattr(OffsetFetchRequest, "__init__", not_stable)
-    return stands_still, "offsets sent"
+    return freeze_process, "offsets sent"
 
 
-def losses_forgiven(monkeypatch):
+def expired_records_ignored(monkeypatch):
     """Keep a transaction open after an expired record."""
     monkeypatch.setattr(Transactions, "on_batch_failed", lambda _self, _error: None)
-    return disk_refuses, "records sent"
+    return fail_disk, "records sent"
 
 
-@pytest.mark.parametrize("plant", [as_nobody, unstable_offsets, losses_forgiven])
+@pytest.mark.parametrize("plant", [commit_without_member_id, unstable_offsets, expired_records_ignored])
 def test_planted_client_bug_is_caught(plant, monkeypatch):
     what, at = plant(monkeypatch)
     run = CopyingGroup(SCENE)

@@ -53,17 +53,17 @@ def old_coordinator_writes(monkeypatch):
     monkeypatch.setattr(OffsetsTopic, "_is_mine", lambda *_: True)
 
 
-def nothing_is_read(monkeypatch):
+def groups_not_loaded(monkeypatch):
     """A new coordinator does not load its groups."""
     monkeypatch.setattr(Coordinator, "load_some", lambda *_: None)
 
 
-def nobody_is_told(monkeypatch):
+def moved_leaders_unreported(monkeypatch):
     """Nodes do not learn of moved leaders."""
     monkeypatch.setattr(Cluster, "tell", lambda *_args, **_kwargs: None)
 
 
-def numbers_are_given_anew(monkeypatch):
+def batches_renumbered(monkeypatch):
     """A batch that may be in the log gets a new sequence number after an earlier batch expires."""
     real = Sender._continue_sequence
 
@@ -79,9 +79,9 @@ def numbers_are_given_anew(monkeypatch):
     ("plant", "seed", "check"),
     [
         (old_coordinator_writes, 0, "invariants: check_replay"),
-        (nothing_is_read, 0, "invariants: check_replay"),
-        (nobody_is_told, 0, "calm: check_settled"),
-        (numbers_are_given_anew, 61, "durability: check_records"),
+        (groups_not_loaded, 0, "invariants: check_replay"),
+        (moved_leaders_unreported, 0, "calm: check_settled"),
+        (batches_renumbered, 61, "durability: check_records"),
     ],
 )
 def test_planted_bug_of_moves_is_caught(plant, seed, check, monkeypatch):

@@ -60,7 +60,7 @@ def test_many_seeds_survive_denials_rejected_logins_and_throttling():
     assert kept_out > 2
 
 
-class KeptSection:
+class StoredSection:
     def __init__(self, *held):
         self.held = list(held)
 
@@ -86,7 +86,7 @@ def exchange(request, answer, sent_ms, link_id=1):
 
 def denials(world, *acls):
     check: Any = DenialsHold(world, "g", {"c0": "c0"}, {"c0": [READ_GROUP]})
-    check.security = lambda: KeptSection(*acls)
+    check.security = lambda: StoredSection(*acls)
     check.look()
     return check
 
@@ -130,7 +130,7 @@ def test_request_sent_before_the_denial_may_succeed():
     check = denials(World(1), deny())
 
     check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS))
-    check.security = KeptSection
+    check.security = StoredSection
     check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS + 1))
 
 
@@ -157,7 +157,7 @@ def test_response_within_the_throttle_time_fails_the_check():
 
 def test_login_of_a_removed_user_fails_the_check():
     check: Any = KnownUsers(World(1), {"c0": "c0", "c1": "c1"})
-    check.security = lambda: KeptSection({"name": "c1"})
+    check.security = lambda: StoredSection({"name": "c1"})
     check.look()
 
     check.check_known("c1", START_MS + 1, ErrorCode.NONE)

@@ -181,7 +181,7 @@ def test_watch_that_fires_without_connection_is_delivered_after_reconnect(client
     assert clients.opens(3, session_id=2) == [SessionOpened(2), Changed("/ids")]
 
 
-class User:
+class RecordingUser:
     def __init__(self, world):
         self._began_ms, self._world, self.told = world.now_ms, world, []
 
@@ -192,7 +192,7 @@ class User:
         self.told.append(("renewed", self._world.now_ms - self._began_ms))
 
 
-class Silent:
+class IgnoringTap:
     def client_sent(self, link_id, client, data):
         pass
 
@@ -206,19 +206,19 @@ class Silent:
 @pytest.fixture
 def tree():
     world = World(7)
-    network = Network(world, Silent(), (1, 5))
+    network = Network(world, IgnoringTap(), (1, 5))
     host = TreeHost(world, network, ADDRESS)
 
     def session(name):
         made = TreeSession(name, world, network, ADDRESS, SESSION_MS)
-        made.user = User(world)
+        made.user = RecordingUser(world)
         made.start()
         return made
 
     def run(for_ms):
         world.run(world.now_ms + for_ms, after_each=lambda: None)
 
-    made: Any = Silent()
+    made: Any = IgnoringTap()
     made.network, made.server, made.session, made.run = network, host.server, session, run
     return made
 
