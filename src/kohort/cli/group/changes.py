@@ -39,8 +39,8 @@ from kohort.verbs.refusals import NothingThere
 
 HELP = """Reset the committed offsets of GROUP. Shows the plan; --execute commits its offsets.
 
-The options are those of kafka-consumer-groups. With --execute the group must have no members. SKIPPED is the number of offsets that
-the group will not read, READ-AGAIN the number that it will read again.
+The options are those of kafka-consumer-groups. With --execute the group must have no members. SKIPPED is the number
+of offsets that the group will not read, READ-AGAIN the number that it will read again.
 
 \b
 Examples:
@@ -59,7 +59,7 @@ TARGET_OPTIONS: Final = (
     click.option(
         "--to-current",
         is_flag=True,
-        help="Keep committed offsets; partitions without a committed offset get the log end.",
+        help="Keep committed offsets; set the log end where none is committed.",
     ),
     click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
     click.option("--shift-by", metavar="N", type=int, help="Add N to each committed offset; -N: subtract."),

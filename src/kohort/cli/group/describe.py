@@ -44,8 +44,8 @@ The first columns are those of kafka-consumer-groups; --verbose adds columns aft
 commit beyond the end of the log. One sample shows the lag; health needs several samples (--watch-for 20s).
 
 STATUS is OK, WARN (the lag grows), STOP (no member reads), STALL (no progress) or REWIND (the offset went back). LEAD
-is the distance from the committed offset to the start of the log, where retention deletes. STABLE-LAG is the lag of read_committed consumers. OUT
-and IN are records per second, read and written.
+is the distance from the committed offset to the start of the log, where retention deletes. STABLE-LAG is the lag of
+read_committed consumers. OUT: records read per second, IN: records written per second.
 
 STATE of a member is ok, stuck (no progress), not-fetching (from some partitions), not-committing, rewinding, slow, hot
 (far more lag than the others) or idle. For the consumer protocol (KIP-848), --members shows the partitions that each
