@@ -31,13 +31,13 @@ def verdicts(*told, expected=FROZEN, ground=OURS, protocol=EAGER, action="freeze
     return [(v.truth, v.named, v.verdict) for v in judge(ground, [noted], list(told))]
 
 
-def test_exact_cause_is_right():
+def test_judge_accepts_findings_with_exactly_the_injected_causes():
     told = finding(1, "SESSION_TIMEOUT.frozen"), finding(2, "CLIENT_RESET")
 
     assert {verdict for _, _, verdict in verdicts(*told)} == {"right"}
 
 
-def test_broader_cause_without_proof_is_right():
+def test_judge_accepts_broader_cause_only_at_low_confidence_and_on_apache_kafka():
     back = finding(2, "CLIENT_RESET", "medium")
 
     assert verdicts(finding(1, "MEMBER_GONE", "low"), back, ground=APACHE)[0][2] == "right"
@@ -45,7 +45,7 @@ def test_broader_cause_without_proof_is_right():
     assert verdicts(finding(1, "MEMBER_GONE", "low"), back, ground=OURS)[0][2] == "wrong"
 
 
-def test_wrong_cause_does_not_affect_later_rebalances():
+def test_judge_of_later_rebalances_ignores_an_earlier_wrong_cause():
     told = finding(1, "MEMBER_LEFT"), finding(2, "CLIENT_RESET")
 
     assert verdicts(*told) == [
@@ -54,13 +54,13 @@ def test_wrong_cause_does_not_affect_later_rebalances():
     ]
 
 
-def test_cause_of_another_member_is_wrong():
+def test_judge_rejects_right_cause_that_names_another_member():
     told = finding(1, "SESSION_TIMEOUT.frozen", client_id="b"), finding(2, "CLIENT_RESET")
 
     assert [verdict for _, _, verdict in verdicts(*told)] == ["wrong", "right"]
 
 
-def test_missing_and_unexpected_causes_are_counted():
+def test_judge_reports_injected_cause_without_finding_as_missed_and_unexpected_one_as_wrong():
     assert verdicts() == [
         ("SESSION_TIMEOUT.frozen", "(nothing)", "missed"),
         ("CLIENT_RESET", "(nothing)", "missed"),
@@ -68,7 +68,7 @@ def test_missing_and_unexpected_causes_are_counted():
     assert verdicts(finding(1, "NEW_MEMBER"), expected=()) == [("(nothing)", "NEW_MEMBER", "wrong")]
 
 
-def test_unexplained_is_neither_named_nor_wrong():
+def test_judge_counts_unexplained_rebalance_as_unnamed_not_wrong():
     told = finding(1, "UNEXPLAINED", "low")
 
     assert verdicts(told, expected=(ExpectedCause("USER_ENFORCED", A),)) == [
@@ -77,19 +77,19 @@ def test_unexplained_is_neither_named_nor_wrong():
 
 
 @pytest.mark.parametrize(("protocol", "verdict"), [(COOPERATIVE, "right"), (EAGER, "wrong"), (CONSUMER, "wrong")])
-def test_second_round_is_right_under_cooperative_assignors(protocol, verdict):
+def test_judge_accepts_followup_rebalance_only_under_cooperative_assignors(protocol, verdict):
     told = finding(1, "MEMBER_LEFT"), finding(2, "COOPERATIVE_FOLLOWUP", client_id="b")
 
     assert verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),), protocol=protocol)[-1][2] == verdict
 
 
-def test_rebalance_outside_of_the_action_does_not_count():
+def test_judge_ignores_rebalances_after_the_end_of_the_injected_action():
     told = finding(1, "MEMBER_LEFT"), finding(100, "NEW_MEMBER")
 
     assert len(verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),))) == 1
 
 
-def test_only_topic_changes_may_be_noticed_during_the_next_action():
+def test_judge_accepts_late_rebalance_by_topic_change_during_the_next_action():
     gone = Provoked("g", EAGER, "topic_deleted", ("a",), 0, 100, expected=(ExpectedCause("TOPIC_DELETED", A, least=0),))
     left = Provoked("g", EAGER, "leave", ("b",), 100, 200, expected=(ExpectedCause("MEMBER_LEFT", B),))
     told = [finding(110, "TOPIC_DELETED"), finding(120, "MEMBER_LEFT", client_id="b"), finding(130, "NEW_MEMBER")]
@@ -103,7 +103,7 @@ def test_only_topic_changes_may_be_noticed_during_the_next_action():
     ]
 
 
-def test_broader_causes_have_a_reason_in_the_table():
+def test_every_accepted_broader_cause_has_a_reason_in_the_truth_table():
     loose = [truth for truth in TRUTHS.values() if truth.also or truth.broader]
 
     assert all(truth.because for truth in loose)

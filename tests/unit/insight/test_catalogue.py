@@ -21,7 +21,6 @@ SINGLE = {"PERIODIC", "AUTOSCALER", "UNEXPLAINED"}
 
 
 def words_of(node: ast.AST) -> set[str]:
-    """Return the strings of a module without those of its catalogue entries."""
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("CauseEntry", "ErrorEntry"):
         return set()
     if isinstance(node, ast.Constant):
@@ -30,7 +29,6 @@ def words_of(node: ast.AST) -> set[str]:
 
 
 def emitted() -> set[str]:
-    """Return every code that the finders of causes and patterns use."""
     words, silent = set(), set()
     for path in (path for pattern in FINDERS for path in INSIGHT.glob(pattern)):
         words |= words_of(tree_of(path))
@@ -43,7 +41,7 @@ def test_finders_emit_exactly_the_causes_of_the_catalogue():
     assert emitted() == set(CAUSES)
 
 
-def test_look_alikes_are_causes_and_entries_have_texts():
+def test_similar_causes_in_the_catalogue_exist_and_entries_have_texts():
     for entry in CAUSES.values():
         assert {code for code, _ in entry.look_alikes} <= CAUSES.keys() - {entry.code}
         assert entry.sentence.endswith(".")
@@ -52,7 +50,7 @@ def test_look_alikes_are_causes_and_entries_have_texts():
         assert "\n" not in entry.sentence + entry.proof + (entry.advice or "")
 
 
-def test_causes_of_errors_are_in_the_catalogue():
+def test_causes_of_error_codes_are_in_the_catalogue():
     for code in ErrorCode:
         entry = explain_error(code)
         assert set(entry.causes) <= CAUSES.keys()
@@ -68,7 +66,7 @@ def test_causes_of_errors_are_in_the_catalogue():
         ("session_timeout.FROZEN", "SESSION_TIMEOUT.frozen"), ("SESSION_TIMEOUT", "SESSION_TIMEOUT"),
     ],
 )  # fmt: skip
-def test_find_cause_entry_ignores_spelling(word, code):
+def test_find_cause_entry_accepts_any_case_and_separator(word, code):
     assert find_cause_entry(word).code == code
 
 
@@ -83,17 +81,17 @@ def test_find_cause_entry_ignores_spelling(word, code):
         ("9999", None), ("--5", None), ("9" * 10_000, None), ("²", None), ("", None), ("NO_SUCH", None),
     ],
 )  # fmt: skip
-def test_find_error_accepts_name_number_and_exception(word, code):
+def test_find_error_accepts_name_number_and_java_exception_name(word, code):
     assert find_error(word) is code
 
 
-def test_suggestion_names_the_nearest_entry():
+def test_suggestion_names_the_most_similar_catalogue_entry():
     assert suggestion("max_pol_exceded") == "; did you mean MAX_POLL_EXCEEDED?"
     assert suggestion("UNKNOWN_MEMBER") == "; did you mean UNKNOWN_MEMBER_ID?"
     assert suggestion("x" * 1_000_000) == ""
     assert find_cause_entry("") is None
 
 
-def test_advice_for_returns_the_catalogue_advice():
+def test_advice_for_cause_is_the_advice_of_its_catalogue_entry():
     assert advice_for("STATIC_DUPLICATE").startswith("give every process")
     assert advice_for("NEW_MEMBER") is None

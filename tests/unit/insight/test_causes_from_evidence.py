@@ -17,7 +17,6 @@ def stage():
 
 
 def group_of(stage, size=2, **options):
-    """Return member ids and generation of a stable group of app-0 (the leader), app-1, ...."""
     ids, tickets = [], []
     for i in range(size):
         member_id, ticket = stage.enter(client_id=f"app-{i}", connection=i, **options)
@@ -33,7 +32,6 @@ def group_of(stage, size=2, **options):
 
 
 def share(stage, ids, generation):
-    """Assign the six partitions of t evenly."""
     each = 6 // len(ids)
     given = {
         member_id: assignment(*(("t", p) for p in range(i * each, (i + 1) * each))) for i, member_id in enumerate(ids)
@@ -57,13 +55,12 @@ def kinds(this):
 
 class TestBrokerStall:
     def silence(self, stage, stalled_ms, silent_ms=10_000):
-        """Expire the sessions of a group; the broker stalls during the last ``stalled_ms``."""
         group_of(stage, session_ms=10_000)
         now = stage.now
         stage.coordinator.note_stall(now + silent_ms - stalled_ms, now + silent_ms)
         stage.advance(silent_ms)
 
-    def test_broker_stall_is_the_cause_of_expired_sessions(self, stage):
+    def test_expired_sessions_during_a_long_broker_stall_have_the_stall_as_cause(self, stage):
         self.silence(stage, 8_000)
 
         this = rebalance(stage)
@@ -73,12 +70,12 @@ class TestBrokerStall:
         assert this.advice.startswith("the members are not the cause")
         assert "broker_stalled" in kinds(this)
 
-    def test_broker_stall_has_lower_confidence_after_earlier_late_heartbeats(self, stage):
+    def test_broker_stall_as_cause_has_lower_confidence_if_heartbeats_were_late_before(self, stage):
         self.silence(stage, 4_000)
 
         assert (rebalance(stage).cause, rebalance(stage).confidence) == ("BROKER_STALL", "high")
 
-    def test_broker_stall_shorter_than_a_heartbeat_is_evidence_only(self, stage):
+    def test_broker_stall_shorter_than_heartbeat_interval_is_evidence_but_no_cause(self, stage):
         self.silence(stage, 500)
 
         this = rebalance(stage)
@@ -86,7 +83,7 @@ class TestBrokerStall:
         assert (this.cause, this.confidence) == ("SESSION_TIMEOUT.unreachable", "medium")
         assert "broker_stalled" in kinds(this)
 
-    def test_broker_stall_is_no_cause_after_an_earlier_disconnect(self, stage):
+    def test_broker_stall_is_no_cause_of_expiry_if_the_member_disconnected_before(self, stage):
         ids, generation = group_of(stage, session_ms=10_000)
         stage.advance(500)
         stage.coordinator.connection_closed(1, stage.now)
@@ -97,7 +94,7 @@ class TestBrokerStall:
 
         assert rebalance(stage).cause == "SESSION_TIMEOUT.process_died"
 
-    def test_broker_stall_explains_removals_during_a_round(self, stage):
+    def test_members_removed_at_join_timeout_during_a_broker_stall_have_the_stall_as_cause(self, stage):
         ids, _ = group_of(stage, session_ms=60_000, rebalance_ms=8_000)
         stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=8_000)
         now = stage.now
@@ -110,7 +107,7 @@ class TestBrokerStall:
         assert this.blocker.because == "broker_stalled"
         assert "not the cause" in this.advice
 
-    def test_broker_stall_explains_expiry_in_consumer_group(self, stage):
+    def test_expired_session_in_consumer_group_during_a_broker_stall_has_the_stall_as_cause(self, stage):
         stage.come("m1", client_id="m", connection=1)
         now = stage.now
         stage.coordinator.note_stall(now + 3_000, now + 45_000)
@@ -121,7 +118,6 @@ class TestBrokerStall:
 
 class TestLeaveWithoutReason:
     def idle(self, stage, lag=None, **options):
-        """Let the second member commit once, and then only send heartbeats."""
         ids, generation = group_of(stage, **{"session_ms": 10_000, "rebalance_ms": 60_000, **options})
         stage.commit({("t", 3): 5}, member_id=ids[1], generation=generation, client_id="app-1", connection=1)
         if lag is not None:
@@ -132,7 +128,7 @@ class TestLeaveWithoutReason:
                 stage.heartbeat(member_id, generation, client_id=f"app-{i}", connection=i)
         stage.leave(ids[1], version=1, client_id="app-1", connection=1)
 
-    def test_leave_with_lag_and_without_commits_is_missed_poll(self, stage):
+    def test_leave_of_member_with_lag_and_without_commits_is_explained_as_missed_poll(self, stage):
         self.idle(stage, lag=40)
 
         this = rebalance(stage)
@@ -140,12 +136,12 @@ class TestLeaveWithoutReason:
         assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "high")
         assert "after 60.0 s without commit progress, while 40 records waited (its limit is 60 s" in this.sentence
 
-    def test_leave_without_lag_is_member_left(self, stage):
+    def test_leave_of_member_without_lag_is_explained_as_member_left(self, stage):
         self.idle(stage, lag=0)
 
         assert rebalance(stage).cause == "MEMBER_LEFT"
 
-    def test_leave_with_immediate_disconnect_is_member_left(self, stage):
+    def test_leave_of_member_that_disconnects_at_once_is_explained_as_member_left(self, stage):
         self.idle(stage, lag=40)
         stage.advance(20)
         stage.coordinator.connection_closed(1, stage.now)
@@ -156,7 +152,7 @@ class TestLeaveWithoutReason:
         assert this.cause == "MEMBER_LEFT"
         assert [f.value for f in this.evidence if f.kind == "connection_closed"] == ["20 ms after it left"]
 
-    def test_leave_with_late_disconnect_is_missed_poll(self, stage):
+    def test_leave_of_member_that_disconnects_late_is_explained_as_missed_poll(self, stage):
         self.idle(stage, lag=40)
         stage.advance(60_000)
         stage.coordinator.connection_closed(1, stage.now)
@@ -164,7 +160,7 @@ class TestLeaveWithoutReason:
 
         assert rebalance(stage).cause == "MAX_POLL_EXCEEDED"
 
-    def test_poll_limit_equal_to_session_timeout_proves_no_missed_poll(self, stage):
+    def test_leave_is_no_missed_poll_if_poll_interval_equals_session_timeout(self, stage):
         self.idle(stage, lag=40, session_ms=60_000, rebalance_ms=60_000)
 
         assert rebalance(stage).cause == "MEMBER_LEFT"
@@ -178,7 +174,7 @@ class TestLeaveWithoutReason:
             ("\x1b[2J" * 90_000, "MEMBER_LEFT"),
         ],
     )
-    def test_client_reason_proves_missed_poll(self, stage, reason, cause):
+    def test_leave_reason_of_client_distinguishes_missed_poll_from_member_left(self, stage, reason, cause):
         ids, _ = group_of(stage)
         stage.leave(ids[1], reason=reason, client_id="app-1", connection=1)
 
@@ -190,7 +186,7 @@ class TestLeaveWithoutReason:
 
 
 class TestAdminRemoval:
-    def test_removal_by_admin_names_the_client(self, stage):
+    def test_removal_of_static_member_by_admin_names_the_admin_client(self, stage):
         stage_with_static(stage)
         entry = MemberIdentity(member_id="", group_instance_id="i-9", reason="member was removed by an admin: drained")
         stage.leave(entry, client_id="ops-1", client_host="/10.1.1.1", connection=77, principal="User:olga")
@@ -202,7 +198,7 @@ class TestAdminRemoval:
         assert "at /10.1.1.1 as User:olga" in this.sentence
         assert [f.kind for f in this.evidence].count("removed_by") == 1
 
-    def test_removal_by_admin_from_consumer_group_names_the_client(self, stage):
+    def test_removal_from_consumer_group_by_admin_names_the_admin_client(self, stage):
         stage.come("m1", client_id="m", connection=1, instance_id="i-1")
         epochs = {"m1": 0, "m2": stage.come("m2", client_id="m", connection=2).member_epoch}
         epochs["m1"] = epochs["m2"] - 1
@@ -238,7 +234,7 @@ class TestTopics:
         stage.join(ids[who], client_id=f"app-{who}", connection=who, protocols=protocols)
         return rebalance(stage)
 
-    def test_created_topics_are_the_cause_not_the_subscription(self, stage):
+    def test_subscription_to_created_topics_has_topic_created_as_cause_of_the_rebalance(self, stage):
         ids, _ = group_of(stage)
         stage.advance(5)
         stage.topics.make("new", 3)
@@ -249,7 +245,7 @@ class TestTopics:
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "proof")
         assert "subscribed topics were created (new)" in this.sentence
 
-    def test_later_discoveries_of_created_topics_name_topic_created(self, stage):
+    def test_second_member_that_discovers_a_created_topic_has_topic_created_as_cause(self, stage):
         ids, generation = group_of(stage)
         stage.advance(5)
         stage.topics.make("new", 3)
@@ -258,19 +254,19 @@ class TestTopics:
         stage.advance(10)
         stage.join(ids[1], client_id="app-1", connection=1)
         share(stage, ids, generation + 1)
-        stage.topics.made.clear()  # older than the generation
+        stage.topics.made.clear()
 
         this = self.rejoin(stage, ids, "t", "new", who=1)
 
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "high")
         assert "after another member" in this.sentence
 
-    def test_existing_topics_are_a_subscription_change(self, stage):
+    def test_subscription_to_existing_topics_has_subscription_changed_as_cause(self, stage):
         ids, _ = group_of(stage)
 
         assert self.rejoin(stage, ids, "t", "u", who=1).cause == "SUBSCRIPTION_CHANGED"
 
-    def test_deleted_topics_are_the_cause(self, stage):
+    def test_rejoin_without_a_deleted_topic_has_topic_deleted_as_cause(self, stage):
         wide = (("range", subscription("t", "u")),)
         ids, _ = group_of(stage, protocols=wide)
         stage.topics.delete("u")
@@ -279,13 +275,13 @@ class TestTopics:
 
         assert (this.cause, this.confidence) == ("TOPIC_DELETED", "proof")
 
-    def test_unsubscribed_existing_topics_are_a_subscription_change(self, stage):
+    def test_rejoin_without_an_existing_topic_has_subscription_changed_as_cause(self, stage):
         wide = (("range", subscription("t", "u")),)
         ids, _ = group_of(stage, protocols=wide)
 
         assert self.rejoin(stage, ids, "t").cause == "SUBSCRIPTION_CHANGED"
 
-    def test_topic_changes_of_consumer_group_are_named(self, stage):
+    def test_created_topic_raises_epoch_of_consumer_group_with_cause_topic_created(self, stage):
         epoch = stage.come("m1", "t", "later", connection=1).member_epoch
         stage.topics.make("later", 2)
         for _ in range(3):
@@ -294,7 +290,7 @@ class TestTopics:
 
         assert rebalance(stage).cause == "TOPIC_CREATED"
 
-    def test_rack_change_is_not_a_topic_change(self, stage):
+    def test_rejoin_from_another_rack_has_rack_changed_as_cause(self, stage):
         ids, _ = group_of(stage, protocols=(("range", subscription("t", rack="a")),))
 
         this = self.rejoin(stage, ids, "t", rack="b")
@@ -304,7 +300,7 @@ class TestTopics:
 
 
 class TestCoordinatorFailover:
-    def test_failover_during_a_rebalance_causes_the_next_one(self, stage):
+    def test_failover_during_a_rebalance_is_the_cause_of_the_restarted_rebalance(self, stage):
         group_of(stage)
         stage.enter(client_id="app-2", connection=2)
         stage.unload()
@@ -319,7 +315,7 @@ class TestCoordinatorFailover:
         assert "the coordinator was lost during a rebalance (member app-2" in this.sentence
         assert found(stage)[0].end == "interrupted"
 
-    def test_failover_of_stable_group_causes_no_rebalance(self, stage):
+    def test_failover_of_stable_group_is_an_event_without_a_rebalance(self, stage):
         group_of(stage)
         stage.unload()
         stage.advance(700)
@@ -330,7 +326,7 @@ class TestCoordinatorFailover:
         assert (this.cause, this.end) == ("COORDINATOR_FAILOVER", "no_rebalance")
         assert this.sentence == "The group of 2 members moved to another coordinator within 0.7 s, without a rebalance."
 
-    def test_failover_causes_no_later_rebalance(self, stage):
+    def test_join_of_new_member_after_a_failover_has_new_member_as_cause(self, stage):
         group_of(stage)
         stage.unload()
         stage.reload()
@@ -339,7 +335,7 @@ class TestCoordinatorFailover:
         assert rebalance(stage).cause == "NEW_MEMBER"
 
     @pytest.mark.parametrize("reason", [None, "rejoining after we previously errored and backed off"])
-    def test_failover_is_the_cause_of_unchanged_rejoin(self, stage, reason):
+    def test_rejoin_with_unchanged_metadata_after_a_failover_has_the_failover_as_cause(self, stage, reason):
         ids, _ = group_of(stage)
         stage.unload()
         stage.reload()
@@ -351,7 +347,7 @@ class TestCoordinatorFailover:
         assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "high")
         assert "rejoined 2.0 s after the coordinator loaded the group" in this.sentence
 
-    def test_failover_is_no_cause_of_requested_or_late_rejoin(self, stage):
+    def test_rejoin_by_user_request_or_long_after_a_failover_does_not_have_the_failover_as_cause(self, stage):
         ids, _ = group_of(stage, session_ms=120_000)
         stage.unload()
         stage.reload()
@@ -366,7 +362,7 @@ class TestCoordinatorFailover:
         stage.join(ids[0], client_id="app-0", connection=10)
         assert rebalance(stage).cause == "LEADER_REJOIN"
 
-    def test_failover_is_the_cause_of_join_by_known_client(self, stage):
+    def test_join_of_known_client_under_new_member_id_after_a_failover_has_the_failover_as_cause(self, stage):
         group_of(stage)
         stage.unload()
         stage.reload()
@@ -376,7 +372,7 @@ class TestCoordinatorFailover:
 
         assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "medium")
 
-    def test_expiry_without_requests_since_failover_is_unknown(self, stage):
+    def test_expiry_of_member_without_requests_since_a_failover_has_no_known_reason(self, stage):
         ids, generation = group_of(stage, session_ms=10_000)
         stage.unload()
         stage.reload()
@@ -389,7 +385,7 @@ class TestCoordinatorFailover:
         assert (this.cause, this.confidence) == ("SESSION_TIMEOUT", "low")
         assert "sent no heartbeat in the 10.0 s since its coordinator loaded the group" in this.sentence
 
-    def test_later_generation_of_members_is_generation_lost(self, stage):
+    def test_member_with_later_generation_than_the_coordinator_has_generation_lost_as_cause(self, stage):
         ids, generation = group_of(stage)
         stage.unload()
         stage.reload()
@@ -402,7 +398,7 @@ class TestCoordinatorFailover:
         assert f"members have generation {generation + 3}" in this.sentence
 
 
-def test_rejoin_is_chained_to_the_rebalance_of_the_removal(stage):
+def test_rejoin_of_expired_member_names_the_rebalance_that_removed_it(stage):
     ids, generation = group_of(stage, session_ms=10_000)
     for _ in range(4):
         stage.advance(2_500)
@@ -432,21 +428,21 @@ class TestLateMember:
         assert (this.blocker.who.client_id, this.blocker.waited_ms) == ("app-1", 4_000)
         return this.blocker.because
 
-    def test_late_member_with_heartbeats_did_not_poll(self, stage):
+    def test_late_join_of_member_that_sent_heartbeats_is_explained_as_not_polling(self, stage):
         assert self.late(
             stage, lambda ids, g: stage.heartbeat(ids[1], g, client_id="app-1", connection=1)
         ) == "not_polling"  # fmt: skip
 
-    def test_late_member_with_commits_was_revoking(self, stage):
+    def test_late_join_of_member_that_committed_is_explained_as_slow_to_revoke(self, stage):
         def commits(ids, generation):
             stage.commit({("t", 3): 9}, member_id=ids[1], generation=generation, client_id="app-1", connection=1)
 
         assert self.late(stage, commits) == "slow_to_revoke"
 
-    def test_late_member_without_requests_was_silent(self, stage):
+    def test_late_join_of_member_without_requests_is_explained_as_silent(self, stage):
         assert self.late(stage) == "silent"
 
-    def test_late_member_with_closed_connection_was_dead(self, stage):
+    def test_missing_join_of_member_with_closed_connection_is_explained_as_dead(self, stage):
         ids, _ = group_of(stage, session_ms=60_000, rebalance_ms=8_000)
         stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=8_000)
         stage.coordinator.connection_closed(1, stage.now)
@@ -460,7 +456,7 @@ class TestLateMember:
 
 
 @pytest.mark.heavy
-def test_thousands_of_client_resets_are_each_explained():
+def test_each_of_thousands_of_client_resets_is_explained_quickly():
     entries = []
     for turn in range(3000):
         who = Who(f"m{turn}", "worker", "/10.0.0.1")

@@ -33,7 +33,7 @@ def alone(stage, **options):
 
 
 class TestCommitsOfNonMembers:
-    def test_commits_that_move_back_are_offsets_reset(self, stage):
+    def test_commits_of_non_member_at_lower_offsets_are_an_offsets_reset_event(self, stage):
         stage.commit({("t", 0): 90, ("t", 1): 80}, client_id="tool")
         stage.journal.clear()
         stage.advance(5_000)
@@ -47,26 +47,26 @@ class TestCommitsOfNonMembers:
         )
         assert event.evidence[0].value == "t-0 from 90 to 10, t-1 from 80 to 99"
 
-    def test_forward_commits_of_admin_client_are_offsets_reset(self, stage):
+    def test_commits_of_admin_client_at_higher_offsets_are_an_offsets_reset_event(self, stage):
         stage.commit({("t", 0): 90}, client_id="adminclient-1")
 
         assert [(e.cause, e.confidence) for e in told(stage)] == [("OFFSETS_RESET", "high")]
 
-    def test_forward_commits_are_reported_once_an_hour(self, stage):
+    def test_offsets_reset_to_higher_offsets_is_reported_once_an_hour(self, stage):
         for offset in range(50):
             stage.commit({("t", 0): offset}, client_id="standalone")
             stage.advance(100_000)
 
         assert [e.cause for e in told(stage)] == ["UNFENCED_COMMIT"] * 2
 
-    def test_alternating_commits_do_not_fill_the_journal(self, stage):
+    def test_commits_at_alternating_offsets_do_not_fill_the_journal(self, stage):
         for offset in range(500):
             stage.commit({("t", 0): offset % 2}, client_id="mad")
             stage.advance(1)
 
         assert len(told(stage)) <= 2
 
-    def test_commits_of_many_partitions_are_shortened(self, stage):
+    def test_offsets_reset_of_many_partitions_lists_only_some_partitions(self, stage):
         stage.topics.make("wide", 3_000)
         stage.commit({("wide", p): 7 for p in range(3_000)}, client_id="x" * 60_000)
 
@@ -76,7 +76,7 @@ class TestCommitsOfNonMembers:
         assert len(build_entry(stage.journal[-1])) < 70_000
         assert len(event.sentence) < 500
 
-    def test_commits_of_members_are_no_event(self, stage):
+    def test_commits_of_group_members_cause_no_event(self, stage):
         member_id, generation = alone(stage)
         stage.commit({("t", 0): 5}, member_id=member_id, generation=generation)
         stage.commit({("t", 0): 2}, member_id=member_id, generation=generation)
@@ -85,7 +85,7 @@ class TestCommitsOfNonMembers:
 
 
 class TestZombies:
-    def test_zombie_commits_are_reported_once_per_generation_with_offsets(self, stage):
+    def test_zombie_commits_are_reported_once_per_generation_with_their_offsets(self, stage):
         member_id, generation = alone(stage)
         stage.commit({("t", 0): 5}, member_id=member_id, generation=generation)
         for _ in range(3):
@@ -98,7 +98,7 @@ class TestZombies:
         assert event.evidence[1].value == "t-0 to 99 (5 is committed)"
         assert "no longer a member but continued to work" in event.sentence
 
-    def test_outdated_members_are_reported_as_behind(self, stage):
+    def test_commits_with_an_older_generation_are_reported_as_from_a_behind_member(self, stage):
         member_id, generation = alone(stage)
         stage.commit({("t", 0): 5}, member_id=member_id, generation=generation - 1)
 
@@ -106,7 +106,7 @@ class TestZombies:
 
         assert "an outdated member" in event.sentence
 
-    def test_zombie_commits_of_consumer_group_are_reported(self, stage):
+    def test_zombie_commits_in_consumer_group_are_reported(self, stage):
         stage.come("m1", client_id="app")
         assert stage.commit({("t", 0): 3}, member_id="m1", generation=0, version=9) == [ErrorCode.STALE_MEMBER_EPOCH]
 
@@ -114,7 +114,7 @@ class TestZombies:
 
         assert (event.cause, event.evidence[1].value) == ("ZOMBIE_COMMIT", "t-0 to 3")
 
-    def test_rejected_heartbeats_are_no_event(self, stage):
+    def test_rejected_heartbeats_cause_no_event(self, stage):
         _, generation = alone(stage)
         stage.heartbeat("app-gone", generation)
 
@@ -122,7 +122,7 @@ class TestZombies:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_full_group_reports_the_rejected_client(protocol):
+def test_join_rejected_by_group_max_size_is_an_event_that_names_the_client(protocol):
     stage = CoordinatorStage(group_max_size=1, group_consumer_max_size=1)
     if protocol == "classic":
         alone(stage)
@@ -143,7 +143,7 @@ def test_full_group_reports_the_rejected_client(protocol):
     assert len(event.evidence) == 3
 
 
-def test_changed_options_report_the_client():
+def test_change_of_group_options_is_an_event_that_names_the_client():
     by = Who("", "ops", "/10.0.0.9", principal="User:olga")
     options = {"consumer.session.timeout.ms": (None, 9_500), "consumer.heartbeat.interval.ms": (3_000, None)}
 
@@ -157,7 +157,7 @@ def test_changed_options_report_the_client():
     )
 
 
-def test_events_are_findings_without_a_rebalance(stage):
+def test_events_without_a_rebalance_are_among_the_findings(stage):
     stage.commit({("t", 0): 90}, client_id="adminclient-1")
 
     (this,) = find_rebalances(stage.journal)

@@ -35,13 +35,12 @@ def rebalance(at_s, cause="NEW_MEMBER", who="a", members=("a",), **more):
 
 
 def rules(*looks, rebalances=None):
-    """Return the rules that fire, with their severity."""
     found = examine(find_group(looks, rebalances), rebalances)
     assert all(one.advice and one.sentence for one in found)
     return [(one.rule, one.severity) for one in found]
 
 
-def test_group_finding_has_one_sentence():
+def test_group_finding_summarises_health_in_one_sentence():
     looks = look(0, [A], [part(0, 5, 9, **LONG_AGO)]), look(20, [A], [part(0, 5, 9, **LONG_AGO)])
 
     found = find_group(looks)
@@ -56,7 +55,7 @@ def test_group_finding_has_one_sentence():
     assert (found.rebalances_1h, found.last_rebalance) == (None, None)
 
 
-def test_generation_of_classic_group_comes_from_the_journal():
+def test_generation_of_classic_group_in_group_finding_comes_from_the_journal():
     rounds = [
         rebalance(-60, generation=4), rebalance(-59, generation=5, parent=4),
         rebalance(-9, end="no_rebalance", generation=9),
@@ -66,7 +65,7 @@ def test_generation_of_classic_group_comes_from_the_journal():
     assert find_group([look(0, [A], [part(0, 5, 9)])], []).epoch is None
 
 
-def test_findings_survive_json_round_trip():
+def test_group_finding_is_equal_after_json_encoding_and_decoding():
     found = find_group([look(0, [A], [part(0, 5, 9), part(1, None, 9)])], [rebalance(-60, took_ms=7)])
 
     assert msgspec.convert(msgspec.to_builtins(found), type(found)) == found
@@ -74,7 +73,7 @@ def test_findings_survive_json_round_trip():
     assert msgspec.convert(msgspec.to_builtins(one), type(one)) == one
 
 
-def test_journal_gives_rebalances_of_last_hour_and_last_rebalance():
+def test_group_finding_with_journal_counts_rebalances_of_last_hour_and_names_the_last_one():
     told = [rebalance(-7200), rebalance(-60, took_ms=7), rebalance(-50, parent=1), rebalance(-40, end="no_rebalance")]
 
     found = find_group([look(0, [A], {0: (9, 9)})], told)
@@ -84,14 +83,14 @@ def test_journal_gives_rebalances_of_last_hour_and_last_rebalance():
     assert (found.last_rebalance.at_ms, found.last_rebalance.took_ms) == (T0 - 60_000, 7)
 
 
-def test_samples_before_the_last_rebalance_are_ignored():
+def test_lag_rates_of_group_ignore_samples_before_the_last_rebalance():
     looks = [look(0, [A], {0: (5, 9)}), look(20, [A], {0: (5, 9)})]
 
     assert find_group(looks).health == "STALL"
     assert find_group(looks, [rebalance(10)]).health is None
 
 
-def test_storm_counts_only_disturbing_rebalances():
+def test_storm_health_counts_only_rebalances_that_interrupt_members():
     fine = look(0, [A], {0: (9, 9)})
     assert rules(fine, rebalances=[rebalance(-50 * n) for n in range(STORM)]) == [("storm", "warning")]
     jobs = [rebalance(-50 * n, cause="GROUP_FORMING") for n in range(STORM)]
@@ -118,24 +117,24 @@ def test_storm_counts_only_disturbing_rebalances():
         ([look(0, [A, member("b")], {0: (9, 9)})], ("idle", "info")),
     ],
 )  # fmt: skip
-def test_each_doctor_rule_fires(looks, expected):
+def test_each_doctor_rule_reports_its_example_group(looks, expected):
     assert rules(*looks) == [expected]
 
 
-def test_skew_differs_from_slow_member():
+def test_doctor_distinguishes_skewed_partition_from_slow_member():
     members = [member("a", 0), member("b", 1, 2)]
     first = look(0, members, {0: (0, 10), 1: (0, 1), 2: (0, 1)})
 
     assert ("skew", "warning") in rules(first, look(20, members, {0: (100, 9000), 1: (60, 60), 2: (60, 60)}))
 
 
-def test_hot_member_is_reported():
+def test_doctor_reports_member_with_far_more_lag_than_others():
     members = [member("a", 0), member("b", 1), member("c", 2)]
 
     assert rules(look(0, members, [part(0, 0, 900, **LONG_AGO), part(1, 9, 9), part(2, 9, 9)])) == [("hot", "warning")]
 
 
-def test_lost_and_endangered_records_are_reported():
+def test_doctor_reports_unread_records_that_retention_deleted_or_will_delete():
     assert ("records-lost", "error") in rules(look(0, [A], [part(0, 5, 90, log_start=9)]))
     assert rules(look(0, [A], [part(0, 9, 9, log_start=9)])) == []
 
@@ -145,7 +144,7 @@ def test_lost_and_endangered_records_are_reported():
     assert rules(*far) == []
 
 
-def test_missed_poll_is_reported_only_without_rejoin():
+def test_doctor_reports_missed_poll_only_if_the_member_did_not_rejoin():
     left = rebalance(-600, cause="MAX_POLL_EXCEEDED", who="b", members=("a",))
     fine = look(0, [A], {0: (9, 9)})
 
@@ -154,14 +153,14 @@ def test_missed_poll_is_reported_only_without_rejoin():
     assert rules(look(0, [A, member("b", 1)], {0: (9, 9), 1: (9, 9)}), rebalances=[left]) == []
 
 
-def test_similar_partitions_are_one_finding_with_all_evidence():
+def test_doctor_merges_similar_partitions_into_one_finding_with_all_evidence():
     (one,) = examine(find_group([look(0, [], dict.fromkeys(range(9), (5, 9)))]))
 
     assert one.sentence == "t-0, t-1, t-2 and 6 more: no member reads it"
     assert (len(one.partitions), len(one.evidence)) == (9, 18)
 
 
-def test_errors_sort_before_infos():
+def test_doctor_sorts_errors_before_infos():
     found = examine(find_group([look(0, [A, member("b")], {0: (9, 9), 1: (5, 9)})]))
 
     assert [one.severity for one in found] == ["error", "info"]
@@ -169,9 +168,9 @@ def test_errors_sort_before_infos():
     assert not is_bad(found[1:])
 
 
-def test_doctor_storm_equals_pattern_storm():
+def test_rebalance_count_of_storm_is_equal_in_doctor_and_patterns():
     assert (STORM, STORM_MS) == (patterns.STORM, patterns.STORM_WITHIN_MS)
 
 
-def test_every_rule_has_advice():
+def test_every_doctor_rule_has_an_advice():
     assert set(SEVERITY_OF) <= set(ADVICE)

@@ -15,7 +15,6 @@ def report(*looks, rebalances=None):
 
 
 def words(*looks, **more):
-    """Return the health of the group, and the status of each partition."""
     found = report(*looks, **more)
     return found.group.word, [verdict.word for verdict in found.partitions]
 
@@ -24,7 +23,7 @@ def state_of(name, *looks):
     return report(*looks).members[f"{name}-id"].word
 
 
-def test_group_without_lag_is_ok():
+def test_health_of_group_without_lag_is_ok():
     assert words(look(0, [A], {0: (9, 9)})) == ("OK", ["OK"])
     assert words(look(0, [], {0: (9, 9)})) == ("OK", ["OK"])
     assert words(look(0, [A], {0: (9, 9)}), look(600, [A], {0: (9, 9)})) == ("OK", ["OK"])
@@ -33,26 +32,26 @@ def test_group_without_lag_is_ok():
     assert words(look(0, [A], [])) == ("OK", [])
 
 
-def test_transaction_marker_is_no_stall():
+def test_partition_with_only_a_transaction_marker_unread_is_no_stall():
     marker = [part(0, 9, 10, waiting=False)]
 
     assert words(look(0, [A], marker), look(600, [A], marker)) == ("OK", ["OK"])
     assert state_of("a", look(0, [A], marker), look(600, [A], marker)) == "ok"
 
 
-def test_one_sample_leaves_old_lag_unknown():
+def test_health_of_old_lag_in_a_single_sample_is_unknown():
     found = report(look(0, [A], {0: (5, 9)}))
 
     assert found.group.word is None
     assert found.group.clause == "t-0, owned by a-id: one sample shows no progress"
 
 
-def test_one_sample_of_fresh_lag_is_between_commits():
+def test_health_of_recent_lag_in_a_single_sample_is_ok_between_commits():
     assert words(look(9, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == ("OK", ["OK"])
     assert words(look(11, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == (None, [None])
 
 
-def test_owner_without_commit_progress_is_stall():
+def test_partition_with_owner_and_without_commit_progress_is_stall():
     looks = look(0, [A], {0: (5, 9)}), look(20, [A], {0: (5, 9)})
 
     found = report(*looks)
@@ -63,34 +62,34 @@ def test_owner_without_commit_progress_is_stall():
     assert report(look(0, [A], {0: (5, 9)}), look(160, [A], {0: (5, 9)})).group.confidence == "high"
 
 
-def test_few_seconds_without_commit_are_no_stall():
+def test_partition_with_few_seconds_without_commit_is_no_stall():
     assert words(look(0, [A], {0: (5, 9)}), look(5, [A], {0: (5, 9)})) == (None, [None])
 
 
-def test_new_owner_is_not_judged_at_once():
+def test_partition_with_new_owner_is_no_stall_before_some_time():
     before = look(0, [member("a"), member("b", 0)], {0: (5, 9)})
 
     assert words(before, look(20, [member("a", 0), member("b")], {0: (5, 9)})) == (None, [None])
 
 
-def test_partition_read_to_the_end_between_samples_is_ok():
+def test_partition_that_was_read_to_the_end_between_samples_is_ok():
     looks = [look(0, [A], {0: (5, 9)}), look(10, [A], {0: (9, 9)}), look(20, [A], {0: (9, 30)})]
 
     assert words(*looks) == ("OK", ["OK"])
 
 
-def test_lag_without_members_is_stop():
+def test_partition_with_lag_in_group_without_members_is_stop():
     assert words(look(0, [], {0: (5, 9)})) == ("STOP", ["STOP"])
     assert report(look(0, [], {0: (5, 9)})).group.clause == "t-0: no member reads it"
     found = report(look(0, [member("a", 0)], {0: (9, 9), 1: (5, 9)}))
     assert (found.group.word, found.group.clause) == ("STOP", "t-1: no member owns it")
 
 
-def test_empty_group_with_moving_offsets_is_ok():
+def test_group_without_members_and_with_moving_offsets_is_ok():
     assert words(look(0, [], {0: (5, 90)}), look(20, [], {0: (60, 90)})) == ("OK", ["OK"])
 
 
-def test_empty_group_without_lag_has_a_reader():
+def test_recent_lag_of_group_without_members_is_ok_and_old_lag_is_stop():
     fresh = [part(0, 5, 90, committed_record_at_ms=T0)]
 
     assert words(look(3, [], fresh)) == ("OK", ["OK"])
@@ -99,19 +98,19 @@ def test_empty_group_without_lag_has_a_reader():
     assert report(look(0, [], {0: (5, 9)}), look(20, [], {0: (5, 9)})).group.confidence == "high"
 
 
-def test_unowned_partition_during_rebalance_is_no_stop():
+def test_partition_without_owner_during_a_rebalance_is_no_stop():
     looks = look(0, [member("a")], {0: (5, 9)}, state="PreparingRebalance")
 
     assert words(looks) == ("REBALANCING", [None])
     assert state_of("a", looks) == "ok"
 
 
-def test_unowned_partition_without_commits_is_stop():
+def test_partition_without_owner_and_commits_is_stop_if_it_has_records():
     assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 5)])) == ("STOP", ["OK", "STOP"])
     assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 0)])) == ("OK", ["OK", "OK"])
 
 
-def test_offset_that_moves_back_is_rewind():
+def test_partition_with_committed_offset_that_moves_back_is_rewind():
     looks = look(0, [A], {0: (50, 90)}), look(5, [A], {0: (10, 90)})
 
     found = report(*looks)
@@ -120,13 +119,13 @@ def test_offset_that_moves_back_is_rewind():
     assert (found.group.confidence, state_of("a", *looks)) == ("proof", "rewinding")
 
 
-def test_rewind_ends_above_the_highest_offset():
+def test_partition_is_no_longer_rewind_above_its_highest_committed_offset():
     looks = [look(0, [A], {0: (50, 90)}), look(5, [A], {0: (10, 90)}), look(30, [A], {0: (60, 90)})]
 
     assert words(*looks) == ("OK", ["OK"])
 
 
-def test_growing_lag_with_progress_is_warn():
+def test_partition_with_commits_and_growing_lag_is_warn():
     looks = look(0, [A], {0: (0, 100)}), look(20, [A], {0: (100, 400)})
 
     assert words(*looks) == ("WARN", ["WARN"])
@@ -134,19 +133,19 @@ def test_growing_lag_with_progress_is_warn():
     assert state_of("a", *looks) == "slow"
 
 
-def test_shrinking_or_short_growth_is_no_warning():
+def test_partition_with_shrinking_lag_or_short_growth_is_no_warn():
     saw = [look(0, [A], {0: (0, 100)}), look(10, [A], {0: (150, 200)}), look(20, [A], {0: (200, 400)})]
     assert words(*saw) == ("OK", ["OK"])
     assert words(look(0, [A], {0: (0, 100)}), look(5, [A], {0: (100, 400)})) == ("OK", ["OK"])
 
 
-def test_fresh_growing_lag_is_no_warning():
+def test_partition_with_growing_but_recent_lag_is_no_warn():
     fresh = look(20, [A], [part(0, 100, 400, committed_record_at_ms=T0 + 18_000)])
 
     assert words(look(0, [A], {0: (0, 100)}), fresh) == ("OK", ["OK"])
 
 
-def test_long_open_transaction_is_warn():
+def test_partition_behind_a_long_open_transaction_is_warn():
     held = [part(0, 50, 80, last_stable=50)]
     assert words(look(0, [A], held)) == ("OK", ["OK"])
 
@@ -159,7 +158,7 @@ def test_long_open_transaction_is_warn():
     assert words(look(0, [A], old)) == ("WARN", ["WARN"])
 
 
-def test_member_without_progress_is_stuck():
+def test_member_without_progress_in_any_partition_is_stuck():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (9, 9)}), look(20, [both], {0: (5, 9), 1: (9, 9)})
 
@@ -168,7 +167,7 @@ def test_member_without_progress_is_stuck():
     assert found.clause == "no commit progress for 20.0 s, while records wait in t-0"
 
 
-def test_member_with_partial_progress_is_not_fetching():
+def test_member_with_progress_in_only_some_partitions_is_not_fetching():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (5, 90)}), look(20, [both], {0: (5, 9), 1: (90, 90)})
 
@@ -179,7 +178,7 @@ def test_member_with_partial_progress_is_not_fetching():
     )
 
 
-def test_member_with_backlog_in_one_partition_is_slow_not_stalled():
+def test_partitions_of_member_that_consumes_a_backlog_of_another_partition_are_slow_and_no_stall():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (5, 900)}), look(20, [both], {0: (5, 9), 1: (65, 920)})
 
@@ -192,7 +191,7 @@ def test_member_with_backlog_in_one_partition_is_slow_not_stalled():
     assert found.partitions[0].clause == ("no commit progress for 20.0 s: its owner reads t-1 first, 3.0 records/s")
 
 
-def test_partition_without_commits_of_a_member_on_a_backlog_is_slow_and_not_never_committed():
+def test_uncommitted_partition_of_member_that_consumes_a_backlog_is_slow_and_not_never_committed():
     both = member("a", 0, 1)
     before, after = [part(0, None, 5), part(1, 5, 900)], [part(0, None, 50), part(1, 65, 900)]
 
@@ -202,7 +201,7 @@ def test_partition_without_commits_of_a_member_on_a_backlog_is_slow_and_not_neve
     assert health_of(found).partitions[0].clause == ("no commit so far: its owner reads t-1 first, 3.0 records/s")
 
 
-def test_backlog_of_another_member_does_not_excuse_a_stalled_partition():
+def test_partition_without_progress_is_stall_while_another_member_consumes_a_backlog():
     busy, stopped = member("a", 1), member("b", 0)
     looks = look(0, [busy, stopped], {0: (5, 9), 1: (5, 900)}), look(20, [busy, stopped], {0: (5, 9), 1: (65, 900)})
 
@@ -210,14 +209,14 @@ def test_backlog_of_another_member_does_not_excuse_a_stalled_partition():
     assert state_of("b", *looks) == "stuck"
 
 
-def test_member_with_records_and_no_commit_is_not_committing():
+def test_member_with_unread_records_and_no_commit_is_not_committing():
     looks = look(0, [A], [part(0, None, 5)]), look(20, [A], [part(0, None, 50)])
 
     assert (state_of("a", *looks), words(*looks)) == ("not-committing", ("WARN", ["WARN"]))
     assert report(*looks).group.clause == "t-0, owned by a-id: 45 new records in 20.0 s, and no commit so far"
 
 
-def test_member_without_records_is_ok_without_commits():
+def test_member_with_empty_partitions_and_no_commit_is_ok():
     looks = look(0, [A], [part(0, None, 5)]), look(20, [A], [part(0, None, 5)])
 
     assert (state_of("a", *looks), words(*looks)) == ("ok", (None, [None]))
@@ -249,7 +248,7 @@ def test_member_with_far_more_lag_is_hot():
     assert state_of("a", fresh) == "ok"
 
 
-def test_many_rebalances_in_short_time_are_storm():
+def test_group_with_ten_rebalances_in_ten_minutes_is_storm():
     many = RebalanceTimes(opened_at_ms=tuple(T0 - 50_000 * n for n in range(STORM)))
     few = RebalanceTimes(opened_at_ms=many.opened_at_ms[1:])
     long_ago = RebalanceTimes(opened_at_ms=tuple(LONG_AGO - 60_000 * n for n in range(1, 50)))
@@ -259,20 +258,20 @@ def test_many_rebalances_in_short_time_are_storm():
     assert words(look(0, [A], {0: (9, 9)}), rebalances=long_ago)[0] == "OK"
 
 
-def test_refused_group_is_unknown_with_reason():
+def test_health_of_group_that_refuses_a_description_is_unknown_with_its_reason():
     found = report(look(0, [], [], error="GROUP_AUTHORIZATION_FAILED: group 'g'"))
 
     assert (found.group.word, found.group.clause) == (None, "GROUP_AUTHORIZATION_FAILED: group 'g'")
 
 
-def test_worst_partition_decides_group_health():
+def test_health_of_group_is_that_of_its_worst_partition():
     three = member("a", 0, 1, 2)
     looks = [look(s, [three], {0: (5, 9), 1: (2, 9), 2: (9, 9)}) for s in (0, 20)]
 
     assert report(*looks).group.clause == "t-1, owned by a-id: no commit progress for 20.0 s, also in 1 other partition"
 
 
-def test_group_with_commits_and_no_members_is_described():
+def test_stall_of_group_with_commits_and_no_members_has_low_confidence():
     one = report(look(0, [], {0: (5, 9)}, protocol_type=""))
     assert (one.group.word, one.group.confidence) == (None, "low")
     assert "no members, as with Spark and Flink: one sample is not enough" in one.group.clause
@@ -284,14 +283,14 @@ def test_group_with_commits_and_no_members_is_described():
     assert words(look(0, [], {0: (5, 9)}, protocol_type=""), look(20, [], {0: (9, 9)}, protocol_type=""))[0] == "OK"
 
 
-def test_single_unread_offset_may_be_a_marker():
+def test_health_with_one_unread_offset_is_unknown_as_it_may_be_a_transaction_marker():
     assert words(look(0, [A], {0: (9, 10)}), look(600, [A], {0: (9, 10)})) == (None, [None])
     assert state_of("a", look(0, [A], {0: (9, 10)}), look(600, [A], {0: (9, 10)})) == "ok"
     waits = [part(0, 9, 10, waiting=True)]
     assert words(look(0, [A], waits), look(600, [A], waits)) == ("STALL", ["STALL"])
 
 
-def test_leftover_offset_of_deleted_topic_does_not_affect_health():
+def test_committed_offset_of_deleted_topic_does_not_affect_group_health():
     old = part(0, 5, None, topic="old", error="the topic does not exist", gone=True)
 
     assert words(look(0, [A], [part(0, 9, 9), old])) == ("OK", ["OK", "OK"])

@@ -45,7 +45,6 @@ STATIC = Who("s-1", "billing", "/10.0.0.3", "billing-3")
 
 
 def generation(at_ms, number, members, partitions, *, event="member_joined", who=None):
-    """Return the entries of one rebalance."""
     about = {"group": "g"}
     return [
         RoundOpened(
@@ -75,11 +74,11 @@ def removed(at_ms, who, why="session_expired"):
     return MemberRemoved(at_ms=at_ms, group="g", who=who, why=why)
 
 
-def test_every_kind_of_entry_has_a_sentence():
+def test_every_kind_of_journal_entry_has_a_sentence():
     assert set(KINDS) - set(SENTENCES) == set()
 
 
-def test_events_state_the_journal_entries():
+def test_events_have_sentences_that_state_the_journal_entries():
     found = find_events(generation(1000, 4, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B))
 
     assert [event.sentence for event in found] == [
@@ -93,7 +92,7 @@ def test_events_state_the_journal_entries():
     assert found[1].entry["leader"] == "a-1"
 
 
-def test_hostile_reason_is_escaped_in_sentence_only():
+def test_control_characters_in_leave_reason_are_escaped_in_the_sentence_only():
     evil = "\x1b[2J" + "x" * 100_000
     found = event_finding(removed(1, Who(evil, evil, evil))).sentence
 
@@ -103,7 +102,7 @@ def test_hostile_reason_is_escaped_in_sentence_only():
     assert event_finding(entry).entry["reason"] == evil
 
 
-def test_zombie_has_removal_time_and_cost():
+def test_zombie_finding_has_removal_time_of_member_and_number_of_rejected_commits():
     entries = [
         removed(1_000, A),
         fenced(5_000, A, "UNKNOWN_MEMBER_ID", "Heartbeat"),
@@ -125,7 +124,7 @@ def test_zombie_has_removal_time_and_cost():
     assert "while the group was at 4" in behind.sentence
 
 
-def test_duplicate_instance_id_names_both_hosts():
+def test_two_processes_with_one_instance_id_are_reported_with_both_hosts():
     other = Who("s-2", "billing", "/10.0.0.9", "billing-3")
     entries = [
         StaticReplaced(at_ms=1, group="g", who=other, old_member_id="s-1"),
@@ -143,7 +142,7 @@ def test_duplicate_instance_id_names_both_hosts():
     ("error", "verdict"),
     [("REBALANCE_IN_PROGRESS", "benign"), ("SOMETHING_NEW", "unknown"), ("STALE_MEMBER_EPOCH", "behind")],
 )
-def test_other_errors_have_their_verdict(error, verdict):
+def test_each_error_of_rejected_requests_has_its_verdict(error, verdict):
     (found,) = find_fenced([fenced(1, A, error)])
 
     assert found.verdict == verdict
@@ -151,7 +150,7 @@ def test_other_errors_have_their_verdict(error, verdict):
 
 
 @pytest.mark.heavy
-def test_ten_thousand_senders_are_found_quickly():
+def test_rejected_requests_of_ten_thousand_members_are_grouped_quickly():
     entries = []
     for n in range(10_000):
         who = Who(f"m-{n}", "reader", "/10.0.0.1", f"i-{n}")
@@ -164,7 +163,7 @@ def spells(lane):
     return [(s.from_ms, s.until_ms, s.partitions) for s in lane.spells]
 
 
-def test_timeline_of_classic_group():
+def test_timeline_of_classic_group_has_assignments_by_member():
     entries = [
         *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, who=A),
         *generation(2_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B),
@@ -184,7 +183,7 @@ def test_timeline_of_classic_group():
     assert [(m.at_ms, m.kind) for m in b.marks] == [(3_000, "removed"), (4_000, "fenced")]
 
 
-def test_timeline_start_includes_earlier_assignments():
+def test_timeline_start_shows_assignments_of_earlier_rebalances():
     entries = [
         *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, who=A),
         *generation(50_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B),
@@ -196,7 +195,7 @@ def test_timeline_start_includes_earlier_assignments():
     assert spells(found.lanes[0]) == [(40_000, 50_020, ("t-0", "t-1")), (50_020, None, ("t-0",))]
 
 
-def test_static_member_keeps_its_lane_after_return():
+def test_static_member_keeps_its_timeline_lane_after_a_restart():
     again = msgspec.structs.replace(STATIC, member_id="s-2")
     entries = [
         *generation(1_000, 1, [STATIC], {"s-1": {"t": (0,)}}, who=STATIC),
@@ -226,7 +225,7 @@ def lane_of_b(gone, from_ms=0):
     return find_timeline(entries, group="g", from_ms=from_ms, until_ms=100_000).lanes[1]
 
 
-def test_silence_begins_at_last_sign_of_life():
+def test_silence_of_expired_member_in_timeline_begins_at_its_last_request():
     gone = MemberRemoved(
         at_ms=12_500, group="g", who=B, why="session_expired", vitals=vitals(2_500, connection_closed_at_ms=3_000)
     )
@@ -272,14 +271,14 @@ def test_silence_begins_at_last_sign_of_life():
         ({"why": "sync_timeout"}, "removed", "sync_timeout", "removed: it did not request its assignment in time"),
     ],
 )  # fmt: skip
-def test_removed_member_is_marked_with_reason(gone, kind, how, text):
+def test_removed_member_has_a_timeline_mark_with_the_reason(gone, kind, how, text):
     lane = lane_of_b(MemberRemoved(at_ms=35_000, group="g", who=B, **gone))
 
     assert [(m.kind, m.how, m.text) for m in lane.marks] == [(kind, how, text)]
     assert lane.silences == ()
 
 
-def test_rebalance_has_departures_of_other_members():
+def test_rebalance_finding_lists_departures_of_members_besides_the_trigger():
     round_ = generation(2_000, 2, [A], {"a-1": {"t": (0, 1)}}, event="member_rejoined", who=A)
     gone = MemberRemoved(
         at_ms=2_005, group="g", who=B, why="left", reason="consumer poll timeout has expired.", vitals=vitals(2_004)
@@ -291,7 +290,7 @@ def test_rebalance_has_departures_of_other_members():
     assert find_rebalances(entries)[1].gone == {"b-1": "max_poll_exceeded"}
 
 
-def test_absent_static_member_keeps_partitions_in_silence():
+def test_partitions_of_absent_static_member_have_a_silence_in_the_timeline():
     def reconciled(at_ms, epoch):
         return MemberReconciled(
             at_ms=at_ms, group="g", who=STATIC, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
@@ -311,7 +310,7 @@ def test_absent_static_member_keeps_partitions_in_silence():
     assert [(s.from_ms, s.until_ms) for s in back.silences] == [(50, 80)]
 
 
-def test_watched_members_have_inferred_departures():
+def test_timeline_from_a_watcher_has_inferred_departures():
     def seen(at_ms, number, members, signs=()):
         return GenerationSeen(
             at_ms=at_ms, group="g", observed=True, generation=number, protocol_type="consumer", protocol="range",
@@ -338,7 +337,7 @@ def test_watched_members_have_inferred_departures():
     assert [(s.from_ms, s.until_ms) for s in lane.silences] == [(9_000, 20_000)]
 
 
-def test_timeline_of_consumer_group_until_deletion():
+def test_timeline_of_consumer_group_ends_with_its_deletion():
     def reconciled(at_ms, who, epoch, given=(), revoked=None, revoking=None):
         return MemberReconciled(
             at_ms=at_ms, group="g", who=who, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
@@ -364,7 +363,7 @@ def test_timeline_of_consumer_group_until_deletion():
     assert [mark.kind for mark in b.marks] == ["removed"]
 
 
-def test_member_with_unchanged_assignment_has_a_lane():
+def test_member_without_changed_assignment_has_a_timeline_lane():
     entries = generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=A)
 
     a, b = find_timeline(entries, group="g", from_ms=5_000, until_ms=9_000).lanes
@@ -373,13 +372,13 @@ def test_member_with_unchanged_assignment_has_a_lane():
     assert find_timeline(entries[:3], group="g", from_ms=0, until_ms=9_000).lanes[1].who.member_id == "b-1"
 
 
-def test_empty_journal_is_an_empty_timeline():
+def test_timeline_of_empty_journal_is_empty():
     found = find_timeline([], group="g", from_ms=0, until_ms=1)
 
     assert (found.columns, found.lanes) == ((), ())
 
 
-def test_accepted_commits_of_non_members_are_unfenced():
+def test_accepted_commits_of_non_members_have_the_verdict_unfenced():
     moves = (OffsetMove("t", 0, 1, 9), OffsetMove("t", 1, 5))
     entries = [CommitUnfenced(at_ms=at, group="g", who=A, offsets=moves, backwards=1) for at in (1, 2)]
 
@@ -394,7 +393,7 @@ def test_accepted_commits_of_non_members_are_unfenced():
     )
 
 
-def test_events_without_rebalances_are_findings():
+def test_journal_events_without_rebalances_are_findings():
     resumed = PartitionsResumed(at_ms=1, group="g", who=A, generation=4, partitions=(ResumedPartition("t", 0, 7),))
     altered = OptionsChanged(at_ms=1, group="g", options={"consumer.session.timeout.ms": (None, 9000)}, by=B)
 
@@ -404,7 +403,7 @@ def test_events_without_rebalances_are_findings():
     ]
 
 
-def test_history_keeps_only_recent_removals():
+def test_rebalance_history_of_group_keeps_only_recent_removals():
     who, history = Who("m", "app", "/h"), _History()
     for minute in range(500):
         _take(history, removed(minute * 60_000, who))

@@ -21,15 +21,15 @@ def read(group=None):
     return reader
 
 
-def test_reader_finds_group_by_id_even_if_invalid_unicode():
+def test_journal_reader_finds_entries_of_group_id_with_invalid_unicode():
     assert read("g\udc80").entries == [OURS]
     assert read("h").entries == [OTHERS]
     assert read("i").entries == []
 
 
-def test_reader_without_group_returns_all_in_order():
+def test_journal_reader_without_group_returns_entries_of_all_groups_in_order():
     assert read().entries == [OURS, OTHERS]
 
 
-def test_unreadable_records_are_skipped_and_counted():
+def test_journal_reader_skips_and_counts_unreadable_records():
     assert [read("g\udc80").unread, read("h").unread, read().unread] == [1, 1, 2]

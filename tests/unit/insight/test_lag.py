@@ -15,7 +15,7 @@ def only(lag):
     return one
 
 
-def test_one_sample_gives_records_time_and_lead():
+def test_lag_of_one_sample_has_records_time_and_distance_from_log_start():
     one = look(100, [member("a", 0)], [part(0, 40, 100, log_start=30, committed_record_at_ms=T0 + 60_000)])
 
     lag = lag_of([one])
@@ -27,7 +27,7 @@ def test_one_sample_gives_records_time_and_lead():
     assert (lag.blame, lag.blamed) == ("unknown", None)
 
 
-def test_group_has_the_longest_wait():
+def test_time_lag_of_group_is_the_longest_of_its_partitions():
     waits = part(0, 1, 5, committed_record_at_ms=T0)
     lag = lag_of([look(30, [A01], [waits, part(1, 1, 5)])])
 
@@ -35,20 +35,20 @@ def test_group_has_the_longest_wait():
     assert lag_of([look(30, [A01], [waits, part(1, 5, 5)])]).total.time_complete
 
 
-def test_future_or_missing_timestamp_gives_no_wait():
+def test_time_lag_is_unknown_with_future_or_missing_record_timestamp():
     early = part(0, 1, 5, committed_record_at_ms=T0 + 90_000)
     none = part(1, 1, 5, committed_record_at_ms=-1)
 
     assert [p.time_ms for p in lag_of([look(30, [A01], [early, none])]).partitions] == [None, None]
 
 
-def test_marker_after_the_offset_is_no_wait():
+def test_time_lag_is_zero_if_only_a_transaction_marker_follows_the_offset():
     lag = lag_of([look(0, [member("a", 0)], [part(0, 9, 10, waiting=False)])])
 
     assert (only(lag).records, only(lag).time_ms, only(lag).blame, lag.total.draining) == (1, 0, "none", "empty")
 
 
-def test_never_committed_is_not_zero():
+def test_lag_of_partition_without_commit_is_unknown_not_zero():
     lag = lag_of([look(0, [A01], [part(0, None, 10), part(1, 4, 10)])])
 
     assert [(p.records, p.unknown) for p in lag.partitions] == [(None, "never committed"), (6, None)]
@@ -56,13 +56,13 @@ def test_never_committed_is_not_zero():
     assert lag_of([look(0, [member("a", 0)], [part(0, None, 10)])]).total.records is None
 
 
-def test_empty_partition_needs_no_offset():
+def test_lag_of_empty_partition_without_commit_is_zero():
     lag = lag_of([look(0, [member("a", 0)], [part(0, None, 0)])])
 
     assert (lag.total.records, lag.total.time_ms, lag.total.unknown, lag.total.draining) == (0, 0, 0, "empty")
 
 
-def test_slow_clock_keeps_observed_wait():
+def test_time_lag_is_at_least_the_time_between_samples_if_the_producer_clock_is_wrong():
     early = part(0, 1, 5, committed_record_at_ms=T0 + 59_000)
 
     found = only(lag_of([look(0, [member("a", 0)], {0: (1, 5)}), look(60, [member("a", 0)], [early])]))
@@ -70,13 +70,13 @@ def test_slow_clock_keeps_observed_wait():
     assert (found.time_ms, found.blame) == (60_000, "stopped_member")
 
 
-def test_unknown_lag_has_a_reason():
+def test_unknown_lag_of_partition_has_a_reason():
     lag = lag_of([look(0, [A01], [part(0, 5, None, error="the topic is gone")])])
 
     assert (only(lag).records, only(lag).unknown, only(lag).blame) == (None, "the topic is gone", "unknown")
 
 
-def test_two_samples_give_drain_time():
+def test_lag_of_two_samples_has_the_time_to_drain_it():
     lag = lag_of([look(0, [member("a", 0)], {0: (0, 1000)}), look(20, [member("a", 0)], {0: (600, 1200)})])
 
     found = only(lag)
@@ -84,7 +84,7 @@ def test_two_samples_give_drain_time():
     assert (found.records, found.eta_ms, found.draining, found.blame) == (600, 30_000, "draining", "catching_up")
 
 
-def test_slowest_partition_decides_group_drain_time():
+def test_time_to_drain_the_group_lag_is_that_of_the_slowest_partition():
     first = look(0, [A01], {0: (0, 100), 1: (0, 1000)})
     lag = lag_of([first, look(10, [A01], {0: (50, 100), 1: (100, 1000)})])
 
@@ -92,7 +92,7 @@ def test_slowest_partition_decides_group_drain_time():
     assert (lag.total.eta_ms, lag.total.draining) == (90_000, "draining")
 
 
-def test_one_growing_partition_makes_group_grow():
+def test_group_lag_is_growing_if_one_partition_lag_grows():
     lag = lag_of([look(0, [A01], {0: (0, 100), 1: (0, 100)}), look(20, [A01], {0: (90, 100), 1: (10, 200)})])
 
     assert (lag.total.eta_ms, lag.total.draining) == (None, "growing")
@@ -106,13 +106,13 @@ def test_one_growing_partition_makes_group_grow():
         ([({0: (5, 100)}), ({0: (100, 100)})], "none", None),
     ],
 )
-def test_blame_of_each_situation(looks, blame, blamed):
+def test_lag_has_the_expected_cause_in_each_situation(looks, blame, blamed):
     lag = lag_of([look(20 * i, [member("a", 0)], ends) for i, ends in enumerate(looks)])
 
     assert (lag.blame, lag.blamed and lag.blamed.client_id) == (blame, blamed)
 
 
-def test_member_with_most_lag_is_blamed():
+def test_group_lag_blames_the_member_with_most_lag():
     both = [member("a", 0), member("b", 1)]
     lag = lag_of([look(0, both, {0: (5, 10), 1: (5, 900)}), look(20, both, {0: (5, 11), 1: (5, 901)})])
 
@@ -121,7 +121,7 @@ def test_member_with_most_lag_is_blamed():
     assert {name: s.records for name, s in lag.members.items()} == {"a-id": 6, "b-id": 896}
 
 
-def test_slow_partition_with_most_records_is_skew():
+def test_lag_of_slow_partition_with_highest_produce_rate_is_blamed_on_skew():
     both = [member("a", 0), member("b", 1, 2)]
     first = look(0, both, {0: (0, 0), 1: (0, 0), 2: (0, 0)})
     lag = lag_of([first, look(20, both, {0: (100, 9000), 1: (50, 60), 2: (50, 60)})])
@@ -130,20 +130,20 @@ def test_slow_partition_with_most_records_is_skew():
     assert (lag.blame, lag.blamed and lag.blamed.client_id) == ("skew", "a")
 
 
-def test_unowned_partition_differs_from_unassignable_one():
+def test_lag_without_owner_is_blamed_on_missing_owner_or_members_or_on_a_rebalance():
     assert lag_of([look(0, [member("a", 0)], {0: (9, 9), 1: (0, 9)})]).partitions[1].blame == "no_owner"
     assert lag_of([look(0, [], {0: (0, 9)})]).blame == "no_members"
     rebalancing = look(0, [member("a")], {0: (0, 9)}, state="PreparingRebalance")
     assert lag_of([rebalancing]).blame == "unknown"
 
 
-def test_committing_client_without_members_reads():
+def test_lag_of_committing_client_without_members_is_draining():
     lag = lag_of([look(0, [], {0: (0, 100)}), look(20, [], {0: (80, 100)})])
 
     assert (lag.blame, lag.total.draining) == ("catching_up", "draining")
 
 
-def test_leftover_offset_is_not_counted():
+def test_group_lag_excludes_committed_offset_of_unsubscribed_topic():
     old = part(0, 5, 9000, topic="old")
     lag = lag_of([look(0, [member("a", 0)], [part(0, 9, 10), old])])
 
@@ -155,13 +155,13 @@ def test_leftover_offset_is_not_counted():
     assert lag_of([look(0, [looked_up], [part(0, 9, 10), old])]).total.records == 1
 
 
-def test_read_committed_readers_wait_for_open_transaction():
+def test_lag_of_read_committed_reader_is_blamed_on_open_transaction():
     lag = lag_of([look(0, [member("a", 0)], [part(0, 50, 80, last_stable=50)])])
 
     assert (only(lag).records, only(lag).stable_records, lag.blame) == (30, 0, "open_transaction")
 
 
-def test_lag_of_lost_partition_is_forgotten():
+def test_lag_of_moved_partition_ignores_samples_of_its_previous_owner():
     before = look(0, [member("a", 0, 1), member("b")], {0: (0, 100), 1: (0, 100)})
     lag = lag_of([before, look(20, [member("a", 0), member("b", 1)], {0: (50, 100), 1: (50, 100)})])
 
@@ -171,7 +171,7 @@ def test_lag_of_lost_partition_is_forgotten():
     assert (len(given.samples), given.draining, given.blame) == (1, "unknown", "unknown")
 
 
-def test_samples_before_assignment_or_reset_are_ignored():
+def test_lag_rates_ignore_samples_before_an_assignment_or_offset_reset():
     looks = [look(0, [A01], {0: (0, 100)}), look(10, [A01], {0: (50, 100)}), look(20, [A01], {0: (50, 100)})]
     assert len(only(lag_of(looks)).samples) == 3
     assert len(only(lag_of(looks, since_ms=T0 + 5_000)).samples) == 2
@@ -182,7 +182,7 @@ def test_samples_before_assignment_or_reset_are_ignored():
     assert len(only(lag_of(made_anew)).samples) == 1
 
 
-def test_samples_are_ordered_by_time_and_group():
+def test_lag_sorts_snapshots_by_time_and_ignores_other_groups():
     first, second = look(0, [A01], {0: (0, 100)}), look(10, [A01], {0: (50, 100)})
     other = look(5, [A01], {0: (7, 7)})
     other = type(other)(**{**{f: getattr(other, f) for f in other.__struct_fields__}, "group": "other"})
@@ -190,7 +190,7 @@ def test_samples_are_ordered_by_time_and_group():
     assert only(lag_of([second, other, first])) == only(lag_of([first, second]))
 
 
-def test_unread_deleted_records_are_counted():
+def test_lag_counts_unread_records_that_retention_deleted():
     found = only(lag_of([look(0, [A01], [part(0, 10, 100, log_start=60)])]))
 
     assert (found.lost, found.lead, found.records) == (50, 0, 90)
@@ -201,7 +201,7 @@ def test_lag_of_no_snapshots_raises_value_error():
         lag_of([])
 
 
-def test_other_protocol_types_leave_owners_unknown():
+def test_lag_of_members_of_other_protocol_types_is_unknown():
     lag = lag_of([look(0, [member("a", topics=())], {0: (5, 9)}, protocol_type="connect")])
 
     assert only(lag).partition == tp(0)

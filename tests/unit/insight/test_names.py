@@ -20,17 +20,17 @@ UUID = "1a2b3c4d-0000-4000-8000-000000000000"
         (Who("x" * 100, ""), "x" * 60 + "…"),
     ],
 )
-def test_name_is_client_id_and_head_of_member_id(who, name):
+def test_name_of_member_is_client_id_and_head_of_member_id(who, name):
     assert name_of(who) == name
 
 
-def test_name_and_place_has_client_and_host():
+def test_name_and_place_of_member_has_client_id_and_host():
     assert name_and_place(Who(f"a-{UUID}", "a", "/10.0.0.1")) == "a-1a2b3c4d (client a at /10.0.0.1)"
     assert name_and_place(Who(f"i-{UUID}", "a", "/h", "i")) == "i-1a2b3c4d (static i, client a at /h)"
     assert name_and_place(Who("m")) == "m"
 
 
-def test_client_text_has_no_control_characters():
+def test_texts_from_clients_are_shown_without_control_characters():
     assert printable("a\x1b[2Jb\nc\u202e") == "a?[2Jb?c?"
     assert printable("x" * 300) == "x" * 255 + "…"
 
@@ -47,10 +47,10 @@ def test_client_text_has_no_control_characters():
         (600_000, "10 min"),
     ],
 )
-def test_durations_have_readable_precision(ms, text):
+def test_seconds_formats_durations_in_ms_seconds_or_minutes(ms, text):
     assert seconds(ms) == text
 
 
-def test_limits_keep_their_configured_form():
+def test_limit_formats_timeouts_without_decimals():
     assert [limit(ms) for ms in (10_000, 1500, 300_000)] == ["10 s", "1.5 s", "5 min"]
     assert [count(n, "member") for n in (0, 1, 2)] == ["no members", "1 member", "2 members"]

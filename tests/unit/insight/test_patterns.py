@@ -25,7 +25,7 @@ def replicas(group, count=3, name="orders"):
 
 
 class TestDeploy:
-    def test_rolling_deploy_replaces_members_in_turn(self, group):
+    def test_members_replaced_one_by_one_are_a_rolling_deploy(self, group):
         for i, member_id in enumerate(replicas(group)):
             group.after(20).goes(member_id)
             group.after(15).comes(f"orders-{i}", f"/10.0.1.{i}")
@@ -37,14 +37,14 @@ class TestDeploy:
         assert len(pattern.rebalances) == 6
         assert pattern.advice.startswith("use static members")
 
-    def test_deploy_may_start_the_new_member_first(self, group):
+    def test_deploy_that_starts_each_new_member_first_is_a_rolling_deploy(self, group):
         for i, member_id in enumerate(replicas(group)):
             group.after(20).comes(f"orders-{i}x7", f"/10.0.1.{i}")
             group.after(5).goes(member_id)
 
         assert words(group) == ["ROLLING_DEPLOY"]
 
-    def test_deploy_of_pods_is_named_by_common_prefix(self, group):
+    def test_rolling_deploy_of_pods_is_named_by_their_common_prefix(self, group):
         pods = [group.comes(f"orders-7d9f8b6c5-x{i}k2p", f"/10.0.0.{i}") for i in range(3)]
         group.after(3600)
         del group.found[:]
@@ -54,21 +54,21 @@ class TestDeploy:
 
         assert words(group) == ["ROLLING_DEPLOY"]
 
-    def test_restart_of_one_member_is_no_deploy(self, group):
+    def test_restart_of_a_single_member_is_no_rolling_deploy(self, group):
         member_id = replicas(group)[0]
         group.goes(member_id)
         group.after(10).comes("orders-0")
 
         assert words(group) == []
 
-    def test_failed_members_are_no_deploy(self, group):
+    def test_replacement_of_failed_members_is_no_rolling_deploy(self, group):
         for i, member_id in enumerate(replicas(group)):
             group.after(20).dies(member_id)
             group.after(15).comes(f"orders-{i}", f"/10.0.1.{i}")
 
         assert "ROLLING_DEPLOY" not in words(group)
 
-    def test_restart_of_whole_group_is_no_deploy(self, group):
+    def test_restart_of_the_whole_group_is_no_rolling_deploy(self, group):
         for member_id in replicas(group):
             group.after(1).goes(member_id)
         for i in range(3):
@@ -76,7 +76,7 @@ class TestDeploy:
 
         assert words(group) == []
 
-    def test_replacement_by_another_program_is_no_deploy(self, group):
+    def test_replacement_by_members_of_another_program_is_no_rolling_deploy(self, group):
         for member_id in replicas(group)[:2]:
             group.after(20).goes(member_id)
             group.after(10).comes("billing")
@@ -94,25 +94,25 @@ class TestScaling:
 
         assert (pattern.pattern, pattern.sentence) == ("SCALE_OUT", "3 members joined, and none left.")
 
-    def test_forming_group_is_no_scale_out(self, group):
+    def test_joins_while_the_group_forms_are_no_scale_out(self, group):
         for i in range(4):
             group.after(10).comes(f"orders-{i}")
 
         assert words(group) == []
 
-    def test_orderly_leaves_are_scale_in(self, group):
+    def test_orderly_leaves_without_joins_are_scale_in(self, group):
         for member_id in replicas(group, 5)[2:]:
             group.after(10).goes(member_id)
 
         assert words(group) == ["SCALE_IN"]
 
-    def test_dead_members_are_no_scale_in(self, group):
+    def test_expired_members_are_no_scale_in(self, group):
         for member_id in replicas(group, 5)[2:]:
             group.after(10).dies(member_id)
 
         assert words(group) == []
 
-    def test_group_forming_is_no_scaling(self, group):
+    def test_first_joins_of_a_group_are_no_scaling(self, group):
         group.comes("a")
 
         assert words(group) == []
@@ -132,7 +132,7 @@ class TestCrashLoop:
             member_id = group.after(pause).comes("poisoned", "/10.0.0.9")
             group.after(pause).dies(member_id)
 
-    def test_three_failures_in_ten_minutes_are_crash_loop(self, group):
+    def test_three_failures_of_a_client_in_ten_minutes_are_crash_loop(self, group):
         self.crashing(group, 3, 40)
 
         patterns = find_patterns(group.found, group.now_ms)
@@ -143,20 +143,20 @@ class TestCrashLoop:
             "session_expired", "came", "session_expired", "came", "session_expired",
         ]  # fmt: skip
 
-    def test_rare_failures_are_no_crash_loop(self, group):
+    def test_rare_failures_of_a_client_are_no_crash_loop(self, group):
         self.crashing(group, 2, 40)
         assert "CRASH_LOOP" not in words(group)
         group = GroupOfFindings()
         self.crashing(group, 3, 3600)
         assert "CRASH_LOOP" not in words(group)
 
-    def test_failures_of_three_hosts_are_no_crash_loop(self, group):
+    def test_failures_on_three_hosts_are_no_crash_loop(self, group):
         for member_id in replicas(group, 5)[:3]:
             group.after(40).dies(member_id)
 
         assert "CRASH_LOOP" not in words(group)
 
-    def test_orderly_leaves_are_no_crash_loop(self, group):
+    def test_orderly_leaves_of_a_client_are_no_crash_loop(self, group):
         replicas(group)
         for _ in range(4):
             member_id = group.after(40).comes("cron")
@@ -166,7 +166,7 @@ class TestCrashLoop:
 
 
 class TestStorm:
-    def test_ten_rebalances_in_ten_minutes_are_storm(self, group):
+    def test_ten_rebalances_in_ten_minutes_are_storm_pattern(self, group):
         replicas(group)
         for pause in (3, 40, 8, 70, 2, 33, 51, 9, 20, 11):
             group.after(pause).rebalances("METADATA_CHANGED")
@@ -177,7 +177,7 @@ class TestStorm:
         assert patterns[0].sentence == "10 rebalances within 4 min 4 s."
         assert patterns[0].evidence[0].value == "METADATA_CHANGED: 10 times"
 
-    def test_little_stable_time_is_storm(self):
+    def test_group_that_is_stable_less_than_half_of_the_time_has_storm_pattern(self):
         group = GroupOfFindings(took_ms=120_000)
         replicas(group)
         for pause in (1, 150, 170):
@@ -188,7 +188,7 @@ class TestStorm:
         assert pattern.pattern == "REBALANCE_STORM"
         assert pattern.sentence.startswith("Stable for 18 % of ")
 
-    def test_watched_rebalances_of_unknown_duration_are_no_storm(self, group):
+    def test_watched_rebalances_of_unknown_duration_are_no_storm_pattern(self, group):
         replicas(group)
         for pause in (3600, 90_000, 150_000):
             group.after(pause).rebalances("METADATA_CHANGED")
@@ -201,7 +201,7 @@ class TestStorm:
         confidence = {pattern.pattern: pattern.confidence for pattern in find_patterns(seen, group.now_ms)}
         assert confidence["REBALANCE_STORM"] == "high"
 
-    def test_nine_rebalances_or_second_rounds_are_no_storm(self, group):
+    def test_nine_rebalances_or_cooperative_followups_are_no_storm_pattern(self, group):
         replicas(group)
         for i in range(9):
             group.after(17 + i * i).rebalances("METADATA_CHANGED")
@@ -212,7 +212,7 @@ class TestStorm:
 
 
 class TestFlappingPartition:
-    def test_partition_that_moves_more_than_others_flaps(self, group):
+    def test_partition_with_more_moves_than_others_has_flapping_pattern(self, group):
         a, b, _ = replicas(group)
         for i in range(4):
             there, back = (a, b) if i % 2 else (b, a)
@@ -222,7 +222,7 @@ class TestFlappingPartition:
 
         assert (pattern.pattern, pattern.sentence) == ("FLAPPING_PARTITION", "Partition t-7 changed its owner 4 times.")
 
-    def test_equal_moves_of_all_partitions_are_no_flapping(self, group):
+    def test_equal_numbers_of_moves_of_all_partitions_are_no_flapping_pattern(self, group):
         a, b, _ = replicas(group)
         for i in range(4):
             there, back = (a, b) if i % 2 else (b, a)
@@ -230,7 +230,7 @@ class TestFlappingPartition:
 
         assert words(group) == []
 
-    def test_revoked_and_returned_partition_does_not_flap(self, group):
+    def test_partition_that_returns_to_its_owner_has_no_flapping_pattern(self, group):
         a, _, _ = replicas(group)
         for i in range(4):
             group.after(100 + i * 31).rebalances("METADATA_CHANGED", (7, a, None), (7, None, a), (1, None, a))
@@ -239,7 +239,7 @@ class TestFlappingPartition:
 
 
 class TestPeriodic:
-    def test_four_equal_intervals_are_periodic(self, group):
+    def test_rebalances_at_four_equal_intervals_are_periodic(self, group):
         replicas(group)
         for jitter in (0, 9, 0, -8):
             group.after(300 + jitter).rebalances("LEADER_REJOIN")
@@ -249,7 +249,7 @@ class TestPeriodic:
         assert pattern.pattern == "PERIODIC"
         assert pattern.sentence == "Every 5 min, 4 times: LEADER_REJOIN."
 
-    def test_period_is_found_between_other_rebalances(self, group):
+    def test_periodic_rebalances_are_found_among_other_rebalances(self, group):
         replicas(group)
         for i in range(4):
             group.after(250).rebalances("LEADER_REJOIN")
@@ -258,7 +258,7 @@ class TestPeriodic:
 
         assert words(group) == ["PERIODIC"]
 
-    def test_unequal_intervals_or_three_are_not_periodic(self, group):
+    def test_rebalances_at_unequal_or_only_three_intervals_are_not_periodic(self, group):
         replicas(group)
         for pause in (300, 380, 290, 310):
             group.after(pause).rebalances("LEADER_REJOIN")
@@ -270,7 +270,7 @@ class TestPeriodic:
 
 
 class TestAutoscaler:
-    def test_alternating_joins_and_leaves_are_autoscaler(self, group):
+    def test_alternating_joins_and_leaves_have_autoscaler_pattern(self, group):
         replicas(group)
         for i in range(3):
             more = [group.after(7 * (i + j + 1)).comes(f"orders-{3 + j}") for j in range(2)]
@@ -285,7 +285,7 @@ class TestAutoscaler:
         assert "6 times" in patterns[0].sentence
         assert "ROLLING_DEPLOY" not in [p.pattern for p in patterns]
 
-    def test_deploys_and_crash_loops_are_no_autoscaler(self, group):
+    def test_deploys_and_crash_loops_have_no_autoscaler_pattern(self, group):
         for i, member_id in enumerate(replicas(group, 6)):
             group.after(20).goes(member_id)
             group.after(15 + i).comes(f"orders-{i}")
@@ -293,11 +293,11 @@ class TestAutoscaler:
         assert "AUTOSCALER" not in words(group)
 
 
-def test_groups_are_examined_separately():
+def test_patterns_are_searched_in_each_group_separately():
     assert find_patterns([]) == []
 
 
-def test_events_without_rebalances_do_not_count(group):
+def test_patterns_ignore_events_without_a_rebalance(group):
     replicas(group)
     for _ in range(12):
         group.after(10).rebalances("STATIC_RESTART", end="no_rebalance")
@@ -312,12 +312,12 @@ def test_events_without_rebalances_do_not_count(group):
         ("orders-7d9f8b6c5-x2k2p", "orders"), ("x" * 70_000, "x" * 60 + "…"), ("-", "-"), ("a-1-2-3", "a"),
     ],
 )  # fmt: skip
-def test_prefix_is_the_common_name_of_replicas(client_id, prefix):
+def test_prefix_of_member_is_the_common_name_of_replicas(client_id, prefix):
     assert prefix_of(MemberRef(member_id="m", client_id=client_id)) == prefix
 
 
 @pytest.mark.heavy
-def test_hostile_names_are_escaped_quickly(group):
+def test_patterns_escape_control_characters_of_client_names_quickly(group):
     for _ in range(2000):
         member_id = group.after(1).comes("-" * 200 + "\x1b[2J\n", "/h\x07")
         group.after(1).dies(member_id)

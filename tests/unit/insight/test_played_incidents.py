@@ -37,7 +37,6 @@ def rebalance(stage):
 
 
 def settled_pair(stage, **options):
-    """Start a stable group of app-0, which leads, and app-1; return their ids and the generation."""
     ids, generation = [], 0
     for i in range(2):
         member_id, ticket = stage.enter(client_id=f"app-{i}", connection=i, **options)
@@ -52,7 +51,7 @@ def settled_pair(stage, **options):
 
 
 class TestDelayedRound:
-    def test_killed_member_during_a_deploy_is_the_main_cause(self, stage):
+    def test_killed_member_that_delays_a_join_is_the_cause_before_the_join(self, stage):
         ids, _ = settled_pair(stage, session_ms=8_000)
         stage.coordinator.connection_closed(1, stage.now)
         stage.advance(1_000)
@@ -66,7 +65,7 @@ class TestDelayedRound:
         assert (this.trigger.client_id, this.blocker.who.client_id) == ("app-2", "app-1")
         assert this.advice == "find the reason why the process ended; a closed consumer leaves at once instead"
 
-    def test_member_that_never_rejoins_is_the_cause(self, stage):
+    def test_member_that_does_not_rejoin_in_time_is_the_cause_before_the_join(self, stage):
         ids, generation = settled_pair(stage, session_ms=60_000, rebalance_ms=9_000)
         stage.enter(client_id="app-2", connection=2, session_ms=60_000, rebalance_ms=9_000)
         stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=9_000)
@@ -79,7 +78,7 @@ class TestDelayedRound:
         assert (this.cause, this.also, this.blocker.because) == ("JOIN_TIMEOUT", ("NEW_MEMBER",), "not_polling")
         assert "shorten the work between polls" in this.advice
 
-    def test_member_that_leaves_at_its_poll_limit_during_a_round_is_the_cause(self, stage):
+    def test_member_that_leaves_at_its_poll_limit_during_a_rebalance_is_the_cause_before_the_join(self, stage):
         ids, _ = settled_pair(stage)
         stage.enter(client_id="app-2", connection=2)
         stage.join(ids[0], client_id="app-0", connection=0)
@@ -91,7 +90,7 @@ class TestDelayedRound:
         assert (this.cause, this.also) == ("MAX_POLL_EXCEEDED", ("NEW_MEMBER",))
         assert "raise max.poll.interval.ms" in this.advice
 
-    def test_late_member_that_rejoins_is_not_the_cause_and_gets_advice(self, stage):
+    def test_member_that_rejoins_late_is_not_the_cause_but_the_rebalance_has_advice_for_it(self, stage):
         ids, generation = settled_pair(stage)
         stage.enter(client_id="app-2", connection=2)
         stage.join(ids[0], client_id="app-0", connection=0)
@@ -104,7 +103,7 @@ class TestDelayedRound:
         assert (this.cause, this.also, this.blocker.because) == ("NEW_MEMBER", (), "not_polling")
         assert "shorten the work between polls" in this.advice
 
-    def test_new_member_without_a_wait_needs_no_advice(self, stage):
+    def test_rebalance_by_new_member_without_a_wait_has_no_advice(self, stage):
         ids, _ = settled_pair(stage)
         stage.enter(client_id="app-2", connection=2)
         for i in range(2):
@@ -118,7 +117,7 @@ class TestRefusedJoin:
         (event,) = [this for this in found(stage) if this.end == "no_rebalance"]
         return event
 
-    def test_assignor_that_no_member_supports_is_journaled_once_with_both_sides(self, stage):
+    def test_join_with_unsupported_assignor_is_journaled_once_with_offered_and_accepted_assignors(self, stage):
         settled_pair(stage)
         for _ in range(12):
             ticket = stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
@@ -127,7 +126,7 @@ class TestRefusedJoin:
         (entry,) = stage.entries(MemberTurnedAway)
         assert (entry.offered, entry.accepted, entry.types) == (("cooperative-sticky",), ("range",), None)
 
-    def test_assignor_that_no_member_supports_is_an_event_of_why(self, stage):
+    def test_join_with_unsupported_assignor_is_an_event_with_both_assignors_in_its_sentence(self, stage):
         settled_pair(stage)
         stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
 
@@ -140,7 +139,7 @@ class TestRefusedJoin:
         )
         assert "add the new one to all members first" in this.advice
 
-    def test_assignor_that_no_member_supports_is_among_refused_requests(self, stage):
+    def test_join_with_unsupported_assignor_is_a_fenced_finding_with_verdict_refused(self, stage):
         settled_pair(stage)
         stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
 
@@ -151,7 +150,7 @@ class TestRefusedJoin:
         )  # fmt: skip
         assert "late could not join: it supports cooperative-sticky" in this.sentence
 
-    def test_assignor_that_no_member_supports_is_an_error_of_doctor_until_the_client_is_a_member(self, stage):
+    def test_join_with_unsupported_assignor_is_a_doctor_error_until_the_client_is_a_member(self, stage):
         settled_pair(stage)
         stage.join(client_id="late", client_host="/h", protocols=STICKY)
         told = found(stage)
@@ -164,7 +163,7 @@ class TestRefusedJoin:
         assert (this.severity, this.member.client_id) == ("error", "late")
         assert examined(member("a", 0), member("late")) == []
 
-    def test_assignor_that_no_member_supports_is_a_line_of_the_log(self, stage):
+    def test_join_with_unsupported_assignor_is_logged_with_offered_and_accepted_assignors(self, stage):
         settled_pair(stage)
         stage.coordinator.take_notes()
         stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
@@ -176,13 +175,13 @@ class TestRefusedJoin:
             "the client supports cooperative-sticky; all members support range"
         )
 
-    def test_another_protocol_type_names_both_types(self, stage):
+    def test_rejected_join_of_another_protocol_type_names_both_types(self, stage):
         settled_pair(stage)
         stage.join(client_id="worker", protocol_type="connect", protocols=(("sessioned", b""),))
 
         assert "its protocol type is connect, the group's is consumer" in self.refusal(stage).sentence
 
-    def test_assignor_in_a_group_of_both_protocols_is_an_event_of_why(self):
+    def test_join_with_unsupported_assignor_in_a_group_of_both_protocols_is_an_event(self):
         stage = CoordinatorStage(group_consumer_migration_policy="bidirectional")
         stage.come("m1")
         stage.enter(client_id="old", protocols=(("range", subscription("t")),))
@@ -195,7 +194,7 @@ class TestRefusedJoin:
             self.refusal(stage).sentence
         )
 
-    def test_hundred_names_of_assignors_are_cut_in_the_journal(self, stage):
+    def test_journal_keeps_ten_shortened_names_of_the_assignors_in_a_rejected_join(self, stage):
         settled_pair(stage)
         stage.join(protocols=[(f"{i:03}" + "x" * 30_000, b"") for i in range(100)])
 
@@ -216,7 +215,7 @@ class TestSilenceAtPollLimit:
             stage.beat("m1", answer.member_epoch, client_id="worker", connection=1)
         stage.advance(45_000)
 
-    def test_silent_member_with_lag_missed_its_poll(self, stage):
+    def test_member_that_stops_heartbeats_at_its_poll_limit_with_lag_has_max_poll_exceeded_as_cause(self, stage):
         self.silence(stage, lag=40)
 
         this = rebalance(stage)
@@ -224,7 +223,7 @@ class TestSilenceAtPollLimit:
         assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "high")
         assert "stopped heartbeats 60.0 s after its last commit progress, while 40 records waited" in this.sentence
 
-    def test_returning_member_with_lag_missed_its_poll(self, stage):
+    def test_member_that_rejoins_after_silence_at_its_poll_limit_has_max_poll_exceeded_as_cause(self, stage):
         self.silence(stage, lag=40)
         stage.come("m1", client_id="worker", connection=1)
 
@@ -232,17 +231,17 @@ class TestSilenceAtPollLimit:
 
         assert gone.cause == "MAX_POLL_EXCEEDED"
 
-    def test_silent_member_with_recent_commits_was_frozen_or_unreachable(self, stage):
+    def test_expired_member_with_recent_commits_has_session_timeout_unreachable_as_cause(self, stage):
         self.silence(stage, lag=40, heartbeats=2)
 
         assert rebalance(stage).cause == "SESSION_TIMEOUT.unreachable"
 
-    def test_silent_member_without_lag_was_frozen_or_unreachable(self, stage):
+    def test_expired_member_without_lag_has_session_timeout_unreachable_as_cause(self, stage):
         self.silence(stage, lag=0)
 
         assert rebalance(stage).cause == "SESSION_TIMEOUT.unreachable"
 
-    def test_silent_member_with_closed_connection_died(self, stage):
+    def test_expired_member_with_closed_connection_has_process_died_as_cause(self, stage):
         stage.topics.ends["t", 0] = 45
         answer = stage.come("m1", client_id="worker", connection=1)
         stage.beat("m1", answer.member_epoch, [("t", p) for p in range(6)], client_id="worker", connection=1)

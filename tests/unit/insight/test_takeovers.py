@@ -14,7 +14,6 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 @pytest.fixture
 def stage():
-    """Return a stable group of one static member, pay-0, of client st-0."""
     stage: Any = CoordinatorStage()
     member_id, joining = stage.enter(client_id="st-0", instance_id="pay-0")
     answer = stage.answer(joining)
@@ -25,7 +24,6 @@ def stage():
 
 
 def replace(stage):
-    """Join with another process as pay-0; return its member id."""
     stage.advance(2_000)
     ticket = stage.join("", client_id="st-0b", instance_id="pay-0", connection=7)
     return stage.answer(ticket).member_id
@@ -35,7 +33,7 @@ def told(stage):
     return [event_finding(this) for this in takeovers(parse_entry(build_entry(entry)) for entry in stage.journal)]
 
 
-def test_restart_within_session_is_takeover_without_rebalance(stage):
+def test_restart_of_static_member_within_its_session_is_an_event_without_rebalance(stage):
     replace(stage)
 
     (taken,) = told(stage)
@@ -45,7 +43,7 @@ def test_restart_within_session_is_takeover_without_rebalance(stage):
     assert taken.sentence.endswith("sent no more requests.")
 
 
-def test_rejected_request_proves_duplicate_instance_id(stage):
+def test_rejected_request_of_replaced_static_member_proves_duplicate_instance_id(stage):
     replace(stage)
     stage.advance(1_500)
     assert stage.heartbeat(stage.first, stage.generation, instance_id="pay-0") == ErrorCode.FENCED_INSTANCE_ID

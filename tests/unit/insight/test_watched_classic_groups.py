@@ -34,7 +34,6 @@ class Group:
         return self.stage.enter(client_id=client, client_host=f"/{client}", **(self.options | options))
 
     def round(self, given=None, **options):
-        """Rejoin all members, and assign ``given`` (client to partitions of t), or one partition each."""
         for client in self.ids:
             if client not in self.tickets:
                 self.join(client, **options)
@@ -61,7 +60,7 @@ class Group:
         self.tickets[client] = self.stage.join(self.ids[client], client_id=client, client_host=f"/{client}", **said)
 
     def beat(self, ms, *silent, commits=()):
-        """Send heartbeats each second, and commits each five seconds, except of ``silent`` members."""
+        """Send heartbeats each second, and commits each five seconds, except for ``silent`` members."""
         for second in range(0, ms, 1_000):
             self.stage.advance(min(1_000, ms - second))
             for client, member_id in self.ids.items():
@@ -91,7 +90,7 @@ def kinds(finding):
     return {fact.kind for fact in finding.evidence}
 
 
-def test_first_members_form_the_group(stage):
+def test_watched_first_join_has_group_forming_as_cause(stage):
     Group(stage, ["a", "b"])
 
     finding = stage.findings()[0]
@@ -99,7 +98,7 @@ def test_first_members_form_the_group(stage):
     assert (finding.cause, finding.confidence) == ("GROUP_FORMING", "high")
 
 
-def test_new_member_is_named_with_moves(stage):
+def test_watched_join_of_new_member_names_it_and_the_moved_partitions(stage):
     group = Group(stage, ["a", "b"])
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(500)
@@ -114,7 +113,7 @@ def test_new_member_is_named_with_moves(stage):
     assert finding.took_ms is None
 
 
-def test_departure_before_session_end_is_leave(stage):
+def test_watched_departure_before_the_session_can_expire_is_member_left(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
     gone = group.leave("c")
@@ -127,7 +126,7 @@ def test_departure_before_session_end_is_leave(stage):
     assert {"not_expired", "unknown", "last_commit"} <= kinds(finding)
 
 
-def test_departure_at_session_end_is_probable_expiry(stage):
+def test_watched_departure_at_session_end_is_session_timeout(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
     group.beat(SESSION_MS, "c", commits=["a", "b"])
@@ -141,7 +140,7 @@ def test_departure_at_session_end_is_probable_expiry(stage):
     assert {"fits_session_timeout", "unknown"} <= kinds(finding)
 
 
-def test_departure_without_commits_is_unknown(stage):
+def test_watched_departure_of_member_without_commits_is_member_gone(stage):
     group = Group(stage, ["a", "b"])
     group.beat(300_000)
     group.leave("b")
@@ -153,7 +152,7 @@ def test_departure_without_commits_is_unknown(stage):
     assert "indistinguishable" in finding.sentence
 
 
-def test_static_expiry_and_static_restart_are_distinguished():
+def test_watched_static_member_is_restart_within_its_session_and_expiry_after_it():
     stage = WatchedStage()
     stage.advance(1_000_000)
     group = Group(stage, ["a"])
@@ -165,7 +164,7 @@ def test_static_expiry_and_static_restart_are_distinguished():
     stage.sync(answer.member_id, 2, instance_id="i-1")
     stage.advance(2_000)
     stage.heartbeat(group.ids["a"], 2)
-    stage.join(client_id="s", client_host="/s", **options)  # a new process with the same instance id
+    stage.join(client_id="s", client_host="/s", **options)
 
     finding = latest(stage)
     assert (finding.cause, finding.end, finding.origin) == ("STATIC_RESTART", "no_rebalance", "inferred")
@@ -180,7 +179,7 @@ def test_static_expiry_and_static_restart_are_distinguished():
     assert latest(stage).confidence in ("medium", "low")
 
 
-def test_return_after_poll_interval_without_commits_is_missed_poll(stage):
+def test_watched_return_after_a_poll_interval_without_commits_makes_the_departure_a_missed_poll(stage):
     group = Group(stage, ["a", "b"], rebalance_ms=30_000)
     group.beat(20_000, commits=["a", "b"])
     group.beat(30_000, commits=["a"])
@@ -192,14 +191,14 @@ def test_return_after_poll_interval_without_commits_is_missed_poll(stage):
 
     gone, back = stage.findings()[-2:]
 
-    # without its later return, the departed member may have left
+    # the member that departed without a return may have left
     assert (alone.cause, alone.confidence) == ("MEMBER_GONE", "low")
     assert (gone.cause, gone.confidence) == ("MAX_POLL_EXCEEDED", "medium")
     assert (back.cause, back.confidence) == ("CLIENT_RESET", "medium")
     assert short_id(old) in gone.sentence
 
 
-def test_departure_and_return_in_one_round_after_poll_interval_is_missed_poll(stage):
+def test_watched_departure_and_return_in_one_rebalance_after_the_poll_interval_is_missed_poll(stage):
     group = Group(stage, ["a", "b"], rebalance_ms=30_000)
     group.beat(20_000, commits=["a", "b"])
     group.beat(30_000, commits=["a"])
@@ -213,7 +212,7 @@ def test_departure_and_return_in_one_round_after_poll_interval_is_missed_poll(st
     assert {"came_back", "last_commit"} <= kinds(finding)
 
 
-def test_departure_and_return_in_one_round_is_restart(stage):
+def test_watched_departure_and_return_in_one_rebalance_is_member_left(stage):
     group = Group(stage, ["a", "b"])
     group.beat(10_000, commits=["a", "b"])
     group.leave("b")
@@ -227,7 +226,7 @@ def test_departure_and_return_in_one_round_is_restart(stage):
     assert finding.also == ()
 
 
-def test_return_of_expired_member_is_client_reset(stage):
+def test_watched_return_of_expired_member_is_client_reset(stage):
     group = Group(stage, ["a", "b"])
     group.beat(10_000, commits=["a", "b"])
     group.beat(SESSION_MS, "b", commits=["a"])
@@ -242,7 +241,7 @@ def test_return_of_expired_member_is_client_reset(stage):
     assert "gone_before" in kinds(finding)
 
 
-def test_member_of_a_long_round_that_does_not_rejoin_is_join_timeout(stage):
+def test_watched_member_that_does_not_rejoin_in_a_long_rebalance_is_join_timeout(stage):
     group = Group(stage, ["a", "b"], session_ms=60_000, rebalance_ms=20_000)
     stage.advance(1_000)
     stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
@@ -264,7 +263,7 @@ def test_member_of_a_long_round_that_does_not_rejoin_is_join_timeout(stage):
     assert finding.opened_at_ms == stage.seen[-1].rebalancing_seen_ms
 
 
-def test_poll_of_an_unread_generation_gives_no_bounds(stage):
+def test_state_poll_after_a_rebalance_with_unread_record_does_not_bound_its_duration(stage):
     group = Group(stage, ["a", "b"])
     stage.advance(1)
     stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
@@ -276,9 +275,7 @@ def test_poll_of_an_unread_generation_gives_no_bounds(stage):
     stage.advance(1_000)
     group.round()
     stage.advance(10)
-    stage.watcher.take_states(
-        {"g": "Stable"}, stage.now, stage.now
-    )  # compared with the generation that is written, but unread
+    stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
     stage.watcher.take = unread
     for record, options in later:
         stage.seen += unread(*record, **options)
@@ -286,12 +283,12 @@ def test_poll_of_an_unread_generation_gives_no_bounds(stage):
     assert "the join phase took 4.0 s or less" in latest(stage).sentence
 
 
-def test_poll_during_a_round_bounds_the_next_generation(stage):
+def test_state_poll_of_a_later_rebalance_bounds_only_that_rebalance(stage):
     group = Group(stage, ["a", "b"])
     stage.watcher.take_states({"g": "PreparingRebalance"}, stage.now + 500, stage.now + 500)
     stage.advance(100)
     group.leave("b")
-    group.round()  # the polled round began later
+    group.round()
     assert latest(stage).opened_at_ms == stage.seen[-1].joined_ms
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(1_400)
@@ -299,9 +296,9 @@ def test_poll_during_a_round_bounds_the_next_generation(stage):
     assert "1.0 s or longer" in latest(stage).sentence
 
 
-def test_aborted_round_bounds_no_other_round(stage):
+def test_state_poll_of_an_aborted_rebalance_does_not_bound_the_next_one(stage):
     group = Group(stage, ["a", "b"])
-    for state in ("PreparingRebalance", "Stable"):  # the coordinator moved between the polls
+    for state in ("PreparingRebalance", "Stable"):  # the coordinator moves between the polls
         stage.advance(1_000)
         stage.watcher.take_states({"g": state}, stage.now, stage.now)
     group.beat(60_000)
@@ -313,7 +310,7 @@ def test_aborted_round_bounds_no_other_round(stage):
     assert "the join phase took 2.0 s or less" in latest(stage).sentence
 
 
-def test_lateness_of_records_aligns_the_clocks(stage):
+def test_state_polls_on_a_fast_clock_are_corrected_by_the_lateness_of_records(stage):
     group = Group(stage, ["a", "b"])
     ahead, take = 60_000, stage.watcher.take
     stage.watcher.take = lambda *record, **_: take(*record, late_ms=ahead)
@@ -331,12 +328,12 @@ def test_lateness_of_records_aligns_the_clocks(stage):
 HOUR_MS = 3_600_000
 
 
-def test_quiet_group_is_explained_by_its_last_entry(stage):
+def test_rebalance_after_a_quiet_hour_is_explained_by_its_journal_entry_alone(stage):
     group = Group(stage, ["a", "b"])
     group.beat(HOUR_MS)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     group.round()
-    del stage.seen[:-1]  # only the last entry is left
+    del stage.seen[:-1]
 
     (finding,) = stage.findings()
 
@@ -344,7 +341,7 @@ def test_quiet_group_is_explained_by_its_last_entry(stage):
     assert [m.after for m in finding.moves] == [group.ids["c"]]
 
 
-def test_deleted_group_has_no_expired_members(stage):
+def test_deletion_of_watched_group_is_an_event_without_expired_members(stage):
     group = Group(stage, ["a"])
     group.leave("a")
     stage.seen += stage.watcher.take(*build_record(GroupWritten("g", None)), stage.now)
@@ -352,7 +349,7 @@ def test_deleted_group_has_no_expired_members(stage):
     assert find_events(stage.seen)[-1].sentence == "the group was deleted, or expired with its last offset"
 
 
-def test_polls_bound_the_round_and_record_gives_the_assign_time(stage):
+def test_state_polls_bound_the_join_phase_and_the_record_gives_the_assign_phase(stage):
     group = Group(stage, ["a", "b"])
     stage.watcher.take_states({"g": "Stable"}, stage.now + 1, stage.now + 1)
     stage.advance(2_000)
@@ -369,21 +366,20 @@ def test_polls_bound_the_round_and_record_gives_the_assign_time(stage):
 
 class TestSameMembers:
     def again(self, stage, given=None, **options):
-        """Rebalance two members twice; the second round has these options by client."""
         group = Group(stage, ["a", "b"])
         stage.advance(1_000)
         group.join("a", **options)
         group.round(given, **options)
         return latest(stage)
 
-    def test_same_members_with_other_subscription(self, stage):
+    def test_watched_rebalance_with_other_subscription_has_subscription_changed_as_cause(self, stage):
         said = {"protocols": (("range", subscription("t", "u")),)}
         finding = self.again(stage, a=said)
         assert (finding.cause, finding.confidence) == ("SUBSCRIPTION_CHANGED", "medium")
         assert "unknown" in kinds(finding)  # a subscription pattern may match a created topic
         assert "added u" in finding.sentence
 
-    def test_same_members_with_other_assignor(self, stage):
+    def test_watched_rebalance_with_other_assignor_has_assignor_changed_as_cause(self, stage):
         both = (("range", subscription("t")), ("roundrobin", subscription("t")))
         group = Group(stage, ["a", "b"], protocols=both)
         for client in group.ids:
@@ -393,18 +389,18 @@ class TestSameMembers:
         assert (latest(stage).cause, latest(stage).confidence) == ("ASSIGNOR_CHANGED", "high")
         assert "range became roundrobin" in latest(stage).sentence
 
-    def test_same_members_with_more_partitions(self, stage):
+    def test_watched_rebalance_with_more_assigned_partitions_has_partitions_changed_as_cause(self, stage):
         finding = self.again(stage, {"a": [("t", 0), ("t", 2)], "b": [("t", 1)]})
         assert (finding.cause, finding.confidence) == ("PARTITIONS_CHANGED", "high")
         assert "t from 2 to 3 partitions" in finding.sentence
 
-    def test_same_members_without_difference_are_unexplained(self, stage):
+    def test_watched_rebalance_without_a_difference_is_unexplained(self, stage):
         finding = self.again(stage)
         assert (finding.cause, finding.confidence) == ("UNEXPLAINED", "low")
         assert "unknown" in kinds(finding)
 
 
-def test_assignment_of_withheld_partitions_is_cooperative_followup(stage):
+def test_watched_assignment_of_withheld_partitions_is_cooperative_followup(stage):
     group = Group(stage, ["a", "b"])
     group.ids["c"], group.tickets["c"] = group.enter("c")
     group.round({"a": [("t", 0)], "b": [], "c": []})
@@ -417,7 +413,7 @@ def test_assignment_of_withheld_partitions_is_cooperative_followup(stage):
     assert finding.parent == finding.from_generation
 
 
-def test_eager_round_has_no_followup(stage):
+def test_watched_rebalance_of_eager_members_is_no_cooperative_followup(stage):
     group = Group(stage, ["a", "b"])
     group.ids["c"], group.tickets["c"] = group.enter("c")
     group.round({"a": [("t", 0)], "b": [("u", 0)], "c": []})
@@ -429,7 +425,7 @@ def test_eager_round_has_no_followup(stage):
     assert (latest(stage).cause, latest(stage).confidence) == ("UNEXPLAINED", "low")
 
 
-def test_unobserved_first_generation_is_unexplained(stage):
+def test_watched_rebalance_without_an_earlier_generation_is_unexplained(stage):
     group = Group(stage, ["a", "b"])
     group.beat(5_000)
     group.leave("b")
@@ -441,7 +437,7 @@ def test_unobserved_first_generation_is_unexplained(stage):
     assert [m.client_id for m in finding.members] == ["a"]
 
 
-def test_missing_generations_lower_the_confidence(stage):
+def test_missing_generations_lower_the_confidence_of_a_watched_cause(stage):
     group = Group(stage, ["a", "b", "c"])
     kept = list(stage.seen)
     for client in ("c", "b"):
@@ -454,7 +450,7 @@ def test_missing_generations_lower_the_confidence(stage):
     assert "not_written" in kinds(found)
 
 
-def test_persisted_state_suffices_to_continue(stage):
+def test_watcher_with_restored_state_explains_the_next_rebalance(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
     kept = stage.watcher.take_changed()
@@ -474,7 +470,6 @@ def test_persisted_state_suffices_to_continue(stage):
 
 class TestRestartedCoordinator:
     def put_out(self, stage, commits_after=()):
-        """Restart the coordinator; the session of b expires, and its client rejoins."""
         group = Group(stage, ["a", "b"])
         group.beat(10_000, commits=["a", "b"])
         stage.leader_epoch += 1
@@ -484,17 +479,17 @@ class TestRestartedCoordinator:
         group.round()
         return latest(stage)
 
-    def test_failover_is_the_cause_if_a_member_does_not_return(self, stage):
+    def test_expired_member_without_requests_to_the_new_coordinator_has_the_failover_as_cause(self, stage):
         finding = self.put_out(stage)
 
         assert (finding.cause, finding.confidence) == ("COORDINATOR_FAILOVER", "medium")
         assert finding.also == ("MEMBER_GONE",)
         assert "coordinator_moved" in kinds(finding)
 
-    def test_failover_is_no_cause_after_contact_with_new_coordinator(self, stage):
+    def test_expired_member_with_commits_to_the_new_coordinator_has_session_timeout_as_cause(self, stage):
         assert self.put_out(stage, commits_after=["b"]).cause == "SESSION_TIMEOUT"
 
-    def test_failover_is_no_cause_of_a_new_member(self, stage):
+    def test_new_member_after_a_failover_has_new_member_as_cause_of_the_watched_rebalance(self, stage):
         group = Group(stage, ["a", "b"])
         group.beat(5_000, commits=["a", "b"])
         stage.leader_epoch += 1
@@ -505,7 +500,7 @@ class TestRestartedCoordinator:
         assert latest(stage).cause == "NEW_MEMBER"
 
 
-def test_departures_are_in_the_finding(stage):
+def test_watched_rebalance_finding_has_departures_by_member_id(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(10_000, commits=["a", "b", "c"])
     left = group.leave("c")
@@ -518,7 +513,7 @@ def test_departures_are_in_the_finding(stage):
     assert [one.gone for one in stage.findings()[-2:]] == [{left: "left"}, {silent: "session_expired"}]
 
 
-def test_early_departure_of_static_member_is_removal(stage):
+def test_watched_departure_of_static_member_before_its_session_end_is_admin_removed(stage):
     group = Group(stage, ["a"])
     options = {"instance_id": "i"} | group.options
     ticket = stage.join(client_id="b", client_host="/b", **options)

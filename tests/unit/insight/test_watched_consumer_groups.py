@@ -35,7 +35,6 @@ def parts(topic, *numbers):
 
 
 def second_comes(stage):
-    """Join m2; m1 revokes two partitions a second later, and m2 gets them."""
     stage.come("m2", client_id="two")
     stage.beat("m1", 2, client_id="one")
     stage.advance(1_000)
@@ -45,7 +44,6 @@ def second_comes(stage):
 
 
 def plain(entries, *kinds):
-    """Return entries without the fields that a watcher cannot know."""
     found = []
     for entry in entries:
         if not isinstance(entry, kinds):
@@ -59,14 +57,14 @@ def plain(entries, *kinds):
     return found
 
 
-def test_entries_equal_those_of_the_coordinator(stage):
+def test_watcher_writes_the_same_entries_as_the_coordinator_of_a_consumer_group(stage):
     second_comes(stage)
 
     told = EpochRaised, TargetComputed, MemberReconciled
     assert plain(stage.seen, *told) == plain(stage.journal, *told)
 
 
-def test_new_member_has_awaited_partitions_and_no_proof(stage):
+def test_watched_join_to_consumer_group_lists_awaited_partitions_without_proof(stage):
     second_comes(stage)
 
     forming, joined = stage.findings()
@@ -83,7 +81,7 @@ class TestDepartedMember:
             stage.watcher.learn_session_timeout("g", session_ms)
         return stage
 
-    def test_departure_before_session_end_is_member_left(self, stage):
+    def test_watched_departure_from_consumer_group_before_session_end_is_member_left(self, stage):
         self.find(stage)
         second_comes(stage)
         stage.beat("m2", -1)
@@ -93,7 +91,7 @@ class TestDepartedMember:
         assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
         assert "not_expired" in {fact.kind for fact in finding.evidence}
 
-    def test_immediate_return_lowers_confidence_of_leave(self, stage):
+    def test_immediate_return_to_consumer_group_lowers_the_confidence_of_a_leave(self, stage):
         self.find(stage)
         second_comes(stage)
         stage.beat("m2", -1, client_id="two")
@@ -105,7 +103,7 @@ class TestDepartedMember:
         assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "medium")
         assert "joined from the same client" in finding.sentence
 
-    def test_departure_at_session_end_is_session_timeout(self, stage):
+    def test_watched_departure_from_consumer_group_at_session_end_is_session_timeout(self, stage):
         self.find(stage)
         second_comes(stage)
         assert stage.commit({("t", 2): 7}, member_id="m2", generation=3, version=9) == [0]
@@ -117,7 +115,7 @@ class TestDepartedMember:
 
         assert (finding.cause, finding.confidence) == ("SESSION_TIMEOUT", "medium")
 
-    def test_departure_with_unknown_session_timeout_is_member_gone(self, stage):
+    def test_watched_departure_with_unknown_session_timeout_is_member_gone(self, stage):
         self.find(stage, None)
         second_comes(stage)
         stage.beat("m2", -1)
@@ -126,7 +124,7 @@ class TestDepartedMember:
 
         assert (finding.cause, finding.confidence) == ("MEMBER_GONE", "low")
 
-    def test_pending_revocation_at_timeout_is_revocation_timeout(self):
+    def test_watched_departure_with_pending_revocation_at_its_timeout_is_revocation_timeout(self):
         stage = WatchedStage()
         stage.come("m1", client_id="one", rebalance_timeout_ms=5_000)
         stage.advance(2_000)
@@ -144,7 +142,7 @@ class TestDepartedMember:
         assert (finding.cause, finding.confidence) == ("REVOCATION_TIMEOUT", "medium")
 
 
-def test_records_show_subscription_assignor_and_topic_changes(stage):
+def test_watched_epochs_show_changes_of_subscription_assignor_and_topics(stage):
     stage.beat("m1", 2, subscribed_topic_names=["t", "u"])
     assert stage.findings()[-1].cause == "SUBSCRIPTION_CHANGED"
     assert "added u" in stage.findings()[-1].sentence
@@ -160,7 +158,7 @@ def test_records_show_subscription_assignor_and_topic_changes(stage):
     assert stage.findings()[-1].cause == "PARTITIONS_CHANGED"
 
 
-def test_temporary_absence_of_static_member_causes_no_rebalance():
+def test_temporary_leave_of_static_member_causes_no_rebalance_of_consumer_group():
     stage = WatchedStage()
     stage.come("m1", instance_id="i", rebalance_timeout_ms=5_000)
     stage.advance(2_000)
@@ -173,7 +171,7 @@ def test_temporary_absence_of_static_member_causes_no_rebalance():
     assert [one.cause for one in stage.findings()][-1] == "STATIC_RESTART"
 
 
-def test_conversions_from_and_to_classic_are_reported():
+def test_watcher_reports_conversions_from_and_to_a_classic_group():
     stage = WatchedStage(group_consumer_migration_policy="bidirectional")
     (old,), _ = stage.stable(1, client_id="old")
     stage.come("m2", client_id="new")
@@ -190,7 +188,7 @@ def test_conversions_from_and_to_classic_are_reported():
     assert stage.findings()[-1].cause == "PROTOCOL_MIGRATION"
 
 
-def test_quiet_group_repeats_its_state_before_the_epoch(stage):
+def test_watcher_repeats_the_state_of_a_quiet_consumer_group_before_its_next_epoch(stage):
     second_comes(stage)
     for _ in range(720):
         stage.advance(5_000)
@@ -210,7 +208,7 @@ def test_quiet_group_repeats_its_state_before_the_epoch(stage):
     assert {one.who.member_id: one.has for one in finding.standing}["m1"] == ("t-0", "t-1")
 
 
-def test_group_without_first_records_starts_with_its_state(stage):
+def test_watcher_writes_the_whole_state_of_consumer_group_with_compacted_records(stage):
     second_comes(stage)
     kept = {}
     for at, (key, value, at_ms) in enumerate(stage.written):
@@ -231,7 +229,7 @@ def test_group_without_first_records_starts_with_its_state(stage):
     assert [type(entry) for entry in stage.seen][1] is EpochRaised
 
 
-def test_topics_without_name_appear_by_id():
+def test_watched_topics_without_a_name_appear_by_id():
     stage = WatchedStage(topics=Topics(t=2))
     stage.watcher.learn_topics = lambda names: None
     stage.come("m1")
@@ -242,7 +240,7 @@ def test_topics_without_name_appear_by_id():
     assert {move.topic for move in target.moves} == {stage.topics.ids["t"].hex()}
 
 
-def test_deleted_group_is_forgotten(stage):
+def test_watcher_removes_the_state_of_a_deleted_consumer_group(stage):
     stage.beat("m1", -1)
     assert stage.watcher.sizes == (1, 0)
     (entry,) = stage.watcher.take(*build_record(EpochWritten("g", None)), stage.now)

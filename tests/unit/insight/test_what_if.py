@@ -26,7 +26,7 @@ def loads(found: WhatIfFinding) -> dict[str, tuple[int | None, int | None]]:
     return {one.member_id: (one.partitions_before, one.partitions_after) for one in found.loads}
 
 
-def test_added_members_get_partitions_in_two_cooperative_rounds():
+def test_what_if_of_added_members_predicts_two_cooperative_rebalances():
     found = what_if(three(), Scenario(newcomers=(("n1", None), ("n2", None), ("n3", None))))
 
     assert (found.rounds, len(found.moves), found.members_after, found.idle) == (2, 3, 6, ())
@@ -34,7 +34,7 @@ def test_added_members_get_partitions_in_two_cooperative_rounds():
     assert (found.pause_from_s, found.pause_to_s) == pytest.approx((0.3, 3 * 3.1)), "only what moves"
 
 
-def test_eager_group_pauses_as_a_whole():
+def test_what_if_of_eager_group_predicts_a_pause_of_all_partitions():
     found = what_if(three("sticky"), Scenario(newcomers=(("n1", None),)))
 
     assert (found.rounds, len(found.moves)) == (1, 2)
@@ -44,14 +44,14 @@ def test_eager_group_pauses_as_a_whole():
 @pytest.mark.parametrize(
     ("how", "least_s", "most_s"), [("close", 0.3, 9.3), ("sigkill", 126.3, 144.3), ("poll", 900.3, 909.3)]
 )
-def test_partitions_of_killed_member_wait_for_its_expiry(how: str, least_s: float, most_s: float):
+def test_what_if_of_killed_member_predicts_a_pause_until_its_session_expires(how: str, least_s: float, most_s: float):
     found = what_if(three(), Scenario(kill=(("a-id", how),)))  # type: ignore[arg-type]
 
     assert (found.rounds, len(found.moves), loads(found)["a-id"]) == (1, 3, (3, None))
     assert (found.pause_from_s, found.pause_to_s) == pytest.approx((least_s, most_s))
 
 
-def test_static_rolling_restart_moves_nothing():
+def test_what_if_of_static_rolling_restart_moves_no_partition():
     static = what_if(three(), Scenario(rolling_restart=True, all_static=True))
     dynamic = what_if(three(), Scenario(rolling_restart=True))
 
@@ -62,7 +62,7 @@ def test_static_rolling_restart_moves_nothing():
     assert [one.member_id for one in dynamic.loads] == ["a-id", "b-id", "c-id"], "the same processes as before"
 
 
-def test_rolling_restart_moves_only_dynamic_members():
+def test_what_if_of_rolling_restart_moves_partitions_of_dynamic_members_only():
     members = [member("a", 0, 1, 2, instance_id="a"), member("b", 3, 4, 5, instance_id="b"), member("c", 6, 7, 8)]
     mixed = what_if(look(0, members, NINE, assignor="cooperative-sticky"), Scenario(rolling_restart=True))
 
@@ -74,7 +74,7 @@ def test_rolling_restart_moves_only_dynamic_members():
         assert (found.rounds, found.moves_in_all, found.pause_from_s, found.notes) == (0, 0, 45.0, ())
 
 
-def test_static_rolling_restart_with_new_assignor_moves_partitions():
+def test_what_if_of_static_rolling_restart_with_new_assignor_moves_partitions():
     static = Scenario(rolling_restart=True, all_static=True)
 
     grown = what_if(three(), replace(static, partitions={"t": 12}))
@@ -85,14 +85,14 @@ def test_static_rolling_restart_with_new_assignor_moves_partitions():
     assert (modern.protocol, modern.rounds, modern.moves) == ("consumer", 1, ())
 
 
-def test_static_member_away_longer_than_session_expires():
+def test_what_if_of_static_restart_longer_than_the_session_predicts_an_expiry():
     slow = Assumptions(restart_to_ms=60_000)
     found = what_if(three(), Scenario(rolling_restart=True, all_static=True), slow)
 
     assert "a member that is away for longer than the session timeout expires, and its partitions move" in found.notes
 
 
-def test_member_with_subscription_pattern_gets_matching_topics():
+def test_what_if_assigns_matching_topics_to_member_with_subscription_pattern():
     both = [
         member("a", 0, 1, 2, topics=(), regex="t|u", matched=("t", "u"), protocol="consumer"),
         member("b", topics=("t",), protocol="consumer"),
@@ -113,7 +113,7 @@ def test_member_with_subscription_pattern_gets_matching_topics():
     )
 
 
-def test_racks_affect_rack_aware_assignors():
+def test_what_if_uses_racks_for_rack_aware_assignors_only():
     members = [member("a", 0, 1, 2, rack="north"), member("b", 3, 4, 5, rack="south")]
     snapshot = look(0, members, dict.fromkeys(range(6), (0, 0)), assignor="range")
     racks = {tp(n): frozenset(["south" if n < 3 else "north"]) for n in range(6)}
@@ -122,7 +122,7 @@ def test_racks_affect_rack_aware_assignors():
     assert len(what_if(snapshot, Scenario(), cluster=ClusterFacts(racks=racks)).moves) == 6
 
 
-def test_partitions_of_a_single_member_wait_for_its_restart():
+def test_what_if_of_restarted_single_member_predicts_a_pause_of_its_partitions():
     found = what_if(
         look(0, [member("a", 0, 1)], {0: (0, 0), 1: (0, 0)}, assignor="cooperative-sticky"),
         Scenario(rolling_restart="dynamic"),
@@ -131,21 +131,21 @@ def test_partitions_of_a_single_member_wait_for_its_restart():
     assert (found.pause_from_s, found.pause_to_s) == pytest.approx((2 * 5.1, 2 * 33.1))
 
 
-def test_members_beyond_partitions_are_idle():
+def test_what_if_of_more_members_than_partitions_names_idle_members():
     found = what_if(three("range"), Scenario(newcomers=tuple((f"n{n}", None) for n in range(8))))
 
     assert len(found.idle) == 2
     assert found.notes == ("the group uses at most 9 members: it has 9 partitions",)
 
 
-def test_added_partitions_have_no_old_owner_and_no_lag():
+def test_what_if_of_added_partitions_has_no_old_owner_and_no_lag_of_them():
     found = what_if(three(), Scenario(partitions={"t": 12}))
 
     assert [(m.partition, m.before) for m in found.moves] == [(9, None), (10, None), (11, None)]
     assert [(one.lag_before, one.lag_after) for one in found.loads] == [(30, 30), (120, 120), (210, 210)]
 
 
-def test_conversion_of_balanced_group_moves_nothing():
+def test_what_if_of_converting_a_balanced_group_moves_no_partition():
     found = what_if(three(), Scenario(to_consumer=True))
 
     assert (found.protocol, found.assignor, found.moves) == ("consumer", "uniform", ())
@@ -162,24 +162,21 @@ def test_conversion_of_balanced_group_moves_nothing():
         (Scenario(newcomers=(("a-id", None),)), "cannot add member 'a-id': it is already in the group"),
     ],
 )
-def test_impossible_scenario_raises_usage_error(scenario: Scenario, words: str):
+def test_what_if_of_impossible_scenario_raises_usage_error(scenario: Scenario, words: str):
     with pytest.raises(UsageError, match=words):
         what_if(three(), scenario)
 
 
-def test_group_without_members_raises_usage_error():
+def test_what_if_of_group_without_members_raises_usage_error():
     with pytest.raises(UsageError, match="has no members"):
         what_if(look(0, [], NINE), Scenario())
-
-
-# Drain time
 
 
 def rates(*looks: GroupSnapshot, **given: float) -> ClusterFacts:
     return ClusterFacts(rates=lambda counts: flow_of(lag_of(looks), counts, **given))
 
 
-def test_pause_sets_peak_and_slowest_member_sets_drain_time():
+def test_what_if_lag_peaks_after_the_pause_and_drains_with_the_slowest_member():
     around = rates(three(), in_per_s=90.0, drain_per_s=60.0)
     found = what_if(three(), Scenario(kill=(("a-id", "sigkill"),)), cluster=around).drain
 
@@ -196,7 +193,7 @@ def test_pause_sets_peak_and_slowest_member_sets_drain_time():
     assert (swamped.drain.drained_to_s, len(swamped.drain.behind_for_ever)) == (None, 2)
 
 
-def test_skew_makes_one_member_the_slowest():
+def test_what_if_drain_time_with_skewed_rates_is_that_of_the_slowest_member():
     members = [member("a", 0), member("b", 1)]
     looks = [
         look(0, members, {0: (0, 100), 1: (0, 100)}, assignor="range"),
@@ -213,7 +210,7 @@ def test_skew_makes_one_member_the_slowest():
     assert quick.drained_to_s == pytest.approx((500 + 90 * 3.1) / 110)
 
 
-def test_unknown_rates_give_no_drain():
+def test_what_if_without_known_rates_has_no_drain_time():
     assert what_if(three(), Scenario(), cluster=rates(three())).drain is None
     assert what_if(three(), Scenario(), cluster=rates(three(), drain_per_s=9.0)).drain is None
     idle = [look(at, [member("a", 0)], {0: (9 + at, 9 + at)}, assignor="range") for at in (0, 10)]
@@ -222,7 +219,7 @@ def test_unknown_rates_give_no_drain():
     )
 
 
-def test_unowned_partitions_never_drain():
+def test_what_if_of_unowned_partitions_predicts_that_they_never_drain():
     snapshot = look(0, [member("a", 0)], {0: (0, 10)}, assignor="range")
     found = what_if(snapshot, Scenario(remove=("a-id",)), cluster=rates(snapshot, in_per_s=1.0, drain_per_s=9.0)).drain
 
@@ -230,7 +227,7 @@ def test_unowned_partitions_never_drain():
     assert (found.unread, found.drained_from_s, found.drained_to_s, found.slowest) == (1, None, None, None)
 
 
-def test_grown_topic_divides_its_rate_evenly():
+def test_what_if_splits_the_rate_of_a_grown_topic_evenly_over_its_partitions():
     members = [member("a", 0, 1)]
     looks = [
         look(0, members, {0: (0, 100), 1: (0, 100)}, assignor="range"),

@@ -37,7 +37,6 @@ class PlayedGroup:
             self.stage.topic(name, count)
 
     def join(self, *, to: tuple[str, str] | None = None, **more: object) -> User:
-        """Join a new member; ``to``: its protocol and assignor, if not those of the group."""
         protocol, assignor = to or (self.protocol, self.assignor)
         options: dict[str, object] = {"group_remote_assignor": assignor}
         if protocol == "classic":
@@ -51,7 +50,6 @@ class PlayedGroup:
         return self.topics[topic]
 
     def roll(self, to: tuple[str, str] | None = None) -> dict[str, str]:
-        """Restart all members, one after the other; return their new ids."""
         again = {}
         for user in self.living():
             member_id, instance_id = self.id_of(user), user.machine.config.group_instance_id
@@ -123,7 +121,7 @@ def predicted(found: WhatIfFinding, before: dict[str, set[TopicPartition]]) -> d
 
 @pytest.mark.parametrize("seed", range(4))
 @each_way
-def test_prediction_matches_a_real_group(protocol: str, assignor: str, seed: int):
+def test_what_if_predicts_the_assignments_of_a_real_group(protocol: str, assignor: str, seed: int):
     group = PlayedGroup(protocol, assignor, seed)
     for _ in range(group.rng.randrange(1, 5)):
         group.join()
@@ -144,7 +142,7 @@ def test_prediction_matches_a_real_group(protocol: str, assignor: str, seed: int
 
 
 @each_way
-def test_prediction_matches_static_joins_and_kills(protocol: str, assignor: str):
+def test_what_if_predicts_static_joins_and_kills_of_a_real_group(protocol: str, assignor: str):
     group = PlayedGroup(protocol, assignor, seed=7)
     for n in range(3):
         group.join(group_instance_id=f"i{n}")
@@ -166,7 +164,7 @@ def test_prediction_matches_static_joins_and_kills(protocol: str, assignor: str)
 
 @pytest.mark.parametrize("seed", range(2))
 @each_way
-def test_prediction_matches_newcomers_and_grown_topics(protocol: str, assignor: str, seed: int):
+def test_what_if_predicts_new_members_and_grown_topics_of_a_real_group(protocol: str, assignor: str, seed: int):
     group = PlayedGroup(protocol, assignor, seed)
     for _ in range(2):
         group.join()
@@ -198,7 +196,9 @@ CHANGES = [
 
 @pytest.mark.parametrize("members", ["dynamic", "static", "mixed"])
 @pytest.mark.parametrize(("before", "after"), CHANGES, ids="-".join)
-def test_prediction_matches_a_rolling_restart(before: tuple[str, str], after: tuple[str, str], members: str):
+def test_what_if_predicts_a_rolling_restart_of_a_real_group(
+    before: tuple[str, str], after: tuple[str, str], members: str
+):
     group = PlayedGroup(*before, seed=5)
     for n in range(3):
         is_static = members == "static" or (members == "mixed" and n != 1)
@@ -216,7 +216,7 @@ def test_prediction_matches_a_rolling_restart(before: tuple[str, str], after: tu
 
 
 @each_way
-def test_prediction_matches_kill_and_restart_after_topic_growth(protocol: str, assignor: str):
+def test_what_if_predicts_kill_and_restart_after_topic_growth_of_a_real_group(protocol: str, assignor: str):
     group = PlayedGroup(protocol, assignor, seed=11)
     for _ in range(3):
         group.join()

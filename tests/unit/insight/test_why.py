@@ -20,7 +20,6 @@ def stage():
 
 
 def trio(stage, **options):
-    """Return a stable group of demo-0 (the leader), demo-1 and demo-2: ids by client id, and the generation."""
     ids, tickets = {}, {}
     for i in range(3):
         member_id, tickets[f"demo-{i}"] = stage.enter(client_id=f"demo-{i}", connection=i, **options)
@@ -37,7 +36,6 @@ def trio(stage, **options):
 
 
 def settle(stage, ids, generation):
-    """Assign six partitions evenly to the members of ``ids``."""
     share = 6 // len(ids)
     given = {
         member_id: assignment(*(("t", p) for p in range(i * share, (i + 1) * share)))
@@ -49,7 +47,6 @@ def settle(stage, ids, generation):
 
 
 def told(stage):
-    """Return the latest rebalance and its explanation, from the encoded journal."""
     entries = [parse_entry(build_entry(entry)) for entry in stage.journal]
     rebalance = rebalances(entries)[-1]
     explanation = explain(rebalance)
@@ -57,7 +54,7 @@ def told(stage):
     return rebalance, explanation
 
 
-def test_killed_member_has_detection_time_and_moves(stage):
+def test_explanation_of_killed_member_has_detection_time_and_moved_partitions(stage):
     ids, generation = trio(stage)
     stage.advance(100)
     stage.coordinator.connection_closed(2, stage.now)
@@ -94,7 +91,6 @@ def test_killed_member_has_detection_time_and_moves(stage):
 
 
 def expire_third(stage, gap_ms=3000):
-    """Expire the third member, with its connection open."""
     ids, generation = trio(stage)
     waited = 0
     while waited < 10_000:
@@ -106,7 +102,7 @@ def expire_third(stage, gap_ms=3000):
 
 
 class TestSessionTimeout:
-    def test_expired_member_that_returns_was_frozen(self, stage):
+    def test_expired_member_that_returns_has_session_timeout_frozen_as_cause(self, stage):
         ids, generation = expire_third(stage)
         stage.advance(2000)
         stage.heartbeat(ids["demo-2"], generation, client_id="demo-2", connection=2)
@@ -116,7 +112,7 @@ class TestSessionTimeout:
         assert explanation.cause == "SESSION_TIMEOUT.frozen"
         assert "returned 2.0 s later" in explanation.sentence
 
-    def test_expired_member_without_return_is_unreachable(self, stage):
+    def test_expired_member_without_return_has_session_timeout_unreachable_as_cause(self, stage):
         expire_third(stage)
 
         _, explanation = told(stage)
@@ -125,7 +121,7 @@ class TestSessionTimeout:
         assert "Generation" not in explanation.sentence.split(":")[0].replace("After generation", "")
         assert "open for up to 60 s" in explanation.sentence
 
-    def test_expired_member_with_earlier_late_heartbeats_was_starved(self, stage):
+    def test_expired_member_with_earlier_late_heartbeats_has_session_timeout_starved_as_cause(self, stage):
         ids, generation = trio(stage)
         stage.advance(7000)
         for i in range(3):
@@ -137,7 +133,7 @@ class TestSessionTimeout:
         assert explanation.cause == "SESSION_TIMEOUT.starved"
         assert "longest earlier silence was 7.0 s" in explanation.sentence
 
-    def test_expiry_that_delayed_the_round_is_the_cause_before_the_trigger(self, stage):
+    def test_expiry_that_delayed_a_rebalance_is_the_cause_before_its_trigger(self, stage):
         ids, generation = trio(stage)
         stage.coordinator.connection_closed(2, stage.now)
         stage.advance(4000)
@@ -158,7 +154,7 @@ class TestSessionTimeout:
 
 
 class TestJoin:
-    def test_first_member_forms_the_group(self):
+    def test_join_of_first_member_has_group_forming_as_cause(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3000)
         _, ticket = stage.enter(client_id="a")
         b, _ = stage.enter(client_id="b")
@@ -177,7 +173,7 @@ class TestJoin:
         waited = [e.value for e in explanation.evidence if e.kind == "initial_delay"]
         assert waited == ["waited 6.0 s for more members (3 s, extended since some joined)"]
 
-    def test_later_member_is_new(self, stage):
+    def test_join_of_later_member_has_new_member_as_cause(self, stage):
         ids, generation = trio(stage)
         stage.enter(client_id="demo-3", reason="need to re-join with the given member-id: x")
         for client, member_id in ids.items():
@@ -188,7 +184,7 @@ class TestJoin:
         assert (explanation.cause, rebalance.end, rebalance.generation) == ("NEW_MEMBER", "assigning", generation + 1)
         assert explanation.sentence.endswith("so far, without the leader's assignment.")
 
-    def test_join_after_expiry_is_client_reset(self, stage):
+    def test_join_of_expired_client_has_client_reset_as_cause(self, stage):
         ids, generation = expire_third(stage)
         for i in (0, 1):
             stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
@@ -207,7 +203,9 @@ class TestJoin:
             ("the consumer is being closed", "NEW_MEMBER", "joined the group"),
         ],
     )
-    def test_join_after_missed_poll_is_client_reset_but_not_after_leave(self, stage, reason, cause, words):
+    def test_join_after_missed_poll_has_client_reset_as_cause_but_not_after_an_orderly_leave(
+        self, stage, reason, cause, words
+    ):
         ids, generation = trio(stage)
         gone = ids.pop("demo-2")
         stage.leave(gone, reason=reason, client_id="demo-2", connection=2)
@@ -225,7 +223,7 @@ class TestJoin:
             cause == "CLIENT_RESET"
         )
 
-    def test_join_after_expiry_return_and_leave_is_new_member(self, stage):
+    def test_join_after_expiry_return_and_leave_has_new_member_as_cause(self, stage):
         ids, generation = expire_third(stage)
         for came in (True, False):
             for i in (0, 1):
@@ -241,7 +239,7 @@ class TestJoin:
 
         assert explanation.cause == "NEW_MEMBER"
 
-    def test_pending_member_that_left_is_no_member(self, stage):
+    def test_members_before_a_rebalance_exclude_client_that_only_got_a_member_id(self, stage):
         trio(stage)
         stage.enter(client_id="demo-9", connection=9)
 
@@ -259,13 +257,13 @@ class TestLeave:
             ("consumer poll timeout has expired.", "MAX_POLL_EXCEEDED"),
         ],
     )
-    def test_leave_has_the_client_reason(self, stage, reason, cause):
+    def test_explanation_of_leave_quotes_the_client_reason(self, stage, reason, cause):
         ids, _ = trio(stage)
         stage.leave(ids["demo-2"], reason=reason, client_id="demo-2")
 
         assert told(stage)[1].cause == cause
 
-    def test_leave_without_reason_but_idle_is_missed_poll(self, stage):
+    def test_leave_without_reason_of_member_without_progress_is_missed_poll(self, stage):
         ids, generation = trio(stage, **SLOW)
         stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
         for _ in range(3):
@@ -279,7 +277,7 @@ class TestLeave:
         assert (explanation.cause, explanation.confidence) == ("MAX_POLL_EXCEEDED", "medium")
         assert "after 24.0 s without commit progress (its limit is 20 s between polls)" in explanation.sentence
 
-    def test_join_after_missed_poll_is_client_reset(self, stage):
+    def test_rejoin_with_other_member_id_after_missed_poll_has_client_reset_as_cause(self, stage):
         ids, generation = trio(stage, **SLOW)
         stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
         for _ in range(3):
@@ -298,7 +296,9 @@ class TestLeave:
         assert "was removed (MAX_POLL_EXCEEDED)" in explanation.sentence
 
     @pytest.mark.parametrize(("commit_after_poll_ms", "cause"), [(4_900, "MAX_POLL_EXCEEDED"), (5_100, "MEMBER_LEFT")])
-    def test_leave_without_reason_after_auto_commit_is_missed_poll(self, stage, commit_after_poll_ms, cause):
+    def test_leave_without_reason_one_poll_interval_after_the_last_auto_commit_is_missed_poll(
+        self, stage, commit_after_poll_ms, cause
+    ):
         ids, generation = trio(stage, **SLOW)
         stage.advance(commit_after_poll_ms)
         stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
@@ -307,7 +307,7 @@ class TestLeave:
 
         assert told(stage)[1].cause == cause
 
-    def test_leave_by_administrator_is_admin_removed(self, stage):
+    def test_leave_requested_by_administrator_has_admin_removed_as_cause(self, stage):
         first = stage.answer(stage.join(instance_id="i-1")).member_id
         stage.sync(first, 1, {first: b""}, instance_id="i-1")
         stage.leave(MemberIdentity(group_instance_id="i-1", reason="maintenance"), client_id="ops")
@@ -325,19 +325,19 @@ class TestRejoin:
         stage.join(ids[who], client_id=who, protocols=protocols, reason=reason)
         return told(stage)
 
-    def test_rejoin_with_other_subscription(self, stage):
+    def test_rejoin_with_other_subscription_has_subscription_changed_as_cause(self, stage):
         _, explanation = self.rejoin(stage, (("range", subscription("t", "u")),))
 
         assert explanation.cause == "SUBSCRIPTION_CHANGED"
         assert "changed its subscription: added u" in explanation.sentence
 
-    def test_rejoin_with_other_assignors(self, stage):
+    def test_rejoin_with_other_assignors_has_assignor_changed_as_cause(self, stage):
         _, explanation = self.rejoin(stage, (*RANGE, ("sticky", b"")))
 
         assert explanation.cause == "ASSIGNOR_CHANGED"
         assert "range became range, sticky" in explanation.sentence
 
-    def test_rejoin_after_topic_growth(self):
+    def test_rejoin_after_new_partitions_has_partitions_changed_as_cause(self):
         stage = CoordinatorStage(topics=Topics(t=6))
         ids, _ = trio(stage)
         stage.topics.partitions["t"] = 12
@@ -360,13 +360,13 @@ class TestRejoin:
             ("from ForceRebalance", "USER_ENFORCED", "high"),
         ],
     )
-    def test_rejoin_of_leader_has_its_reason(self, stage, reason, cause, confidence):
+    def test_rejoin_reason_of_leader_decides_the_cause_of_the_rebalance(self, stage, reason, cause, confidence):
         _, explanation = self.rejoin(stage, who="demo-0", reason=reason)
 
         assert (explanation.cause, explanation.confidence) == (cause, confidence)
         assert "\n" not in explanation.sentence
 
-    def test_rejoin_after_revocation_is_cooperative_followup(self, stage):
+    def test_rejoin_after_revocation_has_cooperative_followup_as_cause(self, stage):
         owned = {i: (("range", subscription("t", owned=[("t", i), ("t", i + 3)])),) for i in range(3)}
         ids, generation = trio(stage)
         stage.join(ids["demo-0"], client_id="demo-0", protocols=owned[0])
@@ -383,7 +383,7 @@ class TestRejoin:
         assert (explanation.cause, explanation.confidence) == ("COOPERATIVE_FOLLOWUP", "proof")
         assert rebalance.parent == generation + 1
 
-    def test_rejoin_with_other_owned_partitions_is_metadata_changed(self, stage):
+    def test_rejoin_with_other_owned_partitions_has_metadata_changed_as_cause(self, stage):
         ids, _ = trio(stage)
         other = (("range", subscription("t", owned=[("t", 1)])),)
         stage.join(ids["demo-1"], client_id="demo-1", protocols=other)
@@ -395,7 +395,7 @@ class TestRejoin:
 
 
 class TestWaitingRound:
-    def test_round_names_members_that_did_not_rejoin(self, stage):
+    def test_explanation_names_member_that_did_not_rejoin_before_the_rebalance_timeout(self, stage):
         ids, generation = trio(stage, **SLOW)
         stage.join(ids["demo-0"], client_id="demo-0", **SLOW)
         stage.join(ids["demo-1"], client_id="demo-1", **SLOW)
@@ -411,7 +411,7 @@ class TestWaitingRound:
         assert [name_of(r.who) for r in rebalance.not_rejoined] == [short_id(late)]
         assert "max.poll.interval.ms" in explanation.advice
 
-    def test_sync_timeout_names_missing_members(self, stage):
+    def test_explanation_names_members_without_sync_group_before_the_timeout(self, stage):
         ids, generation = trio(stage, **SLOW)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client, **SLOW)
@@ -426,7 +426,7 @@ class TestWaitingRound:
 
 
 class TestFailedRound:
-    def test_round_without_persisted_assignment_is_dropped(self, stage):
+    def test_rebalance_that_could_not_be_persisted_has_end_dropped(self, stage):
         ids, generation = trio(stage)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client)
@@ -438,7 +438,7 @@ class TestFailedRound:
         assert "could not be persisted" in explain(before).sentence
         assert explain(after).cause == "ASSIGNMENT_STORE_FAILED"
 
-    def test_round_is_superseded_by_another(self, stage):
+    def test_rebalance_interrupted_by_another_join_has_end_superseded(self, stage):
         ids, generation = trio(stage)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client)
@@ -448,7 +448,7 @@ class TestFailedRound:
         assert (before.generation, before.end) == (generation + 1, "superseded")
         assert "another round began" in explain(before).sentence
 
-    def test_round_is_interrupted_by_coordinator_loss(self, stage):
+    def test_rebalance_that_lost_its_coordinator_has_end_interrupted(self, stage):
         ids, _ = trio(stage)
         stage.join(ids["demo-0"], client_id="demo-0")
         stage.restart()
@@ -458,7 +458,7 @@ class TestFailedRound:
         assert rebalance.end == "interrupted"
         assert "the coordinator was lost" in explain(rebalance).sentence
 
-    def test_round_begins_with_over_capacity(self, stage):
+    def test_member_removed_by_group_max_size_has_over_capacity_as_cause(self, stage):
         trio(stage)
         stage.config = CoordinatorStage(group_max_size=2).config
         stage.restart()
@@ -466,7 +466,7 @@ class TestFailedRound:
         assert told(stage)[1].cause == "OVER_CAPACITY"
 
 
-def test_expired_static_member_is_named_by_instance_id(stage):
+def test_explanation_of_expired_static_member_names_its_instance_id(stage):
     member_id = stage.answer(stage.join(instance_id="node-7", client_id="app")).member_id
     stage.sync(member_id, 1, {member_id: b""}, instance_id="node-7")
     stage.journal.clear()
@@ -478,7 +478,7 @@ def test_expired_static_member_is_named_by_instance_id(stage):
     assert f"member {short_id(member_id)} (static node-7, client app at /127.0.0.1)" in explanation.sentence
 
 
-def test_rebalances_of_several_groups_are_separate(stage):
+def test_rebalances_of_several_groups_in_one_journal_are_separate(stage):
     stage.enter(group="a")
     stage.advance(10)
     stage.enter(group="b")
@@ -486,7 +486,7 @@ def test_rebalances_of_several_groups_are_separate(stage):
     assert [(r.group, r.generation) for r in rebalances(stage.journal)] == [("a", 1), ("b", 1)]
 
 
-def test_journal_from_the_middle_begins_with_next_round(stage):
+def test_journal_without_oldest_entries_has_the_next_rebalance_as_first(stage):
     trio(stage)
     (ids, _) = stage.stable(2, group="h")
     middle = [e for e in stage.journal if isinstance(e, MemberArrived)]
@@ -497,7 +497,7 @@ def test_journal_from_the_middle_begins_with_next_round(stage):
     assert len(rebalances(stage.journal)) == len(opened)
 
 
-def test_incomplete_journal_is_explained_partly():
+def test_rebalance_with_missing_journal_entries_is_explained_as_far_as_known():
     expired = Trigger(event="session_expired")
     opened = RoundOpened(
         at_ms=1, group="g", trigger=expired, from_generation=3, members=(), timeout_ms=1, initial=False

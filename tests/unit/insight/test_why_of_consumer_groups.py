@@ -19,7 +19,6 @@ def parts(topic, *numbers):
 
 @pytest.fixture
 def stage():
-    """Return a group of m1 alone, which owns all four partitions of t; targets take a second."""
     stage = CoordinatorStage()
     stage.come("m1", client_id="one")
     stage.advance(2_000)
@@ -27,7 +26,6 @@ def stage():
 
 
 def second_comes(stage):
-    """Join m2; m1 must revoke two partitions."""
     stage.come("m2", client_id="two")
     stage.beat("m1", 2, client_id="one")
 
@@ -40,7 +38,6 @@ def both_settle(stage):
 
 
 def told(stage):
-    """Return the latest rebalance and its explanation, from the encoded journal."""
     found = epoch_rebalances([parse_entry(build_entry(entry)) for entry in stage.journal])
     explained = [explain(rebalance) for rebalance in found]
     assert all(explanation.evidence for explanation in explained)
@@ -56,7 +53,7 @@ def kinds(explanation):
     return [fact.kind for fact in explanation.evidence]
 
 
-def test_first_member_forms_the_group(stage):
+def test_first_join_to_consumer_group_has_group_forming_as_cause(stage):
     rebalance, explanation = told(stage)
 
     assert explanation.sentence == (
@@ -66,7 +63,7 @@ def test_first_member_forms_the_group(stage):
     assert (explanation.cause, explanation.confidence, rebalance.end) == ("GROUP_FORMING", "proof", "stable")
 
 
-def test_pending_revocation_names_member_start_and_waiting_member(stage):
+def test_unfinished_rebalance_names_revoking_member_its_start_and_the_waiting_member(stage):
     second_comes(stage)
     told_at_ms = stage.now
     stage.advance(3_000)
@@ -89,7 +86,7 @@ def test_pending_revocation_names_member_start_and_waiting_member(stage):
     assert two[6] == ["t-2 (one/m1)", "t-3 (one/m1)"]
 
 
-def test_settled_rebalance_has_wait_and_unowned_time(stage):
+def test_finished_rebalance_names_the_longest_wait_and_the_unowned_time(stage):
     second_comes(stage)
     stage.advance(3_000)
     stage.beat("m1", 2, parts("t", 0, 1), client_id="one")
@@ -114,7 +111,7 @@ def test_settled_rebalance_has_wait_and_unowned_time(stage):
     assert [(m["from"], m["to"], m["unowned_ms"]) for m in as_json["moves"]] == [("m1", "m2", 500)] * 2
 
 
-def test_revocation_timeout_names_unrevoked_partitions(stage):
+def test_explanation_of_revocation_timeout_names_unrevoked_partitions(stage):
     second_comes(stage)
     for _ in range(6):
         stage.advance(10_000)
@@ -137,7 +134,7 @@ def test_revocation_timeout_names_unrevoked_partitions(stage):
     assert "rejoined as a new member, 1.0 s after its removal (revocation_timeout)" in explanation.sentence
 
 
-def test_partitions_of_departed_member_are_unowned_until_assigned(stage):
+def test_partitions_of_departed_member_count_as_unowned_until_assigned(stage):
     both_settle(stage)
     stage.beat("m2", -1, client_id="two")
     rebalance, explanation = told(stage)
@@ -153,7 +150,7 @@ def test_partitions_of_departed_member_are_unowned_until_assigned(stage):
     assert [gap.took_ms for gap in rebalance.unowned] == [1500, 1500]
 
 
-def test_expired_member_has_its_vitals(stage):
+def test_explanation_of_expired_member_has_its_last_heartbeat_and_connection_state(stage):
     both_settle(stage)
     for _ in range(9):
         stage.advance(5_000)
@@ -167,7 +164,7 @@ def test_expired_member_has_its_vitals(stage):
     assert rebalance.members[0].target is not None
 
 
-def test_undisturbed_members_are_named(stage):
+def test_explanation_names_members_with_unchanged_assignment(stage):
     both_settle(stage)
     stage.topics.make("u", 2)
     stage.come("m3", "u", client_id="three")
@@ -188,7 +185,7 @@ def test_undisturbed_members_are_named(stage):
         (lambda topics: topics.delete("t"), "TOPIC_DELETED", "(t was deleted with 4 partitions)"),
     ],
 )
-def test_changed_topics_are_named_by_the_target(stage, change, cause, words):
+def test_topic_changes_that_raise_the_epoch_are_named_from_the_new_target(stage, change, cause, words):
     both_settle(stage)
     change(stage.topics)
     for owned in (None, [], None):
@@ -201,7 +198,7 @@ def test_changed_topics_are_named_by_the_target(stage, change, cause, words):
     assert words in explanation.sentence
 
 
-def test_raise_during_reconciliation_begins_another_rebalance(stage):
+def test_new_epoch_during_reconciliation_begins_another_rebalance(stage):
     second_comes(stage)
     stage.advance(2_000)
     stage.come("m3", client_id="three")
@@ -215,7 +212,7 @@ def test_raise_during_reconciliation_begins_another_rebalance(stage):
     assert [row.who.member_id for row in found[2].unrevoked] == ["m1"]
 
 
-def test_raises_with_one_target_are_one_rebalance(stage):
+def test_several_epochs_with_one_target_assignment_are_one_rebalance(stage):
     second_comes(stage)
     stage.come("m3", client_id="three")
     stage.come("m4", client_id="four")
@@ -227,7 +224,7 @@ def test_raises_with_one_target_are_one_rebalance(stage):
     assert "; then member four/m4" in explanation.sentence
 
 
-def test_conversions_from_and_to_classic_are_named():
+def test_conversion_from_and_to_a_classic_group_has_protocol_migration_as_cause():
     stage = CoordinatorStage()
     (classic,), _ = stage.stable(1)
     stage.come("new", client_id="modern")
@@ -246,7 +243,7 @@ def test_conversions_from_and_to_classic_are_named():
     assert (back.cause, back.confidence) == ("PROTOCOL_MIGRATION", "proof")
 
 
-def test_journal_from_the_middle_has_unknown_assignments(stage):
+def test_rebalance_without_oldest_journal_entries_has_unknown_assignments(stage):
     both_settle(stage)
     stage.come("m3", client_id="three")
     at = max(i for i, entry in enumerate(stage.journal) if isinstance(entry, EpochRaised))
@@ -259,7 +256,7 @@ def test_journal_from_the_middle_has_unknown_assignments(stage):
     assert member_rows(rebalance)[1][2].endswith("?")
 
 
-def test_coordinator_loss_interrupts_the_rebalance(stage):
+def test_coordinator_loss_during_reconciliation_gives_the_rebalance_end_interrupted(stage):
     second_comes(stage)
     stage.unload()
     stage.check()
@@ -270,7 +267,7 @@ def test_coordinator_loss_interrupts_the_rebalance(stage):
     assert "the coordinator was lost before all members reached it" in explanation.sentence
 
 
-def test_static_replacement_causes_no_rebalance():
+def test_replacement_of_static_member_causes_no_rebalance_of_consumer_group():
     stage = CoordinatorStage()
     stage.come("m1", instance_id="i1")
     stage.advance(2_000)
@@ -285,7 +282,7 @@ def test_static_replacement_causes_no_rebalance():
     assert [row.had for row in found[1].members if row.who.member_id == "m1b"] == [tuple(parts("t", 0, 1, 2, 3))]
 
 
-def test_newly_matched_topics_are_the_cause():
+def test_pattern_that_matches_new_topics_has_regex_resolved_as_cause():
     stage = CoordinatorStage()
     stage.come("m1", subscribed_topic_names=[], subscribed_topic_regex="t.*")
     stage.advance(1_000)
@@ -293,7 +290,9 @@ def test_newly_matched_topics_are_the_cause():
 
     _, explanation = told(stage)
 
-    assert explanation.cause == "GROUP_FORMING"  # the group was empty, and the pattern matched topics later
+    assert (
+        explanation.cause == "GROUP_FORMING"
+    )  # the group was empty when it began, and its pattern matched topics later
     assert "which now matches topics: added t;" in explanation.sentence
 
     stage.topics.make("t2", 2)
@@ -307,7 +306,7 @@ def test_newly_matched_topics_are_the_cause():
     assert "matches other topics: added t2;" in explanation.sentence
 
 
-def test_every_epoch_event_has_a_finder_with_a_fact(stage):
+def test_every_event_that_raises_the_epoch_has_a_cause_with_evidence(stage):
     second_comes(stage)
     rebalance, _ = told(stage)
     raised = rebalance.raises[0]
@@ -317,11 +316,11 @@ def test_every_epoch_event_has_a_finder_with_a_fact(stage):
         assert finding.evidence
 
 
-def test_partitions_are_shown_as_spans():
+def test_partitions_of_a_topic_are_listed_as_ranges():
     assert spans(("t-5", "t-0", "t-1", "u-3")) == "t-0..1,5 u-3"
 
 
-def test_created_grown_deleted_and_recreated_topics_are_named(stage):
+def test_created_grown_deleted_and_recreated_topics_are_named_in_the_explanation(stage):
     stage.come("m1", "t", "u", "made", "same", client_id="one")
     stage.topics.make("same", 2)
     stage.advance(2_000)
@@ -348,7 +347,7 @@ def test_created_grown_deleted_and_recreated_topics_are_named(stage):
     )
 
 
-def test_new_coordinator_names_no_unknown_topics(stage):
+def test_topics_unknown_to_a_new_coordinator_are_not_named_as_changed(stage):
     stage.unload()
     stage.topics.make("t", 6)
     stage.check()
@@ -359,7 +358,7 @@ def test_new_coordinator_names_no_unknown_topics(stage):
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {})
 
 
-def test_signs_of_life_have_last_commit_progress(stage):
+def test_vitals_of_member_have_the_time_of_its_last_commit_progress(stage):
     stage.advance(3_000)
     stage.beat("m1", 2, client_id="one")
     stage.commit({("t", 0): 5}, member_id="m1", generation=2, version=9)
@@ -383,7 +382,7 @@ class TestGroupOfBothProtocols:
         stage.come("new", client_id="modern")
         return stage, classic, generation
 
-    def test_entries_mark_members_of_the_classic_protocol(self, mixed):
+    def test_journal_marks_classic_protocol_members_of_a_consumer_group(self, mixed):
         stage, classic, generation = mixed
         (converted,) = stage.entries(GroupConverted)
         assert [(who.member_id, who.classic) for who in converted.members] == [(classic, True)]
@@ -396,7 +395,7 @@ class TestGroupOfBothProtocols:
         assert gone.get(classic) is True
         assert all(not is_classic for member_id, is_classic in gone.items() if member_id != classic)
 
-    def test_sentence_names_the_classic_protocol(self, mixed):
+    def test_explanation_of_expired_member_names_its_classic_protocol(self, mixed):
         stage, classic, _ = mixed
         stage.advance(10_000)
         stage.beat("new", 2, client_id="modern")
@@ -407,7 +406,7 @@ class TestGroupOfBothProtocols:
         assert f"member {classic[:12]}" in explanation.sentence
         assert "(client app, of the classic protocol at /127.0.0.1) was silent" in explanation.sentence
 
-    def test_classic_member_has_its_earlier_partitions(self, mixed):
+    def test_classic_protocol_member_shows_its_partitions_from_before_the_conversion(self, mixed):
         stage, classic, generation = mixed
         assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         stage.beat("new", 2, client_id="modern")

@@ -15,7 +15,6 @@ from support.raw.group_member import RawMember
 
 
 def a_reader(stage: BrokerStage, group: str = "g", partitions: int = 2) -> RawMember:
-    """Join as the only member of a group, with all partitions of ``t``."""
     ann = RawMember(stage.connect(), group, ["t"])
     if stage.broker.state.topics.get("t") is None:
         stage.broker.state.topics.create("t", partitions, {}, stage.now_ms)
@@ -47,7 +46,7 @@ def test_snapshot_of_classic_group_has_members_offsets_and_log_ends(stage):
     assert (second.committed, second.log_end) == (None, 0)
 
 
-def test_record_time_is_that_of_its_batch(stage):
+def test_record_time_is_the_timestamp_of_the_batch_with_the_offset(stage):
     ann = a_reader(stage)
     own = CoordinatedGroups(stage.broker.state)
     written_ms = []
@@ -65,7 +64,7 @@ def test_record_time_is_that_of_its_batch(stage):
     assert (read.records, read.time_ms) == (0, 0)
 
 
-def test_snapshot_of_consumer_group_has_assignments(stage):
+def test_snapshot_of_consumer_group_has_assignments_of_members(stage):
     peer = stage.connect()
     peer.create("t", 3)
     RawMember(peer, "m", ["t"]).find()
@@ -101,7 +100,7 @@ def test_snapshots_include_other_protocol_types_and_groups_with_offsets_only(sta
     assert (group.state, group.members, len(group.partitions)) == ("Empty", (), 1)
 
 
-def test_snapshot_marks_deleted_partition(stage):
+def test_snapshot_marks_committed_offset_of_deleted_partition(stage):
     ann = a_reader(stage)
     assert ann.wire.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5).responses[0].error_code == 0
 
@@ -111,7 +110,7 @@ def test_snapshot_marks_deleted_partition(stage):
     assert group.partition_counts == {}
 
 
-def test_malformed_member_metadata_is_ignored(stage):
+def test_snapshot_ignores_malformed_member_metadata(stage):
     ann = a_reader(stage)
     member = stage.broker.state.coordinator.groups_in_partition_of("g").by_id["g"].round.members[ann.member_id]
     member.assignment = b"\x00\x00\xff\xff\xff\xff"
@@ -121,7 +120,7 @@ def test_malformed_member_metadata_is_ignored(stage):
     assert group.members[0].assignment == ()
 
 
-def test_group_with_many_offsets_is_read_in_pieces(stage):
+def test_snapshot_of_group_with_many_offsets_pauses_for_the_event_loop(stage):
     ann = a_reader(stage, partitions=500)
     for partition in range(500):
         ann.commit("t", partition, 0)
@@ -132,7 +131,7 @@ def test_group_with_many_offsets_is_read_in_pieces(stage):
     assert steps[:-1].count(None) >= 500 // YIELD_EVERY
 
 
-def test_groups_deleted_during_the_snapshot_are_skipped(stage):
+def test_snapshot_skips_groups_deleted_while_it_is_taken(stage):
     for name in ("a", "b", "c"):
         a_reader(stage, name)
     groups = [one for _, one in stage.broker.state.coordinator.all_groups() if one.by_id]
@@ -175,7 +174,7 @@ def test_snapshot_opens_limited_number_of_closed_segments_and_the_next_one_conti
     assert opened == [3, 6, 9, 10]
 
 
-def test_postponed_segments_go_first_in_next_snapshot(monkeypatch):
+def test_snapshot_opens_segments_first_that_the_previous_snapshot_postponed(monkeypatch):
     monkeypatch.setattr(coordinated_groups, "CLOSED_SEGMENTS_MOST", 2)
     closed = ClosedSegmentBudget()
     served = set()
@@ -189,7 +188,7 @@ def test_postponed_segments_go_first_in_next_snapshot(monkeypatch):
     assert "last" in served, "though there are always others before it"
 
 
-def test_record_times_are_deleted_with_their_group(stage):
+def test_cached_record_times_are_deleted_with_their_group(stage):
     ann = a_reader(stage)
     ann.wire.produce("t", b"x")
     ann.commit("t", 0, 0)
@@ -203,7 +202,7 @@ def test_record_times_are_deleted_with_their_group(stage):
     assert own._times == {}
 
 
-def test_copy_of_broker_has_budgets_and_counters(stage):
+def test_broker_copy_for_metrics_has_budgets_and_counters(stage):
     ann = a_reader(stage)
     ann.wire.produce("nothing", b"x")
 

@@ -20,17 +20,17 @@ FOLDER = Path(__file__).parents[3] / "dashboards"
 BOARD: dict[str, Any] = json.loads((FOLDER / "kohort-groups.json").read_text())
 ALERTS: dict[str, Any] = yaml.safe_load((FOLDER / "alerts.yml").read_text())
 OF_PROMETHEUS = {"instance", "job"}
-"""Labels that Prometheus adds to what it scrapes."""
+"""Labels that Prometheus adds to each scraped sample."""
 SET_OPERATORS = {"and", "unless"}
 PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
 OTHERS = (
-    # kafka_exporter's board (Grafana 7589), with variables as Grafana fills them in
+    # queries of kafka_exporter's dashboard (Grafana 7589), with values in place of its variables
     'sum(rate(kafka_topic_partition_current_offset{instance=~".*",topic=~".*"}[1m])) by (topic)',
     'sum(kafka_consumergroup_lag{instance=~".*",topic=~".*"}) by (consumergroup, topic)',
     'sum(delta(kafka_topic_partition_current_offset{instance=~".*",topic=~".*"}[5m])/5) by (topic)',
     'sum(delta(kafka_consumergroup_current_offset{instance=~".*",topic=~".*"}[5m])/5) by (consumergroup, topic)',
     'sum by (topic) (kafka_topic_partitions{instance=~".*",topic=~".*"})',
-    # Strimzi's board
+    # queries of Strimzi's dashboard
     'count(kafka_topic_partitions{topic=~".*"})',
     'sum(kafka_topic_partition_replicas{topic=~".*"})',
     'sum(kafka_topic_partition_in_sync_replica{topic=~".*"})',
@@ -41,10 +41,10 @@ OTHERS = (
     'sum(kafka_consumergroup_lag{consumergroup=~".*",topic=~".*"}) by (consumergroup,partition,topic)',
     'sum(kafka_topic_partition_current_offset{topic=~".*"}) by (partition,topic)',
     'sum(kafka_topic_partition_oldest_offset{topic=~".*"}) by (partition,topic)',
-    # Strimzi's alerts
+    # queries of Strimzi's alerts
     "kafka_topic_partition_under_replicated_partition > 0",
     'sum by(consumergroup) (kafka_consumergroup_lag{consumergroup!~".*-billing"}) > 1000',
-    # AWS's collector for MSK
+    # queries of the AWS MSK collector
     "kafka_consumergroup_lag_sum",
     "kafka_consumergroup_members",
     "kafka_brokers",
@@ -62,7 +62,6 @@ def rules() -> list[dict[str, Any]]:
 
 
 def selected(query: str) -> Iterator[tuple[str, set[str]]]:
-    """Yield the metrics of a query with their label selectors."""
     wanted: set[str] = set()
     names: list[tuple[str, set[str]]] = []
     asides: dict[str, set[str]] = {}
@@ -84,7 +83,6 @@ def selected(query: str) -> Iterator[tuple[str, set[str]]]:
 
 
 def known_labels(name: str) -> set[str]:
-    """Return the labels of a sample's metric. Raises KeyError for an unknown metric."""
     if name in PROCESS:
         return OF_PROMETHEUS
     for end, more in (("", ()), ("_bucket", ("le",)), ("_sum", ()), ("_count", ())):
@@ -111,8 +109,7 @@ def test_alerts_query_existing_metrics_and_have_descriptions(rule):
     assert rule["annotations"]["summary"]
 
 
-def test_alerts_fire_on_the_first_sample_of_a_new_series():
-    """increase() misses the first event of a labelled counter, because the series starts with it."""
+def test_alerts_fire_on_the_first_sample_of_a_new_counter_series():
     counting = [rule["expr"] for rule in rules() if "increase(kohort_group" in rule["expr"]]
 
     assert len(counting) == 2
@@ -121,7 +118,7 @@ def test_alerts_fire_on_the_first_sample_of_a_new_series():
         assert re.search(rf"{name}(\{{.*\}})? unless {name}(\{{.*\}})? offset 15m", query)
 
 
-def test_budget_alert_ignores_full_caches():
+def test_budget_alert_does_not_fire_for_full_caches():
     (query,) = [rule["expr"] for rule in rules() if rule["alert"] == "BrokerBudgetNearlyUsed"]
     (left_out,) = re.findall(r'budget!~"(.*?)"', query)
 
@@ -135,7 +132,7 @@ def test_dashboards_of_other_exporters_query_existing_metrics(query):
         assert labels <= known_labels(name), name
 
 
-def test_panels_do_not_overlap_and_have_unique_ids():
+def test_dashboard_panels_do_not_overlap_and_have_unique_ids():
     panels = BOARD["panels"]
     numbers = [panel["id"] for panel in panels]
     assert len(set(numbers)) == len(numbers)
@@ -149,12 +146,12 @@ def test_panels_do_not_overlap_and_have_unique_ids():
         taken |= cells
 
 
-def test_alert_names_are_unique():
+def test_alert_names_are_unique_in_all_rule_files():
     names = [rule["alert"] for rule in rules()]
     assert len(set(names)) == len(names) > 10
 
 
-def test_query_parser_detects_missing_metrics():
+def test_query_parser_of_these_tests_reports_unknown_metrics():
     with pytest.raises(KeyError, match="kafka_consumergroup_lagg"):
         [known_labels(name) for name, _ in selected("sum(kafka_consumergroup_lagg)")]
     ((name, labels),) = selected('sum by (group) (kafka_consumergroup_lag{consumergroup="a"})')

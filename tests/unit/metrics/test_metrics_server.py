@@ -75,7 +75,7 @@ def ask(port: int, path: str, method: str, headers: dict[str, str]) -> HTTPRespo
     return connection.getresponse()
 
 
-def test_page_is_served_in_both_formats_and_gzipped():
+def test_metrics_page_is_served_as_prometheus_and_openmetrics_and_gzipped():
     with asking(PageSource()) as get:
         plain = get()
         assert plain.status == 200
@@ -91,7 +91,7 @@ def test_page_is_served_in_both_formats_and_gzipped():
         assert b"kafka_brokers 1.0" in gzip.decompress(packed.read())
 
 
-def test_other_paths_answer_404_and_head_has_no_body():
+def test_http_request_of_other_path_gets_404_and_head_gets_no_body():
     with asking(PageSource()) as get:
         assert get("/").status == 404
         assert get("/metrics/x").status == 404
@@ -102,7 +102,7 @@ def test_other_paths_answer_404_and_head_has_no_body():
         assert get(method="POST").status == 501
 
 
-def test_requests_within_a_second_share_a_page():
+def test_http_requests_within_a_second_get_the_same_page():
     looks = PageSource()
     pages = looks.pages()
 
@@ -116,7 +116,7 @@ def test_requests_within_a_second_share_a_page():
     assert looks.count == 3
 
 
-def test_unknown_formats_are_not_cached():
+def test_page_of_unknown_format_is_not_cached():
     pages = PageSource().pages()
 
     for number in range(1_000):
@@ -125,7 +125,7 @@ def test_unknown_formats_are_not_cached():
     assert len(pages._made) == 1
 
 
-def test_hundred_concurrent_requests_build_one_page():
+def test_hundred_concurrent_scrapes_build_one_page():
     began, go_on = threading.Event(), threading.Event()
     looks = PageSource(during=lambda: (began.set(), go_on.wait(20)))
     pages = looks.pages()
@@ -142,7 +142,7 @@ def test_hundred_concurrent_requests_build_one_page():
     assert (looks.count, looks.most_at_once) == (1, 1)
 
 
-def test_failed_page_answers_503_and_is_built_again():
+def test_scrape_gets_503_if_the_page_cannot_be_built_and_the_next_one_builds_it_again():
     looks = PageSource()
     looks.error = KohortError("the broker was too busy\nto be \x1b[2J looked at")
     with asking(looks) as get:
@@ -156,7 +156,7 @@ def test_failed_page_answers_503_and_is_built_again():
         assert get().status == 200
 
 
-def test_internal_error_answers_503_and_is_logged(caplog):
+def test_scrape_gets_503_after_an_internal_error_which_is_logged(caplog):
     looks = PageSource(during=lambda: {}["nothing"])  # type: ignore[index]
     with asking(looks) as get:
         refused = get()
@@ -168,7 +168,7 @@ def test_internal_error_answers_503_and_is_logged(caplog):
     assert told.exc_info, "with where it was, and once for all who asked"
 
 
-def test_request_timeout_excludes_the_building_of_the_page(monkeypatch):
+def test_timeout_of_http_request_excludes_the_time_to_build_the_page(monkeypatch):
     monkeypatch.setattr(served, "ANSWER_S", 0.2)
     cut_off = threading.Event()
     looks = PageSource(during=lambda: cut_off.wait(20))
@@ -185,8 +185,7 @@ def test_request_timeout_excludes_the_building_of_the_page(monkeypatch):
             one.close()
 
 
-def test_slow_reader_of_large_page_is_not_disconnected_while_it_reads(monkeypatch):
-    """Each piece that the client reads extends its deadline, up to a total."""
+def test_slow_scrape_of_a_large_page_keeps_its_connection_while_it_reads(monkeypatch):
     now_s = 1_000.0
     monkeypatch.setattr(served.time, "monotonic", lambda: now_s)
     until: list[float] = []
@@ -215,13 +214,13 @@ def now_after(pieces: int) -> float:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "LOCALHOST.:9308", "[::1]:9308", "10.0.0.7"])
-def test_page_on_loopback_is_served_to_ip_addresses_and_localhost(host):
+def test_metrics_server_on_loopback_accepts_ip_addresses_and_localhost_as_host(host):
     with asking(PageSource()) as get:
         assert get(Host=host).status == 200
 
 
 @pytest.mark.parametrize("host", ["metrics.example.com", "evil:9308", "127.0.0.1.evil.com", "localhost@evil", ""])
-def test_page_on_loopback_is_refused_to_other_host_names(host):
+def test_metrics_server_on_loopback_rejects_other_host_names(host):
     looks = PageSource()
     with asking(looks) as get:
         refused = get(Host=host)
@@ -231,18 +230,18 @@ def test_page_on_loopback_is_refused_to_other_host_names(host):
     assert looks.count == 0
 
 
-def test_allow_anyone_serves_any_host_name():
+def test_metrics_server_with_allow_anyone_accepts_any_host_name():
     with serving(PageSource().pages(), LOOPBACK, any_host=True) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         assert ask(port, "/metrics", "GET", {"Host": "metrics.example.com"}).status == 200
 
 
-def test_requests_that_need_reserved_file_handles_wait_for_free_ones():
-    gc.collect()  # else handles of other tests are freed during this one
+def test_scrapes_wait_for_a_file_handle_that_is_not_reserved_for_logs():
+    gc.collect()  # other tests' file handles must not be freed during this test
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
-        free = connection_handles()  # before the server opens its end of the connection
+        free = connection_handles()
         connection = socket.create_connection(("127.0.0.1", port), timeout=20)
         connection.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (free + 5, limits[1]))
@@ -257,12 +256,11 @@ def test_requests_that_need_reserved_file_handles_wait_for_free_ones():
 
 
 def connection_handles() -> int:
-    """Return the file handle of the next connection."""
     with socket.socket() as next_one:
         return next_one.fileno()
 
 
-def test_too_many_requests_answer_503_with_retry_after():
+def test_scrape_beyond_the_request_limit_gets_503_with_retry_after():
     with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         silent = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(REQUESTS_MOST)]
@@ -276,7 +274,7 @@ def test_too_many_requests_answer_503_with_retry_after():
                 one.close()
 
 
-def test_slow_request_is_disconnected_and_others_are_served(monkeypatch):
+def test_slow_http_request_is_disconnected_while_others_are_served(monkeypatch):
     monkeypatch.setattr(served, "ANSWER_S", 0.2)
     with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
@@ -286,11 +284,11 @@ def test_slow_request_is_disconnected_and_others_are_served(monkeypatch):
         assert slow[0].recv(1) == b"", "it is ended, though it had not asked for anything yet"
         for one in slow:
             one.close()
-        # a closed connection frees its place a moment later
+        # the server frees the place of a closed connection a moment later
         eventually(lambda: ask(port, "/metrics", "GET", {}).status == 200, deadline_s=20)
 
 
-def test_malformed_request_answers_an_http_error():
+def test_malformed_http_request_gets_an_http_error():
     with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         for rubbish in (
@@ -307,7 +305,7 @@ def test_malformed_request_answers_an_http_error():
         assert ask(port, "/metrics", "GET", {}).status == 200
 
 
-def test_address_beyond_loopback_needs_allow_anyone():
+def test_page_address_beyond_loopback_needs_allow_anyone():
     with pytest.raises(ConfigError, match=r"--metrics=0\.0\.0\.0:9308 is reachable from other computers"):
         parse_page_address("0.0.0.0:9308", "--metrics", allow_anyone=False)
     with pytest.raises(ConfigError, match="is reachable from other computers"):
@@ -318,12 +316,12 @@ def test_address_beyond_loopback_needs_allow_anyone():
 
 
 @pytest.mark.parametrize("address", ["9308", "127.0.0.1", "127.0.0.1:99999", "SSL://127.0.0.1:9308"])
-def test_malformed_address_raises_config_error(address):
+def test_malformed_page_address_raises_config_error(address):
     with pytest.raises(ConfigError, match=r"--metrics='.*': expected HOST:PORT"):
         parse_page_address(address, "--metrics", allow_anyone=False)
 
 
-def test_used_port_raises_config_error():
+def test_page_address_with_used_port_raises_config_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with (

@@ -74,7 +74,7 @@ def page_of(cluster: ClusterSnapshot, options: PageOptions = ALL) -> Page:
     return page
 
 
-def test_group_samples_match_kafka_exporter():
+def test_group_samples_have_names_and_values_of_kafka_exporter():
     page = page_of(a_cluster())
 
     assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == 10
@@ -94,7 +94,7 @@ def test_topic_without_commits_has_no_kafka_exporter_samples():
     assert page.value("kafka_consumergroup_lag_sum", "billing", "t") is None
 
 
-def test_topic_and_broker_samples_match_kafka_exporter():
+def test_topic_and_broker_samples_have_names_and_values_of_kafka_exporter():
     page = page_of(a_cluster())
 
     assert page.value("kafka_brokers") == 2
@@ -109,7 +109,7 @@ def test_topic_and_broker_samples_match_kafka_exporter():
     assert under == [0, 1, 0]
 
 
-def test_partition_without_leader_has_no_leader_series():
+def test_partition_without_leader_has_no_leader_sample():
     lost = TopicState("t", (PartitionState(partition=0, replicas=1, in_sync=1, first_replica=1),))
     page = page_of(ClusterSnapshot(at_ms=NOW, topics=(lost,)))
 
@@ -117,7 +117,7 @@ def test_partition_without_leader_has_no_leader_series():
     assert page.value("kafka_topic_partition_leader_is_preferred", "t", 0) == 0
 
 
-def test_kohort_group_metrics():
+def test_page_has_group_samples_of_the_kohort_metric_set():
     page = page_of(a_cluster())
 
     assert page.value("kohort_group_state", "billing", "Stable") == 1
@@ -131,7 +131,7 @@ def test_kohort_group_metrics():
     assert page.value("kohort_group_lead_records", "billing", "t", 0) == 90
 
 
-def test_health_and_drain_estimate_need_several_snapshots():
+def test_group_health_and_drain_time_have_samples_after_several_snapshots():
     views = GroupViews()
     for second in range(0, 60, 10):
         at_ms = NOW + second * 1000
@@ -147,7 +147,7 @@ def test_health_and_drain_estimate_need_several_snapshots():
     assert page.value("kohort_group_lag_drain_eta_seconds", "billing") is None, "t-1 will never be read"
 
 
-def test_number_of_snapshots_is_limited_and_deleted_groups_are_dropped():
+def test_kept_snapshots_of_a_group_are_limited_and_deleted_with_the_group():
     views = GroupViews()
     for second in range(100):
         list(views.update([replace(a_group(name), at_ms=NOW + second * 1000) for name in ("a", "b")]))
@@ -166,20 +166,20 @@ def test_deleted_topic_has_no_kafka_exporter_samples():
     assert page.value("kohort_group_lag_records", "billing", "gone", 0) is None
 
 
-def test_committed_offset_beyond_log_end_has_no_lag():
+def test_committed_offset_beyond_log_end_has_no_lag_sample():
     page = page_of(a_cluster(a_group(partitions=(part("t", 0, 120),))))
 
     assert page.value("kohort_group_lag_records", "billing", "t", 0) == 0
     assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == -20, "as kafka_exporter has it"
 
 
-def test_page_has_only_selected_metric_sets():
+def test_page_has_only_the_selected_metric_sets():
     page = page_of(a_cluster(), PageOptions(sets=("kafka_exporter",)))
 
     assert {spec.set for spec, _ in page.families()} == {"groups", "kafka_exporter"}
 
 
-def test_partition_series_are_limited_and_sums_include_all_partitions():
+def test_partition_samples_are_limited_but_group_sums_include_all_partitions():
     many = tuple(part("t", number, 90) for number in range(50))
     topic = TopicState("t", tuple(PartitionState(partition=number) for number in range(50)))
     cluster = ClusterSnapshot(at_ms=NOW, topics=(topic,), groups=(a_group(partitions=many),))
@@ -191,7 +191,7 @@ def test_partition_series_are_limited_and_sums_include_all_partitions():
     assert page.value("kafka_consumergroup_lag_sum", "billing", "t") == 500
 
 
-def test_full_page_counts_dropped_series():
+def test_full_page_has_the_number_of_dropped_samples():
     groups = [a_group(f"g{number:04}") for number in range(2_000)]
 
     page = page_of(a_cluster(*groups), PageOptions(sets=OTHER_EXPORTERS, most_series=5_000))
@@ -215,7 +215,7 @@ def test_full_page_counts_dropped_series():
     ],
 )
 @pytest.mark.parametrize("form", [PLAIN, OPENMETRICS])
-def test_hostile_names_stay_inside_their_label(name, form):
+def test_control_characters_and_quotes_in_names_stay_inside_their_label(name, form):
     text, _ = render_page(page_of(a_cluster(a_group(name))), form)
 
     parse = parse_text if form is PLAIN else lambda t: parse_openmetrics(StringIO(t, newline="\n"))
@@ -226,7 +226,7 @@ def test_hostile_names_stay_inside_their_label(name, form):
     assert [sample.value for sample in found["kafka_brokers"]] == [2]
 
 
-def test_similar_names_stay_two_series_if_distinguishable():
+def test_group_names_that_differ_after_escaping_are_two_series():
     long = ["x" * 1_000 + tail for tail in "ab"]
     page = page_of(a_cluster(*map(a_group, long), a_group("\udcff"), a_group("\\udcff")))
 
@@ -243,7 +243,7 @@ def test_metrics_page_samples_are_in_the_catalogue():
         assert all(set(sample.labels) - {"le"} == set(known.labels) for sample in family.samples)
 
 
-def test_both_parsers_read_a_histogram():
+def test_histogram_is_readable_by_prometheus_and_openmetrics_parsers():
     page = Page()
     page.add_histogram("kohort_broker_loop_lag_seconds", bounded([1, 2, 3], [0.5, 1.0]), 4.5)
 
@@ -268,23 +268,23 @@ def test_page_format_follows_the_accept_header():
     assert render_page(Page(), PLAIN)[1].startswith("text/plain")
 
 
-def test_option_and_catalogue_have_the_same_metric_sets():
+def test_metrics_compat_option_accepts_the_metric_sets_of_the_catalogue():
     assert METRICS_OF == OTHER_EXPORTERS
 
 
-def test_unknown_metric_name_fails_an_assertion():
+def test_sample_of_metric_outside_the_catalogue_raises_assertion_error():
     with pytest.raises(AssertionError, match="kafka_brokrs is not in the catalogue"):
         Page().add("kafka_brokrs", 1)
 
 
-def test_missing_prometheus_client_error_names_the_extra(monkeypatch):
+def test_page_without_prometheus_client_raises_error_that_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "prometheus_client.exposition", None)
 
     with pytest.raises(MissingExtra, match=r"needs the package prometheus_client: pip install 'kohort\[metrics\]'"):
         render_page(Page())
 
 
-def test_pauses_depend_on_work_time_not_on_number_of_pieces():
+def test_pauses_while_building_a_page_depend_on_work_time_not_on_number_of_pieces():
     now_ns, pauses = 0, []
 
     def work(pieces: int, each_ns: int) -> Iterator[None]:

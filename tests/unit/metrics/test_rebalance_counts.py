@@ -96,7 +96,7 @@ def test_rebalance_is_counted_once_after_the_grace_period(stage):
     assert rebalances(settled(counts, entries_of(stage))) == first
 
 
-def test_expired_member_is_counted_by_cause_and_as_eviction(stage):
+def test_expired_member_is_counted_by_rebalance_cause_and_as_eviction(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))
     before = rebalances(settled(counts, entries_of(stage)))
@@ -109,7 +109,7 @@ def test_expired_member_is_counted_by_cause_and_as_eviction(stage):
     assert page.value("kohort_group_member_evictions_total", "g", "session_expired") == 1
 
 
-def test_fenced_members_are_counted_by_api(stage):
+def test_fenced_requests_are_counted_by_api_and_error(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))
     ann.generation = 99
@@ -120,7 +120,7 @@ def test_fenced_members_are_counted_by_api(stage):
     assert page.value("kohort_group_fenced_members_total", "g", "Heartbeat", "ILLEGAL_GENERATION") == 1
 
 
-def test_phase_durations_add_up(stage):
+def test_counted_phases_of_a_rebalance_add_up_to_its_duration(stage):
     counts = RebalanceCounts()
     first_member(watched(stage))
 
@@ -132,7 +132,7 @@ def test_phase_durations_add_up(stage):
     assert page.value(name, "g", "total", end="_sum") is not None
 
 
-def test_deleted_group_has_no_series(stage):
+def test_deleted_group_has_no_rebalance_counters(stage):
     counts = RebalanceCounts()
     first_member(watched(stage))
     assert len(settled(counts, entries_of(stage))) > 0
@@ -148,7 +148,6 @@ A, B = Who("a-1", "a", "/h"), Who("b-1", "b", "/h")
 def a_round(
     at_ms: int, number: int, *moves: Move, settled_ms: int | None = 30, left: Who | None = A
 ) -> list[JournalEntry]:
-    """Return the journal entries of a round: it closes after 10 ms and is assigned after 20 ms."""
     trigger = Trigger(event="member_left" if left else "member_rejoined", who=left or A)
     entries: list[JournalEntry] = [
         RoundOpened(at_ms=at_ms, group="g", trigger=trigger, from_generation=number - 1, members=(B,), timeout_ms=1),
@@ -168,7 +167,7 @@ def resumed(at_ms: int, number: int, *partitions: int) -> PartitionsResumed:
     return PartitionsResumed(at_ms=at_ms, group="g", who=B, generation=number, partitions=told)
 
 
-def test_late_assignment_and_first_fetches_count_despite_earlier_scrapes():
+def test_late_assignment_and_first_fetches_are_counted_despite_earlier_scrapes():
     counts, duration = RebalanceCounts(), "kohort_group_rebalance_duration_seconds"
     opened, *_, last = a_round(0, 1, Move("t", 0, "a-1", "b-1"), settled_ms=2_000)
     settled(counts, [opened], 5)
@@ -206,7 +205,7 @@ def test_openmetrics_exemplar_names_the_last_rebalance_of_each_cause_and_bucket(
 
 
 @pytest.mark.parametrize("group", ["g" * 119, 'a"} 1\n', "\udcff", "a # {b} 1", "back\\slash"])
-def test_long_or_unsafe_rebalance_ids_have_no_exemplar(group):
+def test_long_or_unsafe_rebalance_id_gives_no_exemplar(group):
     entries = [replace(entry, group=group) for entry in a_round(0, 1)]
     text = render_page(settled(RebalanceCounts(), entries), OPENMETRICS)[0].decode()
 
@@ -215,7 +214,7 @@ def test_long_or_unsafe_rebalance_ids_have_no_exemplar(group):
     assert not [one for samples in families.values() for one in samples if one.exemplar]
 
 
-def test_failed_rounds_of_one_generation_are_counted_separately():
+def test_failed_rebalances_of_one_generation_are_counted_separately():
     entries = []
     for at_ms in (0, 10_000, 20_000):
         entries += a_round(at_ms, 5)[:2]
@@ -225,7 +224,6 @@ def test_failed_rounds_of_one_generation_are_counted_separately():
 
 
 def histories(seed: int) -> list[JournalEntry]:
-    """Return some hours of a group's journal, with rapid rounds, late or missing SyncGroups, and first fetches."""
     rng = random.Random(seed)
     entries: list[JournalEntry] = []
     at_ms, number = 0, 1
@@ -247,7 +245,6 @@ def histories(seed: int) -> list[JournalEntry]:
 
 
 def cuts(entries: list[JournalEntry], rng: random.Random) -> Iterator[tuple[list[JournalEntry], int]]:
-    """Split journal entries at random scrape times."""
     now_ms, end_ms = 0, entries[-1].at_ms
     while now_ms <= end_ms:
         before_ms, now_ms = now_ms, now_ms + rng.choice([1, 500, 15_000, 300_000])
@@ -259,7 +256,7 @@ def rows(page: Page) -> dict[str, dict[object, float]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_counts_do_not_depend_on_scrape_times(seed):
+def test_rebalance_counters_do_not_depend_on_scrape_times(seed):
     entries = histories(seed)
     at_once = settled(RebalanceCounts(), entries)
 
@@ -274,7 +271,7 @@ def test_counts_do_not_depend_on_scrape_times(seed):
 
 
 @pytest.mark.heavy
-def test_entries_beyond_the_limit_are_dropped_without_losing_rebalances():
+def test_journal_entries_beyond_the_limit_are_dropped_after_their_rebalances_are_counted():
     entries = [entry for number in range(ENTRIES_MOST) for entry in a_round(1_000 * number, number + 1)]
 
     page = settled(RebalanceCounts(), entries)
@@ -284,7 +281,7 @@ def test_entries_beyond_the_limit_are_dropped_without_losing_rebalances():
 
 
 @pytest.mark.heavy
-def test_kept_entries_are_limited_by_bytes():
+def test_kept_journal_entries_are_limited_by_bytes():
     counts = RebalanceCounts()
     many = tuple(Who(f"m-{number}", "c" * 500) for number in range(1_000))
     for number in range(200):
@@ -322,7 +319,7 @@ def test_group_that_rebalances_permanently_is_counted_in_limited_memory(stage):
     assert all(len(group.entries) <= ENTRIES_MOST for group in counts._groups.values())
 
 
-def test_counting_in_pieces_equals_counting_at_once(stage):
+def test_rebalances_settled_in_several_calls_give_the_same_counters_as_in_one(stage):
     ann = first_member(watched(stage))
     for _ in range(20):
         ann.leave()

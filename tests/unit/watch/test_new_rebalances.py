@@ -24,13 +24,12 @@ def stage():
 
 
 def new_rebalances(stage, journal, news):
-    """Return the rebalances since the last call."""
     new = stage.seen[len(journal.kept) :]
     journal.kept += new
     return [(this.generation, this.cause) for this in news.of(new)]
 
 
-def test_each_finished_rebalance_is_reported_once(stage):
+def test_background_watch_reports_each_finished_rebalance_once(stage):
     journal = Journal()
     news = NewRebalances(journal)
     stage.come("m1")
@@ -47,7 +46,7 @@ def test_each_finished_rebalance_is_reported_once(stage):
     assert new_rebalances(stage, journal, news) == []
 
 
-def test_rebalances_before_the_start_are_not_new(stage):
+def test_background_watch_does_not_report_rebalances_before_its_start(stage):
     journal = Journal()
     stage.come("m1")
     stage.advance(2_000)
@@ -58,7 +57,7 @@ def test_rebalances_before_the_start_are_not_new(stage):
     assert new_rebalances(stage, journal, again) == []
 
 
-def test_journal_is_read_once_per_group(stage):
+def test_background_watch_reads_the_journal_once_per_group(stage):
     journal = Journal()
     news = NewRebalances(journal)
     told = []

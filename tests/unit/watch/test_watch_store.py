@@ -36,7 +36,7 @@ def entry(group="g", at_ms=1):
     return GroupDeleted(at_ms=at_ms, group=group, observed=True, why="unknown")
 
 
-def test_saved_entries_are_read_again(store, path):
+def test_watch_store_returns_saved_entries_offsets_and_group_states(store, path):
     odd = "g\ud800"
     store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(odd), 3, 8, 0)], {3: 9}, states(g=b"state"), 5)
     store.save([PlacedEntry(entry(at_ms=2), 3, 9, 0)], {3: 10}, states(g=None, h=b"other"), 6)
@@ -57,15 +57,15 @@ def test_saved_entries_are_read_again(store, path):
     reader.close()
 
 
-def test_entry_of_the_same_record_is_stored_once(store):
+def test_watch_store_keeps_one_entry_for_a_record_that_is_read_twice(store):
     for _ in range(2):
         store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(), 3, 7, 1)], {3: 8}, NOTHING, 5)
-    store.save([PlacedEntry(entry(), -1, -1, 0), PlacedEntry(entry(), -1, -1, 0)], {}, NOTHING, 5)  # without a record
+    store.save([PlacedEntry(entry(), -1, -1, 0), PlacedEntry(entry(), -1, -1, 0)], {}, NOTHING, 5)
 
     assert len(store.entries("g")) == 4
 
 
-def test_save_is_atomic(store):
+def test_watch_store_saves_all_or_nothing(store):
     store.save([], {0: 1}, NOTHING, 5)
     with pytest.raises(StorageError, match=r"cannot use"):
         store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=object()), 6)
@@ -74,7 +74,7 @@ def test_save_is_atomic(store):
     assert store.entries("g") == []
 
 
-def test_reopened_watcher_continues_at_its_position(path):
+def test_reopened_watcher_continues_at_its_saved_offset(path):
     first = WatchStore(path)
     first.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
     with pytest.raises(StorageError, match="another watcher uses the journal"):
@@ -90,7 +90,7 @@ def test_reopened_watcher_continues_at_its_position(path):
     second.close()
 
 
-def test_old_and_surplus_entries_are_pruned(path):
+def test_watch_store_deletes_old_and_surplus_entries(path):
     kept = WatchStore(path, retention_ms=HOUR, max_bytes=300_000)
     many = [PlacedEntry(entry("g" * 1000, at_ms=10 * HOUR + i), 0, i, 0) for i in range(500)]
     kept.save([PlacedEntry(entry(at_ms=1), 1, 0, 0), *many], {}, NOTHING, 10 * HOUR)
@@ -105,7 +105,7 @@ def test_old_and_surplus_entries_are_pruned(path):
     kept.close()
 
 
-def test_state_of_groups_does_not_displace_entries(path):
+def test_watch_store_does_not_count_group_states_against_the_entry_limit(path):
     kept = WatchStore(path, max_bytes=200_000)
     kept.save([PlacedEntry(entry(at_ms=HOUR + i), 0, i, 0) for i in range(50)], {}, states(g=b"s" * 900_000), HOUR)
 
@@ -122,7 +122,7 @@ def test_state_of_groups_does_not_displace_entries(path):
     again.close()
 
 
-def test_commits_are_stored_separately(store):
+def test_watch_store_saves_commits_apart_from_group_states(store):
     first = [PersistedCommit("g", "t", 0, CommitSeen(5, 1, 1)), PersistedCommit("g\ud800", "t", 1, CommitSeen(7, 2, 2))]
     store.save([], {}, ChangedState({"g": b"state"}, first), 5)
     store.save([], {}, ChangedState({}, [PersistedCommit("g", "t", 0, None)]), 6)
@@ -131,7 +131,7 @@ def test_commits_are_stored_separately(store):
     assert list(store.groups()) == [b"state"]
 
 
-def test_restarted_journal_has_a_new_id(path):
+def test_deleted_and_restarted_journal_has_a_new_id(path):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
     name = store.store_id
@@ -146,7 +146,7 @@ def test_restarted_journal_has_a_new_id(path):
     again.close()
 
 
-def test_older_version_keeps_entries_and_drops_state(path):
+def test_watch_store_of_older_version_keeps_entries_and_drops_group_states(path):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
     store.set_info("version", "1")
@@ -159,12 +159,12 @@ def test_older_version_keeps_entries_and_drops_state(path):
     again.close()
 
 
-def test_store_file_is_private(store, path):
+def test_watch_store_file_has_mode_0600(store, path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_invalid_file_raises_storage_error(tmp_path):
+def test_watch_store_of_invalid_file_raises_storage_error(tmp_path):
     rubbish = tmp_path / "x.sqlite"
     rubbish.write_bytes(b"not a database, but long enough to be taken for one" * 50)
     with pytest.raises(StorageError, match=r"cannot use .*x\.sqlite: file is not a database"):
@@ -175,7 +175,7 @@ def test_invalid_file_raises_storage_error(tmp_path):
         StoreReader(tmp_path / "nothing.sqlite")
 
 
-def test_failed_open_releases_the_lock(path):
+def test_watch_store_that_fails_to_open_releases_its_lock(path):
     path.parent.mkdir()
     path.write_bytes(b"not a database, but long enough to be taken for one" * 50)
     for _ in range(2):
@@ -190,7 +190,7 @@ def changed(path, *commands):
     db.close()
 
 
-def test_columns_of_other_types_are_skipped(path):
+def test_watch_store_skips_values_of_other_column_types(path):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, at, 0) for at in range(4)], {0: 4, 1: 7}, NOTHING, 5)
     store.close()
@@ -215,7 +215,7 @@ def test_columns_of_other_types_are_skipped(path):
 
 
 @pytest.mark.parametrize("column", ["grp = 5", "topic = x'ff'", "next = 'x'", "at_ms = NULL"])
-def test_invalid_commit_raises_value_error(path, column):
+def test_watch_store_with_invalid_commit_raises_value_error(path, column):
     store = WatchStore(path)
     store.save([], {}, ChangedState({}, [PersistedCommit("g", "t", 0, CommitSeen(5, 1, 1))]), 5)
     store.close()
@@ -227,7 +227,7 @@ def test_invalid_commit_raises_value_error(path, column):
     again.close()
 
 
-def test_undecodable_names_raise_storage_error(path):
+def test_watch_store_with_undecodable_names_raises_storage_error(path):
     WatchStore(path).close()
     changed(path, "UPDATE about SET value = CAST(x'ff' AS TEXT)")
 
@@ -235,7 +235,7 @@ def test_undecodable_names_raise_storage_error(path):
         WatchStore(path)
 
 
-def test_undeletable_entries_raise_storage_error(path):
+def test_watch_store_with_damaged_index_raises_storage_error(path):
     store = WatchStore(path, max_bytes=500)
     store.save([PlacedEntry(entry(), 0, at, 0) for at in range(20)], {0: 20}, NOTHING, 5)
     changed(path, "CREATE TRIGGER kept BEFORE DELETE ON entries BEGIN SELECT RAISE(IGNORE); END")
@@ -247,7 +247,7 @@ def test_undeletable_entries_raise_storage_error(path):
     store.close()
 
 
-def test_oversized_value_raises_storage_error(path, monkeypatch):
+def test_watch_store_with_oversized_value_raises_storage_error(path, monkeypatch):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, 0, 0)], {}, NOTHING, 5)
     store.close()
@@ -258,7 +258,7 @@ def test_oversized_value_raises_storage_error(path, monkeypatch):
         WatchStore(path)
 
 
-def test_store_of_unknown_version_is_not_changed(path):
+def test_watch_store_of_unknown_version_is_not_changed(path):
     WatchStore(path).close()
     with sqlite3.connect(path) as db:
         db.execute("UPDATE about SET value = '99' WHERE name = 'version'")
@@ -267,7 +267,7 @@ def test_store_of_unknown_version_is_not_changed(path):
         WatchStore(path)
 
 
-def test_entry_of_unknown_kind_is_skipped(store, path):
+def test_watch_store_skips_entry_of_unknown_kind(store, path):
     store.save([PlacedEntry(entry(), 0, 1, 0)], {}, NOTHING, 5)
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO entries (grp, at_ms, value) VALUES (?, 1, ?)", (b"g", b'{"kind":"of tomorrow"}'))
@@ -276,12 +276,12 @@ def test_entry_of_unknown_kind_is_skipped(store, path):
 
 
 @pytest.mark.parametrize("hostile", ["../../etc/passwd", "", "a/b", "x" * 65, "\x00"])
-def test_unusual_cluster_id_is_hashed(hostile, tmp_path):
+def test_store_path_hashes_cluster_id_with_special_characters(hostile, tmp_path):
     path = store_path(hostile, {"XDG_STATE_HOME": str(tmp_path)})
     assert path.parent == tmp_path / "kohort" / "watch"
     assert path.name.removesuffix(".sqlite").isalnum()
     assert os.sep not in path.name
 
 
-def test_plain_cluster_id_is_the_file_name():
+def test_store_path_ends_with_plain_cluster_id():
     assert store_path("Y1w-_9", {"XDG_STATE_HOME": "/s"}).name == "Y1w-_9.sqlite"
