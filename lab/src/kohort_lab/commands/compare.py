@@ -61,8 +61,8 @@ def names_among(known: Callable[[], Sequence[str]], what: str) -> Callable[[Any,
 
     def read(_context: Any, _parameter: Any, text: str | None) -> list[str]:
         names = [name.strip() for name in text.split(",")] if text else list(known())
-        if strangers := [name for name in names if name not in known()]:
-            raise click.BadParameter(f"unknown {what} {strangers[0]!r}; expected one of: {', '.join(known())}")
+        if unknown := [name for name in names if name not in known()]:
+            raise click.BadParameter(f"unknown {what} {unknown[0]!r}; expected one of: {', '.join(known())}")
         return names
 
     return read

@@ -198,8 +198,8 @@ def controls(names: tuple[str, ...], jobs: int, seeds: int, output: str) -> None
     from kohort_lab.sim.planted.catalogue import all_bugs
 
     bugs = all_bugs()
-    if strangers := [name for name in names if name not in bugs]:
-        raise click.BadParameter(f"unknown planted bug {strangers[0]!r}; expected one of: {', '.join(bugs)}")
+    if unknown := [name for name in names if name not in bugs]:
+        raise click.BadParameter(f"unknown planted bug {unknown[0]!r}; expected one of: {', '.join(bugs)}")
     missed = 0
     for control in run_controls(names or bugs, jobs=jobs, seeds=seeds):
         missed += control.seed is None
