@@ -29,7 +29,7 @@ COLUMNS: Final = (
     CostColumn("change", "change"),
     CostColumn("generation", "generation"),
     CostColumn("requests", "requests"),
-    CostColumn("told", "notifications"),
+    CostColumn("notified", "notifications"),
     CostColumn("interrupted", "interrupted"),
     CostColumn("no owner p·s", "unowned_s"),
     CostColumn("moved", "moved"),
@@ -154,8 +154,8 @@ def _print(comparison: Comparison, rows: Sequence[CostRow]) -> None:
         print_table([column.heading for column in COLUMNS], [_cells(row) for row in of_size])
         click.echo()
     print_prose(
-        "p·s: partition-seconds. told: notifications. interrupted: partitions that had no owner for a while. "
-        "two commit: two owners at one time, both of whom could commit. zombie: two, of whom one could. "
+        "p·s: partition-seconds. notified: notifications. interrupted: partitions without owner for a while. "
+        "two commit: two owners at one time that could both commit. zombie: two owners of which one could commit. "
         "Means over the seeds."
     )
 

@@ -72,10 +72,10 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output:
                 failures.append(FailedSeed(seed=verdict.plan.seed, failure=str(verdict.failure), replay=again))
             progress.seed_done(simulated_ms, failed)
     if output != "table":
-        told = SeedsRun(
+        result = SeedsRun(
             seeds=len(wanted), failed=failed, events=events, simulated_s=simulated_ms // 1000, failures=failures
         )
-        print_result(told, output)
+        print_result(result, output)
     else:
         click.echo(f"{len(wanted)} seeds, {events} events, {simulated_ms / 3_600_000:.1f} h simulated: {failed} failed")
     sys.exit(1 if failed else 0)
