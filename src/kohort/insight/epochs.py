@@ -41,7 +41,7 @@ class MemberRow:
 
 @dataclass(slots=True)
 class EpochRebalance:
-    """One or more raises of the group epoch with one target, until every member has that target.
+    """Rebalance of a consumer group: new group epochs with one target assignment, until all members have it.
 
     ``end``: ``assigning`` waits for the target, ``reconciling`` for members, ``superseded`` was raised again,
     ``interrupted`` lost its coordinator, ``converted`` became a classic group.
@@ -150,8 +150,6 @@ def epoch_rebalances(entries: Iterable[journal.JournalEntry]) -> list[EpochRebal
 
 
 class _History:
-    """State of one group while its entries are read in order."""
-
     def __init__(self) -> None:
         self.found: list[EpochRebalance] = []
         self.assignments = JournaledGroup()

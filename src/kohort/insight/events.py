@@ -104,8 +104,6 @@ class GroupEvent:
 
 @dataclass(slots=True)
 class _Group:
-    """State of one group while its entries are read in order."""
-
     unloaded: journal.GroupUnloaded | None = None
     in_flight: bool = False
     zombies: dict[str, GroupEvent] = field(default_factory=dict)

@@ -31,7 +31,6 @@ class CauseEntry:
     look_alikes: tuple[tuple[str, str], ...] = ()
     """Causes that are easily confused with this cause, each with the difference."""
     advice: str | None = None
-    """Advice to the user; None if no action is needed."""
     kafka_log: str | None = None
     kind: Literal["rebalance", "event", "pattern"] = "rebalance"
 

@@ -42,8 +42,6 @@ IN_ROUND: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assig
 
 
 class LagSample(NamedTuple):
-    """Offsets of a partition at one time."""
-
     at_ms: int
     committed: int
     log_end: int
@@ -56,8 +54,6 @@ class LagSample(NamedTuple):
 
 
 class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Lag of a group in one partition."""
-
     at: PartitionSnapshot
     owner: MemberSnapshot | None = None
     records: int | None = None

@@ -25,7 +25,6 @@ INFERRED: Final = {
     "JOIN_TIMEOUT": "join_timeout",
     "REVOCATION_TIMEOUT": "revocation_timeout",
 }
-"""Kind of departure by the inferred cause of a rebalance."""
 TEXTS: Final = {
     "new_member_expired": "removed: it waited five minutes for its first generation",
     "sync_timeout": "removed: it did not request its assignment in time",

@@ -71,18 +71,17 @@ def limit(ms: int) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """Format a number with its noun: ``1 member``, ``2 members`` or ``no members``."""
     return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"
 
 
 def names_of(members: Sequence[Who]) -> str:
-    """List up to three members by name, and the number of the others."""
+    """Format the names of up to three members, then "and N others" for the remaining members."""
     rest = len(members) - 3
     return ", ".join(name_of(who) for who in members[:3]) + (f" and {count(rest, 'other')}" if rest > 0 else "")
 
 
 def partitions_text(places: Iterable[tuple[str, int]]) -> str:
-    """List up to five partitions as ``topic-3``, and the number of the others."""
+    """Format up to five partitions as ``topic-3``, then the number of remaining partitions."""
     found = sorted(places)
     shown = [printable(f"{topic}-{partition}") for topic, partition in found[:5]]
     return ", ".join(shown) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

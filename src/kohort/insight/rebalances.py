@@ -139,8 +139,6 @@ class Rebalance:
 
 @dataclass(slots=True)
 class _History:
-    """State of one group while its entries are read in order."""
-
     rebalances: list[Rebalance] = field(default_factory=list)
     removed: deque[journal.MemberRemoved] = field(default_factory=deque)
     fenced: deque[journal.RequestFenced] = field(default_factory=deque)

@@ -39,8 +39,6 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A member with its assignment, and its target if its protocol has one."""
-
     member_id: str
     client_id: str = ""
     host: str = ""
@@ -71,6 +69,5 @@ class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[PartitionSnapshot, ...] = ()
     error: str | None = None
     partition_counts: dict[str, int] = {}
-    """Partition count of each assigned or subscribed topic."""
     topic_ids: dict[str, bytes] = {}
     """Topic ids (16 bytes) by topic name; server-side assignors sort topics by id."""

@@ -29,7 +29,6 @@ class Story:
 
     head: str
     found: Sequence[Finding]
-    """Causes of the rebalance, the costliest first."""
     clauses: Sequence[str]
     ends: Sequence[str]
     facts: Sequence[Evidence]

@@ -35,9 +35,7 @@ ABORTED = "aborted transactions in memory"
 class BrokerCopy:
     node: int
     took: dict[str, Durations]
-    """Request durations by API; APIs without a request are missing."""
     errors: dict[tuple[str, int], int]
-    """Number of error responses by (API, error code)."""
     numbers: dict[str, float]
     ended: dict[str, int]
     waiting: dict[str, int]
@@ -49,7 +47,6 @@ class BrokerCopy:
     fenced: dict[tuple[str, str], int]
     load_ms_longest: int
     pushes: dict[str, int]
-    """Number of client metrics pushes (KIP-714), by result."""
     fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
     """Number of rejected requests by group and (API, error); deleted groups are missing."""
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)

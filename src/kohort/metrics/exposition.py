@@ -68,7 +68,6 @@ def check_extra() -> None:
 
 
 def page_format(accept: str) -> str:
-    """Return the page format (Prometheus or OpenMetrics) that an ``Accept`` header requests."""
     return OPENMETRICS if "application/openmetrics-text" in accept else PLAIN
 
 

@@ -55,7 +55,6 @@ class LocalBrokers:
             server.on_node = self._collect_from
 
     def end(self) -> None:
-        """Stop collecting journal entries and measuring the event loop's delay."""
         self._lag.end()
         if isinstance(self._server, ClusterServer):
             self._server.on_node = None
@@ -159,7 +158,6 @@ class LocalBrokers:
         return made
 
     def _groups_of(self, server: Server) -> CoordinatedGroups:
-        """Return the group snapshots of a node; a restarted node starts without snapshots."""
         node = server.broker.node.node_id
         known = self._groups.get(node)
         if known is None or known[0] is not server:

@@ -21,7 +21,6 @@ LABEL_MOST: Final = 256
 DROPPED: Final = "kohort_metrics_dropped_series"
 
 Row = tuple[str, tuple[str, ...]]
-"""Suffix of a sample's metric name (such as ``_bucket``), and its label values."""
 
 
 EXEMPLAR_LABEL: Final = "rebalance"

@@ -229,7 +229,6 @@ class RebalanceCounts:
         self._changed: dict[str, None] = {}
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
-        """Add journal entries in journal order; the next ``settle`` counts them."""
         for entry in entries:
             if isinstance(entry, GroupDeleted):
                 self._groups.pop(entry.group, None)

@@ -76,7 +76,6 @@ UNKNOWN_HOST: Final = (
 
 
 Make = Callable[[str], tuple[bytes, str]]
-"""Function that builds a page in a format and returns its text and content type; may raise KohortError."""
 
 
 @dataclass(slots=True)
@@ -97,7 +96,6 @@ class Pages:
         self._failed_until_s = 0.0
 
     def page(self, accept: str, *, packed: bool) -> tuple[bytes, str]:
-        """Return the metrics page and its content type. Raises KohortError if it cannot be built."""
         form = page_format(accept)
         with self._lock:
             made = self._made.get(form)
@@ -185,7 +183,7 @@ class MetricsServer(ThreadingHTTPServer):
         with self._guard:
             late = [request for request, until_s in self._open.items() if until_s < now_s]
         for request in late:
-            with suppress(OSError):  # the client may have closed the connection already
+            with suppress(OSError):  # a client that has closed the connection makes shutdown fail
                 request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature

@@ -23,7 +23,6 @@ from kohort.watch.watcher import GroupWatcher
 
 IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 ENTRIES_READ: Final = 300
-"""Number of latest journal entries of a group that are read at its first new entry."""
 MAX_ENTRIES: Final = 2_000
 """Largest number of journal entries of one group that are analysed for new rebalances."""
 FINDINGS_KEPT: Final = 3
@@ -139,7 +138,6 @@ class BackgroundWatch:
 
     @property
     def view(self) -> WatchState:
-        """State of the watcher; any thread may read it."""
         return self._view
 
     def begin(self) -> None:

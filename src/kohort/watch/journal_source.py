@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 POLL_MS: Final = 500
 OPTIONS: Final[Mapping[str, Any]] = {**JOURNAL_OPTIONS, "auto.offset.reset": "earliest", "fetch.max.wait.ms": 200}
-"""Options of the journal's consumer: earliest offset, short fetch waits."""
 FILE_POLL_S: Final = 0.2
 SLACK_MS: Final = 60_000
 """Longest time between an event and its journal entry, with clock differences, in ms."""

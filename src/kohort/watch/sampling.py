@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 ENDS_AT_ONCE: Final = 10_000
 LOOKUPS_AT_ONCE: Final = 500
-"""Number of timestamp lookups between two checks of the deadline."""
 READABLE: Final = ("", "classic", "consumer")
 """Group types with committed offsets; share and streams groups (KIP-932, KIP-1071) are not sampled."""
 MISSING: Final = "the topic or partition does not exist"
@@ -296,7 +295,6 @@ def _add_append_times(admin: Admin, sample: GroupSample, bounds: SamplingLimits)
 
 
 def next_position(p: PartitionSnapshot) -> PartitionOffset | None:
-    """Return the partition and offset of the next record to consume; None without lag."""
     if p.committed is None or p.log_end is None or p.last_stable is None:
         return None
     at = max(p.committed, p.log_start or 0)

@@ -70,7 +70,6 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "fetch.max.bytes": 4 << 20,
     "max.partition.fetch.bytes": 256 << 10,
 }
-"""Options of the watcher's consumer: no commits, earliest offset, bounded fetches."""
 DESCRIBED_AT_ONCE: Final = 200
 POLL_AGAIN_MS: Final = 10_000
 """Time from a failed poll of group states to the next poll, in ms."""

@@ -53,7 +53,6 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     eta_ms: int | None = None
     draining: str = "unknown"
     unknown: str | None = None
-    """Reason if the lag of the partition is unknown."""
     metadata: str = ""
 
 

@@ -133,9 +133,7 @@ class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
     advice: str | None = None
     evidence: tuple[EvidenceFinding, ...]
     rebalances: tuple[str, ...]
-    """Ids of the rebalances in the pattern, oldest first."""
     from_ms: int
-    """Start of the first rebalance in the pattern."""
     until_ms: int
     """End of the last rebalance in the pattern; None if unknown."""
 

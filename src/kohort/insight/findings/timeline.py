@@ -18,7 +18,6 @@ from kohort.insight.member_exits import MemberExit, exit_of_raised, exit_of_remo
 
 AWAY: Final = "static leave: it keeps its partitions until its session ends"
 LaneAssignments = dict[str, tuple[journal.Who, frozenset[Place]]]
-"""Member with its assigned partitions, by timeline lane."""
 
 
 class AssignmentSpanFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +37,6 @@ class MarkFinding(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     text: str
     how: str | None = None
-    """Kind of departure, as in ``RebalanceFinding.gone``."""
 
 
 class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +60,7 @@ class LaneFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColumnFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Time from one rebalance to the next; the first column may have none."""
+    """Timeline column: time between two rebalances; the first column may begin without a rebalance."""
 
     from_ms: int
     until_ms: int | None

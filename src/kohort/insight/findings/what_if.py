@@ -8,7 +8,7 @@ from kohort.insight.findings.model import MoveFinding
 
 
 class MemberLoadFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Load of a member before and after; None if it is not in the group, or its lag is unknown."""
+    """Partitions and lag of a member before and after the scenario; None if unknown, or if not a member."""
 
     member_id: str
     client_id: str = ""

@@ -15,7 +15,7 @@ Bounds = tuple[int | None, int | None]
 
 @dataclass(slots=True)
 class SeenRebalance:
-    """Difference of two generations of a group; ``before``: None for the first one."""
+    """Observed rebalance: two generations of a group and their differences; ``before`` is None for the first one."""
 
     before: journal.GenerationSeen | None
     after: journal.GenerationSeen
@@ -106,8 +106,6 @@ def seen_rebalances(entries: Iterable[journal.JournalEntry]) -> list[SeenRebalan
 
 @dataclass(slots=True)
 class _History:
-    """State of one group while its entries are read in order."""
-
     before: journal.GenerationSeen | None = None
     latest: SeenRebalance | None = None
     converted: journal.GroupConverted | None = None

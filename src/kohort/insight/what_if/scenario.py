@@ -19,7 +19,6 @@ class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str = ""
     instance_id: str | None = None
     topics: tuple[str, ...] = ()
-    """Subscribed topics, with those that the subscription pattern matches."""
     names: tuple[str, ...] = ()
     regex: str | None = None
     owned: tuple[TopicPartition, ...] = ()
