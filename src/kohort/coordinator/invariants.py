@@ -94,10 +94,7 @@ def check_epochs(group: ModernGroup) -> None:
         raise _broken(f"the target assignment has epoch {group.target_epoch}, above the group epoch", group)
     for member_id, member in group.members.items():
         if member.epoch > group.target_epoch:
-            raise _broken(
-                f"member {member_id} has epoch {member.epoch}, above target epoch {group.target_epoch}",
-                group,
-            )
+            raise _broken(f"{member_id} has epoch {member.epoch}, above target epoch {group.target_epoch}", group)
         if any(epoch > max(member.epoch, 0) for _, _, epoch in member.current.partitions()):
             raise _broken(f"member {member_id} has partitions with an epoch above its member epoch", group)
 
@@ -151,19 +148,11 @@ def check_counts(group: ClassicGroup) -> None:
             instances[m.instance_id] = m.member_id
         if m.member_id != key:
             raise _broken("a member is stored under another key than its member id", group)
-    require(
-        rebalance.awaiting_join == awaiting_join,
-        "counter awaiting_join differs from the number of waiting JoinGroups",
-        group,
-    )
-    require(
-        dict(rebalance.supporters) == names, "supporters per protocol differ from the protocols of the members", group
-    )
+    require(rebalance.awaiting_join == awaiting_join, "the counter of waiting JoinGroups is wrong", group)
+    require(dict(rebalance.supporters) == names, "the number of supporters per protocol is wrong", group)
     require(rebalance.instances == instances, "instance ids of the group differ from those of its members", group)
     require(rebalance.pending_join.keys().isdisjoint(members), "a pending member id is a member", group)
-    require(
-        rebalance.pending_sync <= members.keys(), "the group awaits a SyncGroup of a client that is not a member", group
-    )
+    require(rebalance.pending_sync <= members.keys(), "the group awaits a SyncGroup of a non-member", group)
 
 
 def check_state(group: ClassicGroup) -> None:
@@ -177,19 +166,15 @@ def check_state(group: ClassicGroup) -> None:
         require(rebalance.leader in rebalance.members, "the leader is not a member", group)
         require(len(rebalance.members) in rebalance.supporters.values(), "no protocol that all members support", group)
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
-        require(not rebalance.awaiting_join, "a JoinGroup waits in a group that is not rebalancing", group)
+        require(not rebalance.awaiting_join, "a JoinGroup waits outside of PreparingRebalance", group)
         require(not [m for m in members if m.is_new], "a group that is not rebalancing has a new member", group)
     if rebalance.state is not GroupState.COMPLETING_REBALANCE:
         require(
-            not [m for m in members if m.sync is not None], "a SyncGroup waits in a group whose state answers it", group
+            not [m for m in members if m.sync is not None], "a SyncGroup waits outside of CompletingRebalance", group
         )
     else:
         require(rebalance.leader in rebalance.pending_sync, "the leader has synced, but the group is not stable", group)
-    require(
-        group.last_generation_id >= rebalance.generation_id,
-        "the generation is above the highest generation sent to members",
-        group,
-    )
+    require(group.last_generation_id >= rebalance.generation_id, "the generation is above the highest sent one", group)
 
 
 def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:

@@ -68,7 +68,7 @@ def test_timers_of_a_group_exclude_other_groups_of_its_partition():
     assert stage.coordinator.timers_of("none") == []
 
 
-def test_partition_is_coordinated_from_loading_until_unloading(stage):
+def test_consumer_offsets_partition_is_coordinated_from_loading_until_unloading(stage):
     coordinator, partition = stage.coordinator, stage.coordinator.partition_of(GROUP)
     stage.unload()
     assert not coordinator.coordinates(partition)

@@ -69,7 +69,7 @@ class TestSessionExpiry:
             stage.advance(9_999)
             assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
-    def test_session_does_not_expire_while_join_group_is_parked(self, stage):
+    def test_session_does_not_expire_while_join_group_waits_for_its_response(self, stage):
         (a, b), generation = stage.stable(2, session_ms=6000)
         c, _ = stage.enter(session_ms=60_000)
         rejoin = stage.join(a, session_ms=6000)
@@ -84,7 +84,7 @@ class TestSessionExpiry:
         stage.advance(5999)
         assert stage.heartbeat(a, generation + 1) == ErrorCode.NONE
 
-    def test_session_does_not_expire_while_sync_group_is_parked(self, stage):
+    def test_session_does_not_expire_while_sync_group_waits_for_its_response(self, stage):
         (a, b), generation = stage.stable(2, session_ms=6000)
         for member in (a, b):
             stage.join(member, session_ms=6000)

@@ -49,7 +49,7 @@ def test_heartbeat_with_one_changed_field_keeps_the_other_fields(stage, what, va
     assert (changed, getattr(second.value, what)) == ({what}, value)
 
 
-def test_unchanged_heartbeat_persists_nothing(stage):
+def test_heartbeat_without_changes_persists_nothing(stage):
     stage.come("m1", "u", "t", instance_id="i", rack_id="r1", server_assignor="uniform")
 
     stage.beat("m1", 2)
@@ -92,7 +92,7 @@ def test_member_with_a_changed_pattern_revokes_topics_that_no_longer_match():
     assert (answer.member_epoch, stage.told(answer)) == (2, [])
 
 
-def test_changed_client_id_keeps_epoch_and_assignment(stage):
+def test_heartbeat_with_a_changed_client_id_keeps_epoch_and_assignment(stage):
     epoch = stage.come("m1", subscribed_topic_names=[]).member_epoch
     written = stage.appended
 

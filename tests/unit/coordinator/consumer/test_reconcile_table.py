@@ -143,7 +143,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("before", "goal", "owned", "taken", "after"), CASES.values(), ids=CASES.keys())
-def test_reconciliation_step(before, goal, owned, taken, after):
+def test_reconciliation_step_returns_the_next_assignment_of_the_member(before, goal, owned, taken, after):
     now = reconciled(before, goal, owned, lambda topic, partition: topic == U or partition not in taken)
 
     if after is None:

@@ -219,7 +219,7 @@ class TestLoadedSessions:
         assert stage.entries(EpochRaised)[-1].cause.vitals.connection_closed_at_ms == closed_ms
 
 
-def test_pending_revocations_are_removed_with_the_member():
+def test_pending_revocations_end_when_the_member_leaves_the_consumer_group():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
