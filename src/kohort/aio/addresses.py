@@ -56,7 +56,7 @@ def _remove(lookups: dict[tuple[str, int], Lookup], key: tuple[str, int], done: 
     if lookups.get(key) is done:
         del lookups[key]
     if not done.cancelled():
-        done.exception()  # reads the error: else asyncio logs an exception that was never retrieved
+        done.exception()  # read the lookup's error: asyncio logs an exception that was never retrieved
 
 
 async def first_connected(addresses: Sequence[AddressInfo], limit_s: float) -> socket.socket:

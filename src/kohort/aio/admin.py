@@ -362,9 +362,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
 
 
 def _blocking(call: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Admin, P], R]:
-    """Convert a method of ``AsyncAdmin`` to a blocking method of ``Admin`` with the same arguments, types and
-    docstring.
-    """
+    """Convert a method of ``AsyncAdmin`` to a blocking one of ``Admin`` with the same signature and docstring."""
 
     @wraps(call)
     def wait(admin: Admin, /, *args: P.args, **options: P.kwargs) -> R:

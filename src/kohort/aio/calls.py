@@ -184,9 +184,7 @@ class Waits(Protocol):
 
 
 class ListenerRuns:
-    """Calls of a consumer's rebalance listener. Its first error is raised later, because the rebalance must
-    continue.
-    """
+    """Calls of a consumer's rebalance listener; its first error is raised after the rebalance."""
 
     listener: Any
     machine: ConsumerMachine
@@ -198,9 +196,7 @@ class ListenerRuns:
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
-        """Yield the listener's method; meanwhile ``max.poll.interval.ms`` runs, so a hanging listener loses the
-        membership.
-        """
+        """Yield the listener's method; meanwhile ``max.poll.interval.ms`` runs, so a hanging listener is removed."""
         with self.guard:
             called_at_ms = self.now_ms()
             self.machine.leave_poll(called_at_ms)
@@ -222,9 +218,7 @@ class ListenerRuns:
 
 
 def leave_group(waits: Waits, reason: str, close_timeout: CloseTimeout) -> Call[None]:
-    """Call the listener, leave the group, and wait for the response until ``close_timeout``. Raises the listener's
-    error.
-    """
+    """Call the listener, leave the group, and wait for the response. Raises the listener's error."""
     with waits.guard:
         callback = waits.machine.prepare_leave()
     if callback is not None:

@@ -39,7 +39,7 @@ def leave_dropped(
 
     async def leave() -> None:
         with guard:
-            machine.prepare_leave()  # ends the membership without calling the rebalance listener
+            machine.prepare_leave()  # leave the group without calling the rebalance listener
             promise = machine.leave(REASON)
             machine.stop_fetching()
         await driver.until(lambda: True if promise.done else None, LEAVE_MS)

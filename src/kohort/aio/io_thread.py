@@ -32,9 +32,7 @@ class Closeable(Protocol):
     def close(self) -> Callable[..., None]: ...
 
     def after_fork(self) -> None:
-        """Prepare the client for a forked child process: replace its locks, so that calls raise errors and never
-        block.
-        """
+        """Prepare the client for a forked child process: replace its locks, so that calls raise errors."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -81,7 +79,7 @@ async def resolved(loop: asyncio.AbstractEventLoop, host: Any, port: Any, **hint
             result = socket.getaddrinfo(host, port, **hints)
         except (OSError, UnicodeError) as error:
             failure = error
-        with contextlib.suppress(RuntimeError):  # the event loop has ended
+        with contextlib.suppress(RuntimeError):  # the caller's event loop has ended
             loop.call_soon_threadsafe(finish, result, failure)
 
     threading.Thread(target=resolve, name="kohort-resolve", daemon=True).start()
@@ -161,7 +159,7 @@ class IoThread:
             self._final_tasks.add(task)
             task.add_done_callback(self._final_tasks.discard)
 
-        with contextlib.suppress(RuntimeError):  # the event loop has ended
+        with contextlib.suppress(RuntimeError):  # the I/O thread's event loop has ended, so no work can be scheduled
             self.loop.call_soon_threadsafe(begin)
 
     def after_fork(self) -> None:

@@ -45,9 +45,7 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], name: str = "kohort-credentials") -> T:
-    """Run a function in a daemon thread, which does not delay the process exit; return its result or raise its
-    error.
-    """
+    """Run a function in a daemon thread, which does not delay the process exit; return its result."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -74,5 +72,5 @@ def _settle(future: asyncio.Future[T], error: Exception | None, value: T | None)
 
 
 def _call(loop: asyncio.AbstractEventLoop, *args: object) -> None:
-    with contextlib.suppress(RuntimeError):  # the event loop has ended
+    with contextlib.suppress(RuntimeError):  # the event loop that waits for the thread has ended
         loop.call_soon_threadsafe(*args)  # type: ignore[arg-type]

@@ -1,3 +1,1 @@
-"""Protocol logic of consumer, producer and admin clients, without I/O: the engine collects their requests and delivers
-the responses.
-"""
+"""Protocol logic of consumer, producer and admin clients, without I/O: the engine sends their requests."""

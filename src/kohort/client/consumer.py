@@ -41,9 +41,7 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, Record, SubscriptionP
 TopicsOrPattern = Iterable[str] | re.Pattern[str] | SubscriptionPattern
 DeniedTopic = tuple[str, ErrorCode]
 MAX_DAMAGED_FETCHES: Final = 5
-"""Maximum number of damaged fetches at one offset, each with another checksum, before the consumer raises
-CorruptRecord.
-"""
+"""Maximum number of damaged fetches at one offset, each with another checksum; then CorruptRecord is raised."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
@@ -122,9 +120,7 @@ class ConsumerMachine:
             self._group.commits.commit(offsets, None)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return the identity of the group member that owns the consumer's partitions; empty for manually assigned
-        partitions.
-        """
+        """Return the identity of the member that owns the consumer's partitions; empty for manual assignment."""
         generation = self.group.membership.user_generation
         if self.subscription.mode is Mode.PARTITIONS:
             generation = NO_GENERATION
@@ -158,9 +154,7 @@ class ConsumerMachine:
             self._group.membership.leave_poll(now_ms)
 
     def advance(self, now_ms: int) -> CallbackNeeded | None:
-        """Continue the rebalance; return the listener callback that is due. Raises the oldest unreported background
-        error.
-        """
+        """Continue the rebalance; return the listener callback that is due. Raises the oldest background error."""
         self.raise_failure()
         self.subscription.match_pattern()
         denied = self._denied_topic()
@@ -294,9 +288,7 @@ class ConsumerMachine:
             fetched.state.advance(last.offset + 1, last.leader_epoch)
 
     def take_batches(self, most_bytes: int) -> list[Fetched]:
-        """Remove whole fetched batches of up to ``most_bytes`` (at least one) from the buffer, and advance the
-        positions.
-        """
+        """Remove up to ``most_bytes`` of fetched batches (at least one) from the buffer, and advance the positions."""
         batches: list[Fetched] = []
         size = 0
         while size < most_bytes:

@@ -77,7 +77,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
     async def end(self) -> None:
         try:
-            await asyncio.sleep(0)  # lets the engine write its last requests
+            await asyncio.sleep(0)  # let the engine write its last requests before the connections close
         finally:
             self.closed = True
             if self._driver is not None:
@@ -95,9 +95,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Count the member as alive while the block runs. Raises UsageError, with both task names, if another task
-        polls.
-        """
+        """Count the member as alive while the block runs. Raises UsageError if another task polls."""
         self.check_usable()
         if self.closing:
             raise UsageError("the consumer is being closed")
@@ -176,9 +174,7 @@ class AsyncConsumerWaits(ListenerRuns):
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until ``ready`` returns a value, without rebalances: for calls other than polls, and inside
-        listeners.
-        """
+        """Wait until ``ready`` returns a value, without rebalances: for non-polling calls, and inside listeners."""
 
         def checked() -> T | None:
             value = ready()

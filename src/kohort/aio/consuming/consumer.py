@@ -184,9 +184,7 @@ class Consumer(ImmediateCalls):
             yield from batches or ()
 
     def wakeup(self) -> None:
-        """Make the waiting call, or the next one that waits, raise Wakeup; ``close`` ignores it. Safe from any
-        thread.
-        """
+        """Make the waiting call, or the next call that waits, raise Wakeup, except ``close``. Safe from any thread."""
         self._waits.wakeup()
 
     def close(self, *, timeout_ms: int | None = None) -> None:

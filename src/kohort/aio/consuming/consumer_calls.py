@@ -128,15 +128,13 @@ class ImmediateCalls(OtherNames, ABC):
             machine.subscription.seek(place, position)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Move to the first offset of ``partitions``, or of all assigned ones. Raises UsageError if one is not
-        assigned.
-        """
+        """Move to the first offset of ``partitions``, or of all assigned. Raises UsageError for an unassigned one."""
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Move behind the last record of ``partitions``, or of all assigned ones. Raises UsageError if one is not
-        assigned.
+        """Move behind the last record of ``partitions``, or of all assigned. Raises UsageError for an unassigned
+        one.
         """
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.LATEST)
@@ -160,9 +158,7 @@ class ImmediateCalls(OtherNames, ABC):
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return the lag of each partition, in offsets, as of its last fetch; partitions without a fetch are left
-        out.
-        """
+        """Return each partition's lag in offsets, as of its last fetch; partitions without a fetch are left out."""
         with self._use() as machine, self._held:
             return machine.lag()
 
@@ -185,9 +181,7 @@ class ImmediateCalls(OtherNames, ABC):
 def checked_topics(
     topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
 ) -> list[str] | re.Pattern[str] | SubscriptionPattern:
-    """Check the topics argument of ``subscribe``; return topic names (none: unsubscribe) or a pattern. Raises
-    UsageError.
-    """
+    """Check the topics for ``subscribe``; return topic names (none: unsubscribe) or a pattern. Raises UsageError."""
     if isinstance(topics, re.Pattern):
         if not isinstance(topics.pattern, str):
             raise UsageError("subscribe: the pattern is of bytes; use a pattern of str, because topic names are text")
@@ -204,13 +198,11 @@ def checked_topics(
 
 
 def poll_limits(config: ConsumerConfig, timeout_ms: int, max_records: int | None) -> tuple[int, int]:
-    """Check the arguments of ``poll``; return the timeout in ms and the maximum number of records. Raises
-    UsageError.
-    """
+    """Check ``poll``'s arguments; return timeout in ms and maximum number of records. Raises UsageError."""
     limit_ms = checked_ms("timeout_ms", timeout_ms)
     most = config.max_poll_records if max_records is None else whole_number("max_records", max_records)
     if most < 1:
-        raise UsageError(f"poll: max_records={most}, expected at least 1")
+        raise UsageError(f"poll: max_records={most}: expected at least 1")
     return limit_ms, most
 
 
@@ -283,7 +275,7 @@ class ConsumerCalls:
             promise = self._machine.commit(offsets, self._waits.now_ms() + limit_ms)
         yield from self._timed("commit", WaitFor(promise, limit_ms, COMMIT_TOO_LATE))
         for before in earlier:
-            with suppress(KohortError):  # the commit's callback gets the error
+            with suppress(KohortError):  # errors go to the commit's callback, not to the caller of this commit
                 yield WaitFor(before, limit_ms, "an earlier commit was not answered in time", check=False)
         self._callbacks.run_due()
 
@@ -381,9 +373,7 @@ class ConsumerCalls:
 
 
 def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Check the timestamps of ``offsets_for_times``. Raises UsageError if negative: in Kafka these are special
-    values.
-    """
+    """Check the timestamps of ``offsets_for_times``. Raises UsageError if negative: Kafka uses these as codes."""
     found: dict[TopicPartition, int] = {}
     for partition, timestamp in timestamps.items():
         place = checked_partition("offsets_for_times", partition)

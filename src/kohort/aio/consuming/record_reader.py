@@ -28,9 +28,7 @@ class RecordReader:
         self._check_crcs = machine.config.check_crcs
 
     def records(self, most: int) -> list[Record] | None:
-        """Return up to ``most`` records, or None if none are buffered. Raises CorruptRecord if the next record is
-        damaged.
-        """
+        """Return up to ``most`` buffered records, or None. Raises CorruptRecord if the next record is damaged."""
         out: list[Record] = []
         while len(out) < most:
             fetched = self.next_fetched(may_raise=not out)
@@ -44,9 +42,7 @@ class RecordReader:
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return records of ``fetched`` and count them as consumed; return none if the partition was revoked
-        meanwhile.
-        """
+        """Return records of ``fetched`` and count them as consumed; return none if the partition was revoked."""
         with self._guard:
             return self._machine.take_records(fetched, most)
 
@@ -64,9 +60,7 @@ class RecordReader:
             yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Return the next fetched batch that has unread records, decoded. Raises CorruptRecord if its next record is
-        damaged.
-        """
+        """Return the next fetched batch with unread records, decoded. Raises CorruptRecord for a damaged record."""
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_batch()

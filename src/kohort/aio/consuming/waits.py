@@ -29,9 +29,7 @@ class ConsumerWaits(ListenerRuns):
     def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
         self.closing = False
-        """True once ``close()`` has begun: a second ``close()`` has no effect, but the rebalance listener may still
-        commit.
-        """
+        """True once ``close()`` has begun: a second one has no effect, but the rebalance listener may still commit."""
         self.machine = machine
         self.driver = driver
         self.guard = guard
@@ -134,9 +132,7 @@ class ConsumerWaits(ListenerRuns):
         return me
 
     def run(self, call: Call[T]) -> T:
-        """Run a call in the caller's thread. Raises UsageError if another thread uses the consumer, and errors of the
-        call.
-        """
+        """Run a client call in this thread. Raises the call's errors, and UsageError if another thread runs one."""
         with self.using():
             return run_call(call, self._wait_out)
 

@@ -92,7 +92,8 @@ class TokenCache:
         if token.expires_ms is not None and token.expires_ms <= now_ms:
             ago_s = (now_ms - token.expires_ms) / 1000
             raise AuthenticationFailed(f"the fetched token expired {ago_s:.0f} s ago by this machine's clock")
-        at_ms = renewed_at_ms(self._config, token, now_ms, random.random())  # not a secret
+        # random.random() suffices: the renewal time is not a secret
+        at_ms = renewed_at_ms(self._config, token, now_ms, random.random())
         if at_ms is None:
             return token  # the expiry is unknown, so each login fetches a token
         self._tokens[key] = (token, at_ms)
@@ -129,9 +130,7 @@ class _LoginInFlight:
 
 
 class Logins:
-    """SASL logins of a client: answers each ``RequestToken`` with a ``TokenReady``, later and on the same event
-    loop.
-    """
+    """SASL logins of a client: answers each ``RequestToken`` with a ``TokenReady``, later on the same event loop."""
 
     def __init__(self, config: ClientConfig, credentials: Credentials, answer: Callable[[TokenReady], None]) -> None:
         self._config = config

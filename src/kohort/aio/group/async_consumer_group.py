@@ -146,14 +146,14 @@ class AsyncHandler(Protocol):
 
     async def setup(self, session: AsyncGroupSession) -> None:  # noqa: ARG002
         """Prepare a session before its partitions are handled."""
-        return  # optional in subclasses, so not abstract
+        return  # subclasses may omit setup(), so it is not abstract
 
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
         """Handle the records of one partition; return when the iteration over ``claim`` ends."""
 
     async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: ARG002
         """Clean up a session after all its partitions were handled, before the last commit."""
-        return  # optional in subclasses, so not abstract
+        return  # subclasses may omit cleanup(), so it is not abstract
 
 
 class AsyncGroupHandler(AsyncHandler, ABC):

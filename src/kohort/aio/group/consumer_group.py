@@ -74,9 +74,7 @@ class Claim(SessionClaim):
         session.wake_by(state, self._changed.notify_all)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield the partition's records one by one until the session ends. Raises CorruptRecord if the log is
-        damaged.
-        """
+        """Yield the partition's records until the session ends. Raises CorruptRecord if the log is damaged."""
         for records in self.batches():
             for record in records:
                 if self._session.ending:
@@ -84,9 +82,7 @@ class Claim(SessionClaim):
                 yield record
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield the partition's records in lists, one per fetched batch, until the session ends. Raises as iterating
-        does.
-        """
+        """Yield the partition's records in lists, one per fetched batch. Raises as iterating does."""
         while (fetched := self._take()) is not None:
             records = fetched.decode_records(check_crcs=self._session.check_crcs)
             if records:
@@ -150,9 +146,7 @@ class HandlerThreads:
         return threading.current_thread() in self._threads
 
     def join(self, patience_ms: int) -> None:
-        """Wait until all claim handlers have returned; log a warning for a handler still running after
-        ``patience_ms``.
-        """
+        """Wait until all claim handlers have returned; after ``patience_ms`` log a warning."""
         now_ms = self.state.waits.now_ms
         deadline_ms = now_ms() + patience_ms
         warned = False
@@ -171,14 +165,14 @@ class Handler(Protocol):
 
     def setup(self, session: GroupSession) -> None:  # noqa: ARG002
         """Prepare a session before its partitions are handled."""
-        return  # optional in subclasses, so not abstract
+        return  # subclasses may omit setup(), so it is not abstract
 
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:
         """Handle the records of one partition; return when the iteration over ``claim`` ends."""
 
     def cleanup(self, session: GroupSession) -> None:  # noqa: ARG002
         """Clean up a session after all its partitions were handled, before the last commit."""
-        return  # optional in subclasses, so not abstract
+        return  # subclasses may omit cleanup(), so it is not abstract
 
 
 class GroupHandler(Handler, ABC):

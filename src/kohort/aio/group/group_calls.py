@@ -151,9 +151,7 @@ class GroupCalls:
         self._waits.wake_waiting()
 
     def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> CloseTimeout:
-        """Stop the group, and return the deadline of ``close()``. Raises UsageError in a handler, which would
-        deadlock.
-        """
+        """Stop the group, and return the deadline of ``close()``. Raises UsageError in a handler."""
         workers = self._workers
         if is_runner or (workers is not None and workers.is_current()):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")

@@ -100,9 +100,7 @@ class SessionState:
         self.waits.wake_waiting()
 
     def fail(self, claim: ClaimState, error: BaseException) -> None:
-        """Store an error of a claim's handler. The session raises the first one; later ones become exception notes
-        on it.
-        """
+        """Store an error of a claim's handler. The session raises the first one, with later ones as notes."""
         failed = HandlerFailed(str(claim.partition), error)
         failed.__cause__ = error
         if self.failure is None:
@@ -192,9 +190,7 @@ class Session:
         self._marks.mark(partition, OffsetAndMetadata(offset, metadata))
 
     def reset_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Let the next session start at ``offset``, even if that is before the marked offset. Raises as
-        ``mark_offset``.
-        """
+        """Let the next session start at ``offset``, even before the marked offset. Raises as ``mark_offset``."""
         self._marks.reset(partition, OffsetAndMetadata(offset, metadata))
 
 

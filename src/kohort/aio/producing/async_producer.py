@@ -62,9 +62,7 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Buffer a record for sending; await the returned Delivery for the result. Arguments and errors as
-        ``Producer.send``.
-        """
+        """Buffer a record for sending; await the Delivery for the result. Arguments and errors as ``Producer.send``."""
         at_ms = time_of_record(timestamp_ms)
         value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
@@ -93,9 +91,7 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record, wait until it is written, and return its position. Raises as ``send`` and
-        ``Delivery.result``.
-        """
+        """Send a record, wait until it is written, return its position. Raises as ``send`` and ``Delivery.result``."""
         delivery = await self.send(topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
         return await delivery
 

@@ -48,7 +48,7 @@ def acquire_with_retries(outer_lock: threading.Lock) -> bool:
     handler that runs inside it must not wait for it.
     """
     for _ in range(TRIES):
-        time.sleep(0)  # releases the GIL
+        time.sleep(0)  # releases the GIL, so that the thread with the lock can continue
         if outer_lock.acquire(blocking=False):
             return True
     return False

@@ -78,9 +78,7 @@ class ProducerCalls:
         return driver
 
     def may_send(self) -> Driver:
-        """Return the producer's driver. Raises as ``running``, and if it may not send, such as outside of a
-        transaction.
-        """
+        """Return the producer's driver. Raises as ``running``, and if sending needs an open transaction."""
         driver = self.running()
         self.machine.check_may_send()
         return driver
@@ -210,7 +208,7 @@ class ProducerCalls:
             if isinstance(error, TransactionFailed | ApiError):
                 raise fenced from error
         except KohortError:
-            pass  # ``error`` is more useful to the user than the error of the abort
+            pass  # the user gets the error that caused the abort; it says more than the abort's own error
 
     def _timed(self, call: str, wait: Wait) -> Call[Any]:
         began_ms = self.clock.now_ms()

@@ -37,9 +37,7 @@ PORT_MAX: Final = 65535
 
 
 class ClusterServer:
-    """Servers of the nodes in one process. Create it with ``await ClusterServer.start(...)``, end it with ``await
-    stop()``.
-    """
+    """Servers of the nodes in one process: ``await ClusterServer.start(...)`` creates it, ``await stop()`` ends it."""
 
     def __init__(
         self, cluster: Cluster, configs: dict[int, BrokerConfig], clock: Clock, rng: Rng, intercept: Intercept | None
@@ -144,9 +142,7 @@ class ClusterServer:
         self._log.write([note], self._clock.now_ms())
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node; other nodes become leaders of its partitions. Raises ApiError for an unknown or the last
-        node.
-        """
+        """Stop a node; other nodes become leaders of its partitions. ApiError for an unknown or the last node."""
         self.cluster.want(node_id, up=False)
         self.reconcile()
 
@@ -214,7 +210,9 @@ def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
         for listener, port in zip(own, ports, strict=True):
             other = taken.setdefault(port, listener) if port else listener
             if port > PORT_MAX:
-                raise ConfigError(f"{count} brokers from port {listener.port} on: port {port} exceeds 65535")
+                raise ConfigError(
+                    f"{count} brokers from port {listener.port} on: port {port} exceeds 65535; choose a lower port"
+                )
             if other.port != listener.port:
                 raise ConfigError(f"{count} brokers: {other} and {listener} need {count} ports each, and share {port}")
         advertised = [str(listener.at(listener.host, listener.port + i)) for listener in advertised_listeners]

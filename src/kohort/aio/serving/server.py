@@ -323,7 +323,7 @@ class Server:
 class Peer(asyncio.Protocol):
     __slots__ = ("_by_broker", "_by_peer", "_server", "connection", "listener", "transport")
 
-    transport: Any  # asyncio.Transport, or uvloop's; set before any other method is called
+    transport: Any  # asyncio's or uvloop's transport; connection_made() sets it before any other method is called
 
     def __init__(self, server: Server, connection: ConnectionId, listener: str) -> None:
         self._server = server

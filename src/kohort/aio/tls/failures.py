@@ -90,9 +90,7 @@ def of_client(error: ssl.SSLError) -> str:
 def of_broker(
     error: ssl.SSLError, target: TlsTarget, shown: bytes | None = None, now: datetime | None = None
 ) -> TlsRefusal:
-    """Convert an OpenSSL error of a client's connection to a TlsRefusal; ``shown`` is the broker's certificate, if
-    known.
-    """
+    """Convert an OpenSSL error of a client's connection to a TlsRefusal; ``shown`` is the broker's certificate."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsRefusal(_of_certificate(error, target, _read(shown), now or datetime.now(UTC)), is_lasting=True)
     reason = error.reason or ""

@@ -176,9 +176,7 @@ def _many_keys(request: Message, version: int) -> Message:
 def _find_coordinators(
     metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
-    """Look up the coordinator of each group; return found ones and groups to retry, add permanent errors to
-    ``results``.
-    """
+    """Look up each group's coordinator; return it, or the group to retry. Permanent errors go to ``results``."""
     answers = yield from _lookups(groups, key_type)
     coordinators: dict[str, int] = {}
     retried: list[str] = []

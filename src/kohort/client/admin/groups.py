@@ -106,7 +106,7 @@ def remove_group_members(
     Raises UsageError if both lists are empty, or if one id is in both lists.
     """
     if twice := sorted(set(members) & set(instance_ids)):
-        raise UsageError(f"{twice[0]!r} is both a member id and an instance id; choose one")
+        raise UsageError(f"{twice[0]!r} is both a member id and an instance id: give it in one of the two lists")
     if not members and not instance_ids:
         raise UsageError("no member to remove: give member ids or instance ids")
     full_reason = (f"{REASON}: {reason}" if reason else REASON)[:MAX_REASON]

@@ -122,7 +122,7 @@ def describe_transactions(
         is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
         started_ms = (
             found.transaction_start_time_ms if is_open else None
-        )  # Kafka also reports the start of an ended transaction
+        )  # in an ended transaction Kafka still reports the start time, so ignore it
         described = TransactionDescription(
             name,
             found.transaction_state,

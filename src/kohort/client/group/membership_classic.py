@@ -292,7 +292,7 @@ class ClassicMembership(ConsumerSource):
             return
         try:
             assignments = self.leader.assignments(now_ms) if self._is_leader else []
-        except UsageError as error:  # a custom assignor raised it
+        except UsageError as error:  # a custom assignor of the user raised the error
             self._fail(error)
             return
         if assignments is None:
@@ -371,7 +371,7 @@ class ClassicMembership(ConsumerSource):
             if current and self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
         elif not current:
-            pass  # the heartbeat was sent in an earlier generation
+            pass  # ignore the response: the heartbeat was sent in an earlier generation
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             keep = code is ErrorCode.ILLEGAL_GENERATION
             self._lose_membership(f"a heartbeat was answered {code.name}", keep_member_id=keep)

@@ -54,9 +54,7 @@ class ConsumerMembership(ConsumerSource):
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
-        """True while a heartbeat with the owned partitions is in flight: revoked partitions may already have another
-        owner.
-        """
+        """True while a heartbeat with the owned partitions is in flight: revoked ones may have another owner."""
         self._rebalances = context.metrics.rebalances
         self._lookup = lookup
         self._fields = consumer_heartbeat.HeartbeatFields(config, context.subscription)
@@ -146,9 +144,7 @@ class ConsumerMembership(ConsumerSource):
         raise UsageError("enforce_rebalance: with group.protocol=consumer the coordinator decides when to rebalance")
 
     def leave(self, reason: str) -> Promise[None]:
-        """Send the member's last heartbeat if the coordinator is known. A static member uses epoch -2, so that it may
-        return.
-        """
+        """Send the member's last heartbeat if the coordinator is known; a static member uses epoch -2."""
         del reason  # ConsumerGroupHeartbeat has no reason field
         promise: Promise[None] = Promise()
         if self.state in IN_GROUP and self._lookup.node_id is not None:

@@ -93,7 +93,7 @@ class ClassicRebalance:
         if self._joined_topics is None:
             if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
                 return False  # the topics that match the pattern are unknown until metadata arrive
-            # replaces the rejoin reason of the previous membership
+            # this rejoin reason replaces the one from the end of the previous membership
             membership.rejoin_reason = "the consumer subscribed"
         elif membership.state is MemberState.UNJOINED:
             membership.request_rejoin("the member is not in the group")

@@ -48,7 +48,7 @@ class Reconciliation:
 
     @property
     def is_stable(self) -> bool:
-        return self._membership.is_stable  # False while a listener callback runs
+        return self._membership.is_stable  # the member is not stable while a listener callback runs
 
     def advance(self, now_ms: int) -> None:
         while self._subscription.mode.is_group and self.callback is None:

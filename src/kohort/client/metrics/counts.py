@@ -322,9 +322,7 @@ class SendingMetrics(ErrorCounts):
         self.buffer_full = Samples(windows)
         """Number of ``send`` calls that failed because ``buffer.memory`` was full for ``max.block.ms``."""
         self.blocked_ms: Counter[str] = Counter()
-        """Milliseconds that producer calls were blocked, by cause: ``buffer``, ``metadata``, ``flush``, transaction
-        calls.
-        """
+        """Milliseconds that producer calls were blocked, by cause: buffer, metadata, flush, transaction calls."""
 
     def records_sent(self, topic: str, records: int, size: int, queued_ms: int, now_ms: int) -> None:
         of_topic = self.topics[topic]

@@ -67,9 +67,7 @@ class PartitionState:
     state: FetchState = FetchState.INITIALIZING
     position: Position | None = None
     topic_id: bytes | None = None
-    """Topic id of the topic at ``position``; None until the first fetch after a seek, or if the broker has no topic
-    ids.
-    """
+    """Topic id of the topic at ``position``; None until the first fetch after a seek, or without topic ids."""
     fetch_offset: int = 0
     run: int = 0
     paused: bool = False
@@ -98,9 +96,7 @@ class PartitionState:
         return self.position is not None and self.state in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
 
     def seek(self, position: Position, leader: LeaderAndEpoch | None = None, *, trusted: bool = False) -> None:
-        """Move the partition to ``position``; validate a position with an epoch first, unless it is ``trusted`` (from
-        the leader).
-        """
+        """Move to ``position``; first validate a position with an epoch, unless ``trusted`` (from the leader)."""
         self._start_run()
         self.position = position
         self.fetch_offset = position.offset

@@ -90,9 +90,7 @@ class FrameBuffers:
         return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]
 
     def arrived(self, count: int) -> list[Buffer]:
-        """Return the response frames that the last ``count`` bytes complete. Raises ProtocolError for an invalid
-        length.
-        """
+        """Return the response frames that ``count`` new bytes complete. Raises ProtocolError for an invalid length."""
         if self._frame is None:
             frames: list[Buffer] = [*self._reader.feed(bytes(memoryview(self._scratch)[:count]))]
             self._reserve()

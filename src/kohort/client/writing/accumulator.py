@@ -121,9 +121,7 @@ class Accumulator:
     def extend(
         self, topic: str, partition: int, columns: SendColumns, now_ms: int
     ) -> list[tuple[ProduceBatch, int, int]]:
-        """Add many records to batches of one partition; return the batches, with the index of their first and last
-        record.
-        """
+        """Add many records to batches of one partition; return the batches, with first and last record index."""
         filled: list[tuple[ProduceBatch, int, int]] = []
         ends = list(accumulate(columns.sizes(), initial=0))
         at, count, limit = 0, len(ends) - 1, self.limit(topic)

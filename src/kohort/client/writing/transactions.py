@@ -348,7 +348,7 @@ class Transactions:
                 self._needs_epoch = False
             if not self._needs_epoch:
                 self._finish()
-        elif self._offsets:  # an abort drops the offsets instead
+        elif self._offsets:  # an aborted transaction drops its pending offset commits
             self._offsets.popleft().promise.resolve(None)
 
     def _on_error(self, sent: Unsent, error: ApiError, now_ms: int) -> None:

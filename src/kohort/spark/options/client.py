@@ -53,9 +53,7 @@ def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep only the connection options (brokers, security), which consumers, producers and admin clients have in
-    common.
-    """
+    """Keep only the connection options (brokers, security), which all kinds of Kafka clients have."""
     known = {o.name for o in options_of(AdminConfig)} - {"client.id"}
     return {name: value for name, value in client.items() if name in known}
 

@@ -94,9 +94,7 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Metadata of the commit that pins a stream's start (see group_commits.py); contains a digest of the start
-        options.
-        """
+        """Metadata of the commit that pins a stream's start (group_commits.py): a digest of the start options."""
         what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
         return f"kohort-init:{digest[:16]}"

@@ -51,8 +51,8 @@ class StreamSettings(TypedDict, total=False):
 
 
 class PipelineBuilder:
-    """Builder of a pipeline: collects the settings of a pipeline file; ``build`` checks them. Paths are relative to
-    ``folder``.
+    """Builder of a pipeline: collects the settings of a pipeline file, relative to ``folder``; ``build`` checks
+    them.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class PipelineBuilder:
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self: _Self, **rule: str) -> _Self:
-        """Add a rule for rows: ``not_null`` or ``check``; ``name``, ``reason``; ``otherwise``: quarantine, drop or
+        """Add a rule for rows: ``not_null`` or ``check``; ``name``, ``reason``; ``otherwise``: quarantine, drop,
         fail.
         """
         if "otherwise" in rule:

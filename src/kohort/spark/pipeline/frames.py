@@ -35,9 +35,7 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Count the rows for each value of a column, and compute their ledger mark (0 without ``_source``); NULL counts
-    as "".
-    """
+    """Count the rows for each value of a column, and compute their ledger mark; NULL counts as ""."""
     return _counts(_grouped(frame, column))
 
 

@@ -29,9 +29,7 @@ class PipelineError(ConfigError):
 
 
 class YamlSection:
-    """Mapping in a pipeline file. ``take`` removes a key and returns its value; ``close`` rejects the remaining
-    keys.
-    """
+    """Mapping in a pipeline file. ``take`` removes a key and returns its value; ``close`` rejects other keys."""
 
     def __init__(self, file: str, line: int, name: str, entries: Mapping[str, tuple[Any, int]]) -> None:
         self.file = file

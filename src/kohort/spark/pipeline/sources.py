@@ -22,9 +22,7 @@ from kohort.spark.reading.cluster import KohortCluster, selected_partitions
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
-    """Return the ``format("kohort")`` options of a stream source. ``owner``: pipeline and checkpoint, for its
-    commits.
-    """
+    """Return the ``format("kohort")`` options of a stream source. ``owner`` is named in its commits."""
     options = _options(source) | {"includeHeaders": "true"}
     if source.group and owner is not None:
         options["groupOwner"] = owner.text

@@ -31,9 +31,7 @@ _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 
 class CommitMark(NamedTuple):
-    """Commit metadata in member mode: number of the query that owns the partition, and end of its micro-batch in
-    flight.
-    """
+    """Commit metadata in member mode: the partition's query, and the end of its micro-batch in flight."""
 
     query: int
     upto: int

@@ -122,9 +122,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     @staticmethod
     def _standalone_offsets(offsets: Mapping[str, Any]) -> PartitionOffsets:
-        """Return a checkpoint's offsets. Raises KohortError for a checkpoint of member mode, whose offsets lack
-        partitions.
-        """
+        """Return a checkpoint's offsets. Raises KohortError for a checkpoint of member mode."""
         if query_of(offsets) is not None:
             raise KohortError(
                 "this checkpoint was made with group.mode=member: keep that mode, or start with a new checkpoint"

@@ -51,9 +51,7 @@ def write_whole(target: Path, text: str, more_mode: int = 0) -> Path:
 
 
 def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return a private folder for kohort's Spark files: in the user's cache, or a temporary one if others can write
-    there.
-    """
+    """Return a private folder for Spark files: in the user's cache, or temporary if others can write there."""
     root = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -167,9 +165,7 @@ def make_shim(java: Path, root: Path) -> Path:
 
 
 def worker_python(folder: Path | None = None) -> str:
-    """Return the value for PYSPARK_PYTHON: this Python, behind a script that skips pyspark.zip if PySpark is
-    installed.
-    """
+    """Return the value for PYSPARK_PYTHON: this Python, behind a script that skips pyspark.zip."""
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]

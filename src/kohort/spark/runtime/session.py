@@ -39,9 +39,7 @@ _TASK_LOGGERS: Final = (
     *("executor.Executor", "scheduler.TaskSetManager", "sql.execution.datasources.FileFormatWriter"),
     *("sql.execution.datasources.v2", "util.Utils"),
 )
-"""Loggers to silence: each failed task attempt would log a hundred lines of stack trace, and the error is raised as
-well.
-"""
+"""Loggers to silence: they log a long stack trace of each failed attempt, and the error is raised as well."""
 QUIET_LOGS: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr

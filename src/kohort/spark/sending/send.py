@@ -141,9 +141,7 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic``, or to the topics in their column ``topic``. Raises UsageError for a row without a
-    topic.
-    """
+    """Send rows to ``topic``, or to their column ``topic``. Raises UsageError for a row without a topic."""
     if topic:
         sender.send(topic, batch)
         return

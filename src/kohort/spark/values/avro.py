@@ -133,9 +133,7 @@ class _SchemaRewriter:
         self.recursive = False
 
     def rewrite(self, schema: Any, space: str, depth: int) -> Any:
-        """Convert an Avro schema for fastavro: keep supported logical types only. Raises ConfigError for an invalid
-        type.
-        """
+        """Convert an Avro schema for fastavro, with supported logical types only. Raises ConfigError."""
         if depth > DEPTH_MOST:
             raise ConfigError(f"value.avro.schema is nested more than {DEPTH_MOST} deep")
         if isinstance(schema, str):

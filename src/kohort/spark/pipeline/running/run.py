@@ -76,9 +76,7 @@ POLL_S: Final = 1.0
 LAST_EVENT_S: Final = 60.0
 """Maximum wait in seconds for Spark's progress event of a complete micro-batch; it usually takes milliseconds."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
-"""Spark's error if a Python source needs over ten seconds to start, as on a busy machine; no option changes the
-limit.
-"""
+"""Spark's error if a Python source needs over ten seconds to start; no option changes the limit."""
 
 
 class PipelineRun:

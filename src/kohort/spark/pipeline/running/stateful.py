@@ -87,9 +87,7 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
 
 
 class StatefulRunner(BatchRunner):
-    """Applies the rules to the rows after the steps and writes them; Spark's progress event adds the input rows
-    later.
-    """
+    """Applies rules to the rows after the steps and writes them; Spark's progress event adds the input rows."""
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persist the rows: their plan has state in Spark, and must run only once.

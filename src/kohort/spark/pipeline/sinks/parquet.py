@@ -67,9 +67,7 @@ class FolderTypes:
         return found
 
     def cast_to_folder(self, rows: DataFrame) -> DataFrame:
-        """Cast rows to the column types of the folder's files, and store the types of new columns. Raises
-        SinkRefused.
-        """
+        """Cast rows to the column types of the folder's files; store types of new columns. Raises SinkRefused."""
         casts = self.casts(rows.schema)
         if casts:
             rows = rows.withColumns({name: rows[f"`{name}`"].cast(kind) for name, kind in casts.items()})
