@@ -206,6 +206,7 @@ class SessionClaim:
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Topic and partition of the claim."""
         return self._state.partition
 
     @property
