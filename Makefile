@@ -19,6 +19,8 @@ soak: MINUTES = 60
 # Which faults `make faults` plays: names with spaces between; all of them.
 FAULT ?=
 SEED ?= 0
+# Commit from which `make lint` judges the words of a change.
+BASE ?= HEAD~1
 # Modules that `make mutants` mutates: all that pyproject.toml names.
 MODULES ?=
 FILES ?=
@@ -61,6 +63,8 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/python tools/causes.py --check
 	$(BIN)/python tools/rooms.py --check
 	$(BIN)/python tools/schemas.py --check
+	$(BIN)/python tools/words.py --check
+	$(BIN)/python tools/words.py --check --change $(BASE)
 	$(BIN)/python lab/tools/generations.py --check
 	$(BIN)/python lab/tools/campaign.py --check
 
