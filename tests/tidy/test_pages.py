@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GENERATED = ("docs/causes/", "docs/reference/", "docs/rooms.md", "CHANGELOG.md")
+GENERATED = ("docs/causes/", "docs/reference/", "docs/rooms.md", "docs/lab/campaign.md")
 PAGES = [
     page
     for page in subprocess.run(
         ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
-    if not page.startswith(GENERATED)
+    if not page.startswith((*GENERATED, "docs/lab/coordinator-conformance.md"))  # its cells list tests
 ]
 LINE = 100
 CELL = 120
+NAME = 60
+"""A word of this length, such as the name of a test, has a line of its own."""
 TARGET = re.compile(r"\]\([^)]*\)")
 
 
@@ -38,6 +40,6 @@ def test_page_has_wrapped_lines_and_short_cells(page):
         if line.startswith("|"):
             cells = (TARGET.sub("]", cell.strip()) for cell in line.strip("| ").split(" | "))
             long += [f"{number}: cell of {len(cell)}" for cell in cells if len(cell) > CELL]
-        elif len(TARGET.sub("]", line)) > LINE and not line.startswith("!["):
+        elif len(TARGET.sub("]", line)) > LINE and not line.startswith(("![", ">")) and len(max(line.split(), key=len)) < NAME:
             long.append(f"{number}: line of {len(line)}")
     assert long == []

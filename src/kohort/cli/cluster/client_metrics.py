@@ -107,7 +107,10 @@ Examples:
 )
 @click.option("--interval", "interval_ms", type=Duration(), help="Time between two pushes, at least 100ms.")
 @click.option(
-    "--match", metavar="PROPERTY=PATTERN", multiple=True, help="Property that clients must have; may be repeated."
+    "--match",
+    metavar="PROPERTY=PATTERN",
+    multiple=True,
+    help="Client property to match; repeatable.",
 )
 @cluster_options
 @output_of(SubscriptionSet)

@@ -62,7 +62,7 @@ Examples:
 )
 @click.option("--assignor", metavar="NAME", help="New assignor of the group.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions of a topic.")
-@click.option("--rolling-restart", is_flag=True, help="Rolling restart: restart the members one by one.")
+@click.option("--rolling-restart", is_flag=True, help="Predict a rolling restart of all members.")
 @click.option("--static", is_flag=True, help="Give added or restarted members instance ids.")
 @click.option("--to-consumer", is_flag=True, help="Switch to the consumer protocol (KIP-848).")
 @click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records per second written to the topics.")
