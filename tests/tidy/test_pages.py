@@ -40,6 +40,10 @@ def test_page_has_wrapped_lines_and_short_cells(page):
         if line.startswith("|"):
             cells = (TARGET.sub("]", cell.strip()) for cell in line.strip("| ").split(" | "))
             long += [f"{number}: cell of {len(cell)}" for cell in cells if len(cell) > CELL]
-        elif len(TARGET.sub("]", line)) > LINE and not line.startswith(("![", ">")) and len(max(line.split(), key=len)) < NAME:
+        elif (
+            len(TARGET.sub("]", line)) > LINE
+            and not line.startswith(("![", ">"))
+            and len(max(line.split(), key=len)) < NAME
+        ):
             long.append(f"{number}: line of {len(line)}")
     assert long == []
