@@ -1,6 +1,6 @@
-"""The console's HTTP answers about canned incidents: the findings that the real functions make of their journals.
+"""HTTP answers of the console about canned incidents, computed from the journals of these incidents.
 
-What has a page in ``docs/schemas`` is held to it by ``test_canned.py``.
+``test_canned.py`` compares the answers with ``docs/schemas``.
 """
 
 from __future__ import annotations
@@ -45,11 +45,10 @@ class Answer(NamedTuple):
 
 
 class NotThere(Exception):
-    """The requested item does not exist."""
+    pass
 
 
 def told(schema: str, **fields: Any) -> dict[str, Any]:
-    """Return a result as its command prints it."""
     return {"schema": f"kohort/v1/{schema}", **msgspec.to_builtins(fields)}
 
 
@@ -74,7 +73,7 @@ class Moment:
 
     def incident(self, group: str) -> Incident:
         if group not in incidents():
-            raise NotThere(f"there is no group {group!r}")
+            raise NotThere(f"group {group!r} does not exist")
         found = incidents()[group]
         return found._replace(entries=[e for e in found.entries if e.at_ms <= self.until_ms])
 
@@ -140,7 +139,7 @@ def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, 
     if what == "peek":
         return _peeked(group, incident)
     if what:
-        raise NotThere(f"nothing is known as {what!r}")
+        raise NotThere(f"cause or error {what!r} does not exist")
     return told("group.status", status=moment.status(group))
 
 
@@ -215,7 +214,6 @@ def _peeked(group: str, incident: Incident) -> dict[str, Any]:
 
 
 def group_rows(moment: Moment) -> list[dict[str, Any]]:
-    """Return the groups, worst first."""
     found = sorted((moment.status(g) for g in incidents()), key=lambda g: (WORST.index(g.health), -(g.lag or 0)))
     kept = (
         "group", "state", "lag", "protocol_type", "coordinator_id", "health", "reason", "lag_ms", "lag_ms_complete",
@@ -281,7 +279,6 @@ def _causes(moment: Moment, group: str | None = None) -> dict[str, Any]:
 
 
 def _software(moment: Moment, group: str | None = None) -> dict[str, Any]:
-    """Return the software behind rebalances: of two clients it is known."""
     found = [r for g in incidents() if group in (None, g) for r in moment.within(g)]
     reports = [
         ClientReport(
@@ -300,7 +297,7 @@ def _explained(code: str) -> dict[str, Any]:
 
     entry = find_cause_entry(code)
     if entry is None:
-        raise NotThere(f"no cause is called {code!r}")
+        raise NotThere(f"cause {code!r} does not exist")
     about = {
         "code": entry.code, "sentence": entry.sentence, "proof": entry.proof, "advice": entry.advice,
         "look_alikes": [{"cause": other, "difference": words} for other, words in entry.look_alikes],

@@ -1,4 +1,4 @@
-"""axe-core, which finds what keeps people from using a page: from the npm registry, kept under ``.tools``, checked."""
+"""axe-core, which checks the accessibility of a page: downloaded from the npm registry to ``.tools``, verified."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 class NoAxe(Exception):
-    """axe-core cannot be had here."""
+    """axe-core is not downloaded, and cannot be."""
 
 
 def axe_source() -> str:
-    """Return axe-core as text. Raises NoAxe where it is not kept yet and npm cannot bring it."""
+    """Return axe-core as JavaScript text. Raises NoAxe if it is missing and npm cannot download it."""
     if not KEPT.exists():
         KEPT.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=KEPT.parent, delete=False) as whole:
             whole.write(_fetched())
-        Path(whole.name).replace(KEPT)  # another process may be reading
+        Path(whole.name).replace(KEPT)  # atomic replacement: another process may read the file
     return KEPT.read_text()
 
 
 def _fetched() -> bytes:
     npm = shutil.which("npm")
     if npm is None:
-        raise NoAxe("npm is not here, which brings axe-core")
+        raise NoAxe("npm is missing: it downloads axe-core")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [npm, "pack", f"{NAME}@{VERSION}", "--silent", "--pack-destination", folder],
@@ -45,7 +45,7 @@ def _fetched() -> bytes:
         )  # fmt: skip
         packed = list(Path(folder).glob("*.tgz"))
         if not packed:
-            raise NoAxe(f"npm did not bring {NAME}: {done.stderr[-500:]}")
+            raise NoAxe(f"npm cannot download {NAME}: {done.stderr[-500:]}")
         data = packed[0].read_bytes()
     digest = "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()
     assert digest == INTEGRITY, f"{NAME} {VERSION} is not what it was: {digest}"

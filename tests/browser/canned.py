@@ -1,4 +1,4 @@
-"""A small console with canned answers: serves ``kohort/console/static`` under the real content policy.
+"""Small console with canned answers, which serves ``kohort/console/static`` under the real content policy.
 
 By hand: ``.venv/bin/python tests/browser/canned.py [PORT]`` prints its address, and serves until Ctrl-C.
 """
@@ -76,14 +76,12 @@ class CannedConsole(ThreadingHTTPServer):
 
 
 class CannedRequest(BaseHTTPRequestHandler):
-    """One request."""
-
     server: CannedConsole
     protocol_version = "HTTP/1.1"
     HEADERS: ClassVar = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
     def do_GET(self) -> None:
-        with suppress(OSError):  # the tab was closed
+        with suppress(OSError):  # the browser tab was closed
             self._handle("GET", None)
 
     def do_POST(self) -> None:
@@ -150,7 +148,7 @@ class CannedRequest(BaseHTTPRequestHandler):
                 number += 1
                 self._write(f"id: {number}\nevent: {told[0]}\ndata: {json.dumps(told[1])}\n\n".encode())
         except OSError:
-            pass  # the tab was closed
+            pass  # the browser tab was closed
         finally:
             self.server.streams.remove(mine)
 
@@ -167,12 +165,11 @@ class CannedRequest(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def canned_console(port: int = 0) -> Iterator[CannedConsole]:
-    """Serve while the block lasts."""
     server = CannedConsole(port)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -184,7 +181,7 @@ def canned_console(port: int = 0) -> Iterator[CannedConsole]:
 
 
 def import_map() -> str:
-    """Return the import map as a page carries it."""
+    """Return the import map as JSON, as the page contains it."""
     return f'<script type="importmap">{json.dumps(IMPORT_MAP)}</script>'
 
 

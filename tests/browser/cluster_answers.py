@@ -1,4 +1,4 @@
-"""Canned answers about the cluster around the groups: nodes, topics and their records, pipelines."""
+"""Canned answers about the cluster: nodes, topics and their records, pipelines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ ABOUT_ITSELF: Mapping[int, dict[str, Any]] = {
 
 
 def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
-    """Return three nodes, of which one is stopped."""
     rows = [
         {
             "node": node, "address": None if node == 2 else f"one:909{node}", "state": "stopped" if node == 2 else "up",
@@ -34,7 +33,6 @@ def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
 
 
 def topics(told: Told, incidents: Incidents) -> dict[str, Any]:
-    """Return the topics that groups read, and one of Kafka's own."""
     counts = {topic: n for i in incidents.values() for topic, n in i.looks[-1].partition_counts.items()}
     rows = [
         {"name": name, "topic_id": f"{n:022d}", "partitions": counts[name], "internal": False}

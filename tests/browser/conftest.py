@@ -1,7 +1,7 @@
-"""A real browser for tests of the console: Debian's Chromium, driven by Playwright.
+"""Browser for tests of the console: Debian's Chromium, driven by Playwright.
 
-Needs the dependency group ``browser`` and a Chromium (``$CHROMIUM``, or ``chromium`` on the PATH): ``make browser``
-brings the first and requires both; elsewhere these tests are skipped, and say why.
+Needs the dependency group ``browser`` and a Chromium (``$CHROMIUM``, or ``chromium`` on the PATH). ``make browser``
+installs the group and requires both; otherwise these tests are skipped with the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OpenPage = Callable[..., "Page"]
 
 
 def missing(why: str) -> None:
-    """Skip, or fail where a browser is required."""
+    """Skip the tests with a reason, or fail if a browser is required."""
     if os.environ.get(REQUIRED):
         pytest.fail(f"{why} ({REQUIRED} is set)")
     pytest.skip(f"{why}: make browser")
@@ -36,7 +36,6 @@ def missing(why: str) -> None:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """A Chromium without a window."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -53,18 +52,18 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def canned() -> Iterator[CannedConsole]:
-    """A console that answers about canned incidents."""
+    """Console that answers about canned incidents."""
     from browser.answers import incidents
     from browser.canned import canned_console
 
-    incidents()  # played before a browser waits for them
+    incidents()  # compute the incidents before a browser waits for them
     with canned_console() as console:
         yield console
 
 
 @pytest.fixture(scope="session")
 def apache() -> Iterator[str]:
-    """The address of an Apache Kafka."""
+    """Bootstrap address of an Apache Kafka."""
     from support.peers.apache_kafka import apache_kafka
 
     with apache_kafka() as bootstrap:
@@ -115,7 +114,7 @@ def problems() -> Iterator[list[str]]:
 
 @pytest.fixture
 def open_page(chromium: Browser, request: pytest.FixtureRequest, problems: list[str]) -> Iterator[OpenPage]:
-    """Open a path of the canned console, or of the address ``at``: ``open_page("/groups", color_scheme="dark")``.
+    """Function that opens a path of the canned console, or of the address ``at``: ``open_page("/groups")``.
 
     Errors on the console, reports of the content policy, requests to elsewhere, and crashes fail the test.
     """
@@ -148,7 +147,7 @@ def _is_own(url: str, address: str) -> bool:
 
 @pytest.fixture
 def finds_nothing(chromium: Browser) -> Callable[[Page], None]:
-    """Assert that axe finds nothing on a page: ``finds_nothing(page)``."""
+    """Function that asserts that axe finds no problem on a page: ``finds_nothing(page)``."""
     from browser.axe import NoAxe, violations
 
     def look(page: Page, scope: str = "document") -> None:

@@ -50,7 +50,6 @@ class Polling:
         self._may_poll.set()
 
     def leave(self) -> None:
-        """Say goodbye, and end."""
         self._ending.set()
         self._may_poll.set()
         self._thread.join(60)
@@ -64,7 +63,7 @@ class GroupMembers:
         self._processes: list[subprocess.Popen[str]] = []
 
     def join(self, name: str, group: str, protocol: str = "classic", **options: Any) -> Polling:
-        """Let a member come, with a topic called as its group."""
+        """Start a member of a group, which reads the topic of the same name."""
         timed = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500} if protocol == "classic" else {}
         told = {
             "bootstrap_servers": self.bootstrap,
@@ -108,14 +107,13 @@ class GroupMembers:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._processes.append(process)
         assert process.stdout is not None
-        for _ in range(15):  # it commits each half second
+        for _ in range(15):  # the member commits every half second
             assert process.stdout.readline(), f"{name} ended by itself"
         process.kill()
         process.wait(30)
         process.stdout.close()
 
     def end(self) -> None:
-        """Let all leave; end what still runs."""
         for name in list(self._polling):
             self.leave(name)
         for process in self._processes:
@@ -125,7 +123,7 @@ class GroupMembers:
 
 
 def prepare(bootstrap: str, topics: Sequence[str], partitions: int = 4) -> None:
-    """Make topics, and let members of the modern groups of the same names be missed soon."""
+    """Create topics; the consumer groups of the same names get a short session timeout."""
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics(dict.fromkeys(topics, partitions))
         short = {"consumer.session.timeout.ms": str(SESSION_MS), "consumer.heartbeat.interval.ms": "500"}
@@ -134,7 +132,7 @@ def prepare(bootstrap: str, topics: Sequence[str], partitions: int = 4) -> None:
 
 
 def write(bootstrap: str, topic: str, records: int, value: Callable[[int], bytes] = lambda n: b"order %d" % n) -> None:
-    """Write so many records, round all four partitions."""
+    """Produce records, evenly to all four partitions."""
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         for n in range(records):
             producer.send(topic, value(n), key=b"key-%d" % n, partition=n % 4)
@@ -142,7 +140,7 @@ def write(bootstrap: str, topic: str, records: int, value: Callable[[int], bytes
 
 
 def read_all(bootstrap: str, group: str, records: int) -> None:
-    """Let a group read so many records of the topic of its name, commit, and go."""
+    """Let a group read and commit ``records`` records of the topic of the same name, and leave."""
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([group])
         seen = 0

@@ -149,7 +149,7 @@ def _rehost(told: Any) -> None:
 
 
 def stuck_poller() -> Incident:
-    """``checkout``, cooperative: it forms, grows, one member does not poll in time and comes back, one dies."""
+    """``checkout`` (cooperative): one member misses its poll interval and returns, another one crashes."""
     options = {"group_protocol": "classic", "partition_assignment_strategy": "cooperative-sticky"}
     times = {"session_timeout_ms": 10_000, "max_poll_interval_ms": 30_000, "heartbeat_interval_ms": 1000}
     group = PlayedIncident("checkout", {"orders": 8, "carts": 4}, **options, **times)
@@ -175,7 +175,7 @@ def stuck_poller() -> Incident:
 
 
 def slow_joiner() -> Incident:
-    """``billing``, eager: one process is slow to come back, and all wait for it; later a rolling deploy of two."""
+    """``billing`` (eager): a rebalance waits for a slow member; later a rolling restart of two members."""
     times = {"session_timeout_ms": 30_000, "max_poll_interval_ms": 40_000, "heartbeat_interval_ms": 1000}
     options = {"group_protocol": "classic", "partition_assignment_strategy": "range", **times}
     group = PlayedIncident("billing", {"invoices": 6}, **options)
@@ -217,7 +217,7 @@ def slow_revoker() -> Incident:
 
 
 def nobody_reads() -> Incident:
-    """``reports``: its only member left, and what is written waits."""
+    """``reports``: the only member has left, and the lag grows."""
     group = PlayedIncident("reports", {"daily": 2}, group_protocol="classic", partition_assignment_strategy="range")
     only = group.join("reports-nightly")
     group.produce(5)
@@ -232,7 +232,7 @@ def nobody_reads() -> Incident:
 
 
 def strangers() -> Incident:
-    """A group whose names want to be markup, an escape sequence, and text from right to left."""
+    """Group with markup, an escape sequence, and right-to-left text in its names."""
     name, client = HOSTILE
     options = {"group_protocol": "classic", "partition_assignment_strategy": "range"}
     group = PlayedIncident(name, {"things": 3}, **options)

@@ -19,7 +19,7 @@ def cluster(*, allow_changes: bool = False) -> dict[str, Any]:
 
 
 def make_live(canned: CannedConsole, *, allow_changes: bool = False) -> None:
-    """Let the console be live."""
+    """Let the canned console report a live cluster."""
     canned.answers["/api/v1/cluster"] = lambda _: cluster(allow_changes=allow_changes)
     for group in ("checkout", "payments"):
         canned.answers[f"/api/v1/groups/{group}/describe"] = lambda _, group=group: described(group)
@@ -27,12 +27,10 @@ def make_live(canned: CannedConsole, *, allow_changes: bool = False) -> None:
 
 
 def rows() -> list[dict[str, Any]]:
-    """Return the rows of the canned groups."""
     return list(answer("GET", "groups", {}).body["groups"])
 
 
 def serve_groups(canned: CannedConsole, groups: list[dict[str, Any]]) -> None:
-    """Answer with these rows."""
     trends = {row["group"]: [1, 2, None, 4] for row in groups}
     canned.answers["/api/v1/groups"] = lambda _: told("console.groups", at_ms=0, groups=groups, trends=trends)
 
@@ -45,7 +43,6 @@ def many_groups(number: int) -> list[dict[str, Any]]:
 
 
 def status_of(group: str) -> dict[str, Any]:
-    """Return the finding of a canned group."""
     return dict(answer("GET", f"groups/{group}", {}).body["status"])
 
 
@@ -111,5 +108,5 @@ def gone_on(status: dict[str, Any], looks: int) -> dict[str, Any]:
 
 
 def refuse(error: str, what_to_do: str, status: int = 409) -> Answer:
-    """Return a refusal as the console words it."""
+    """Return an error answer in the format of the console."""
     return Answer(status, told("console.error", error=error, what_to_do=what_to_do, members=[]))

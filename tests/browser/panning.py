@@ -43,7 +43,7 @@ class Panned(NamedTuple):
 
 
 def large_timeline(members: int, partitions: int, generations: int) -> dict[str, Any]:
-    """Return a timeline in which every generation gives every member other partitions."""
+    """Return a timeline in which each generation moves all partitions to other members."""
     each = partitions // members
     lanes: list[dict[str, Any]] = []
     for m in range(members):
@@ -79,7 +79,7 @@ def large_timeline(members: int, partitions: int, generations: int) -> dict[str,
 
 
 def set_large(canned: CannedConsole, members: int, partitions: int, generations: int) -> str:
-    """Serve such a group; return the path of its page."""
+    """Serve a group with a large timeline; return the path of its page."""
     set_stage(canned)
     timeline = large_timeline(members, partitions, generations)
     told = {

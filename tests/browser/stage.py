@@ -28,6 +28,6 @@ def stage_of(group: str, **options: str) -> str:
 
 
 def staged(page: Page) -> Page:
-    """Wait until it stands."""
+    """Wait until the page at ``/stage`` is loaded."""
     page.locator("body[data-ready]").wait_for()
     return page

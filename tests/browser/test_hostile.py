@@ -18,7 +18,7 @@ def test_markup_in_name_is_shown_as_text(open_page, view):
 
     page.get_by_role("heading", level=1).get_by_text(SHOWN).wait_for()
     page.wait_for_load_state("networkidle")
-    assert page.locator("img").count() == 1  # the page's own
+    assert page.locator("img").count() == 1  # the only image is the page's own
     assert "\u202e" not in page.locator("body").inner_text()
 
 

@@ -77,6 +77,6 @@ def test_live_member_removal_is_in_journal_with_reason(cluster, open_page):
         soon(removal).to_contain_text(f"{group}-2")
         tab(page, "Events", "Events")
         soon(page.get_by_role("table", name="Events")).to_contain_text("host is down")
-    for number in (1, 2):  # its process still runs, and comes back
+    for number in (1, 2):  # the process of the removed member still runs and joins again
         cluster.crew.has(f"{group}-{number}", 2)
     assert set(cluster.crew.story_of(group)) != before

@@ -154,7 +154,7 @@ def test_replayed_moment_is_restored_by_address(cluster, opened, open_page):
     page.get_by_role("button", name="Play").click()
     page.get_by_label("Speed").select_option("60")
     soon(table.locator("tbody tr")).to_have_count(rows)
-    soon(page.get_by_role("button", name="Play")).to_be_visible()  # it stops by itself at the end
+    soon(page.get_by_role("button", name="Play")).to_be_visible()  # the replay stops at the end
     shown = table.inner_text()
 
     again = open_page(_path_of(page), at=cluster.console)

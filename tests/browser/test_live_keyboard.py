@@ -10,7 +10,7 @@ FAR = 120
 
 
 class Keyboard:
-    """A page without a mouse."""
+    """Page that is used without a mouse."""
 
     def __init__(self, page):
         self.page = page
@@ -23,7 +23,6 @@ class Keyboard:
         self.page.keyboard.type(text)
 
     def tab_to(self, place):
-        """Press Tab until something is focused."""
         soon(place).to_be_visible()
         for _ in range(FAR):
             self.press("Tab")
@@ -105,7 +104,7 @@ def sees_who_it_was(page, keyboard, group, cluster):
 
 
 def looks_at_the_past(page, keyboard, group):
-    keyboard.press("Escape")  # leaves the field
+    keyboard.press("Escape")  # Escape leaves the text field
     keyboard.press("g", "m")
     soon(page.get_by_text("1 member.", exact=True)).to_be_visible()
     keyboard.open(page.get_by_role("button", name="Pause"))

@@ -20,7 +20,6 @@ REFUSED = "Failed to load resource"
 
 @pytest.fixture
 def site(tmp_path, chromium):
-    """A broker process, its data directory, and the address of its console."""
     data = tmp_path / "data"
     broker = Served(data=data)
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:

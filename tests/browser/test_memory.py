@@ -40,7 +40,7 @@ def test_changing_views_leaks_no_nodes_or_listeners(canned, open_page):
             canned.push("group", {"status": status_of("checkout")})
         tab.page.get_by_role("heading", name="Groups").wait_for()
 
-    for _ in range(3):  # templates keep the elements of their fixed parts, answers are kept for views seen before
+    for _ in range(3):  # the first rounds fill caches: elements of templates, answers of visited views
         go_round()
     before = tab.held()
     for _ in range(4):
@@ -76,7 +76,7 @@ def test_events_of_created_and_deleted_groups_leak_nothing(canned, open_page):
 
     assert more["nodes"] <= NODES_MORE
     assert more["listeners"] <= LISTENERS_MORE
-    assert more["heap"] < 2 * MIB  # their names are 4 MiB
+    assert more["heap"] < 2 * MIB  # the names of the groups alone have 4 MiB
 
 
 def test_events_of_wide_group_leak_nothing(canned, open_page):

@@ -121,7 +121,7 @@ def test_events_of_wide_group_redraw_only_visible_rows(canned, open_page, view):
     page.get_by_text("It was looked at 5 times.").wait_for()
     assert page.locator("*").count() < NODES_MOST
     asked = Counter(path.partition("?")[0] for path in canned.asked if path.startswith("/api/"))
-    assert max(asked.values()) <= 2  # five times the news, and not five times the questions
+    assert max(asked.values()) <= 2  # five times the events must not cause five times the requests
 
 
 SCROLL = """async box => {

@@ -55,7 +55,7 @@ def test_group_events_update_its_views(canned, open_page):
     assert "/api/v1/stream?group=checkout" in canned.asked
 
 
-def test_paused_view_stays_until_back_to_now(canned, open_page):
+def test_paused_view_is_unchanged_until_back_to_now(canned, open_page):
     page = opened_live(canned, open_page)
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("[data-mode=paused]")).to_be_visible()
@@ -72,7 +72,7 @@ def test_paused_view_stays_until_back_to_now(canned, open_page):
     assert "at" not in parse_qs(urlsplit(page.url).query)
 
 
-def test_past_moment_is_requested_and_in_address(canned, open_page):
+def test_chosen_past_moment_is_requested_and_in_address(canned, open_page):
     page = opened_live(canned, open_page, "/groups/checkout/rebalances?span=86400000")
     page.goto(page.url.split("?")[0] + f"?at={AT}&span=86400000")
     expect(page.locator("[data-mode=replay]")).to_be_visible()
@@ -85,7 +85,7 @@ def test_past_moment_is_requested_and_in_address(canned, open_page):
     assert any(f"at={AT}" in one for one in canned.asked)
 
 
-def test_past_is_replayed(canned, open_page):
+def test_replay_shows_states_of_the_past(canned, open_page):
     page = open_page(f"/groups?at={AT}")
     expect(page.locator("[data-mode=replay]")).to_be_visible()
 
@@ -166,7 +166,7 @@ def test_cluster_views_reload_after_changes_of_groups(canned, open_page):
             canned.push("groups", {"groups": [changed(4321)]})
 
 
-def test_replay_reaches_end_of_past(canned, open_page):
+def test_replay_from_the_past_stops_at_the_end(canned, open_page):
     page = open_page("/groups")
     slider = page.get_by_role("slider", name="moment that is shown")
     end = int(slider.get_attribute("max"))

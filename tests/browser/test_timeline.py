@@ -13,7 +13,6 @@ from browser.stage import set_stage, stage_of, staged
 
 @pytest.fixture
 def timeline(canned, open_page):
-    """Open the timeline of a group: ``timeline("checkout", mode="partitions")``."""
     set_stage(canned)
 
     def open_it(group, *, context=None, **options):
@@ -53,14 +52,14 @@ def test_up_and_down_keys_select_member_and_read_assignment(timeline):
     expect(page.locator("section.timeline [role=status]")).to_contain_text("orders-4")
 
 
-def test_cursor_is_at_selected_rebalance(timeline):
+def test_timeline_cursor_is_at_selected_rebalance(timeline):
     page = timeline("checkout", selected="checkout/6")
 
     expect(page.locator(".timeline-read")).to_contain_text("max.poll.interval")
     expect(page.locator(".timeline-cause[aria-current=true]")).to_have_text("max poll exceeded")
 
 
-def test_lanes_show_incident(timeline):
+def test_timeline_lanes_show_an_incident(timeline):
     page = timeline("checkout")
 
     expect(page.locator(".timeline-label")).to_have_count(4)
@@ -95,7 +94,7 @@ def test_partitions_of_a_silent_member_are_not_drawn_as_owned(timeline):
     expect(page.locator(".timeline-drawing .tl-silent")).to_have_count(3)
 
 
-def test_counts_equal_drawn_members_and_rows(timeline):
+def test_counts_of_timeline_equal_drawn_members_and_rows(timeline):
     page = timeline("checkout")
     told = answer("GET", "groups/checkout/timeline", {}).body["timeline"]
 

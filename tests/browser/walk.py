@@ -68,7 +68,7 @@ def the_list(page: Page, cluster: WatchedCluster, finds_nothing: LookForFaults) 
 
 
 def one_group(page: Page, cluster: WatchedCluster, protocol: str, finds_nothing: LookForFaults) -> None:
-    """V2 to V7, V9, V11, causes and events of a group that works."""
+    """Check all views of a group with members, and its causes and events."""
     group = cluster.group(protocol)
     section(page, "Groups")
     page.get_by_role("rowheader", name=group).get_by_role("link").click()
@@ -192,7 +192,7 @@ def _events(page: Page, cluster: WatchedCluster, group: str) -> None:
 
 
 def the_cluster(page: Page, cluster: WatchedCluster, finds_nothing: LookForFaults) -> None:
-    """Doctor, V8, topics with a look at records, V10, V12."""
+    """Check the views of the cluster: doctor, causes, topics with their records, brokers, pipelines."""
     for look in (_doctor, _all_causes, _topics, _brokers, _pipelines):
         look(page, cluster)
         is_sound(page, finds_nothing)
@@ -235,7 +235,8 @@ def _brokers(page: Page, cluster: WatchedCluster) -> None:
     soon(nodes).to_contain_text(cluster.bootstrap)
     for group in (cluster.classic, cluster.modern, cluster.idle):
         soon(nodes).to_contain_text(group)
-    elsewhere = nodes.get_by_role("img", name="by JMX alone")  # how late it is, and how long it read groups
+    # JMX metrics of a node: delay of its event loop, time to load groups
+    elsewhere = nodes.get_by_role("img", name="by JMX alone")
     expect(elsewhere).to_have_count(0 if cluster.is_ours else 2)
 
 

@@ -21,7 +21,7 @@ def broker() -> Iterator[kohort.Broker]:
 
 @pytest.fixture
 def run(broker: kohort.Broker) -> Run:
-    """``run("topics", "list")``: what the command does against the broker; ``code`` is the exit code it must have."""
+    """Function that runs a command against the broker: ``run("topics", "list")``; ``code``: expected exit code."""
 
     def call(*args: str, code: int = 0, stdin: str | bytes | None = None) -> Result:
         result = CliRunner(env={"KOHORT_BOOTSTRAP": broker.bootstrap}).invoke(main, list(args), input=stdin)
@@ -35,5 +35,4 @@ def run(broker: kohort.Broker) -> Run:
 
 @pytest.fixture
 def ask(run: Run) -> Callable[..., dict[str, Any]]:
-    """The JSON that a command prints."""
     return lambda *args: json.loads(run(*args, "--output", "json").stdout)

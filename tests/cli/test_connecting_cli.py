@@ -14,7 +14,6 @@ NOBODY = "127.0.0.1:1"
 
 @pytest.fixture
 def files(broker, tmp_path):
-    """A client.properties and a file of profiles, both for the broker."""
     config = tmp_path / "client.properties"
     config.write_text(f"bootstrap.servers={broker.bootstrap}\nclient.id=by-file\nacks=all\ngroup.id=not-for-commands\n")
     profiles = tmp_path / "clusters.toml"

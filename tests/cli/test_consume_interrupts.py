@@ -16,7 +16,7 @@ def interrupt():
 
 
 @pytest.mark.parametrize("comes_in", ["write", "flush"])
-def test_interrupt_during_write_is_raised_after_records_are_counted(comes_in):
+def test_ctrl_c_during_write_is_raised_after_records_are_counted(comes_in):
     written = []
 
     def write(records):
@@ -39,7 +39,7 @@ def test_interrupt_during_write_is_raised_after_records_are_counted(comes_in):
     assert printing.count == len(written) == 3
 
 
-def test_second_interrupt_is_raised_at_once():
+def test_second_ctrl_c_during_write_is_raised_at_once():
     reached = []
 
     def write():
@@ -56,7 +56,7 @@ def test_second_interrupt_is_raised_at_once():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ignored_interrupt_stays_ignored():
+def test_ignored_sigint_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with interrupts_wait():

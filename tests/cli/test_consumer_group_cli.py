@@ -144,7 +144,7 @@ def test_describe_reports_outdated_target_assignment():
         ([("a", 1), ("a", 3), ("a", 4)], "a:1,3-4"),
     ],
 )
-def test_partitions_are_shortened_to_ranges(partitions, expected):
+def test_lists_of_partitions_are_shortened_to_ranges(partitions, expected):
     assert in_ranges(TopicPartition(*at) for at in partitions) == expected
 
 

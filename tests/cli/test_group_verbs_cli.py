@@ -43,7 +43,7 @@ def member(broker, group, **options):
         consumer.poll(100)
         if consumer.assignment():
             return consumer
-    raise AssertionError("it was given nothing")
+    raise AssertionError("the member got no partitions")
 
 
 def test_remove_member_removes_stopped_static_member_with_reason(run, ask, broker, orders):
@@ -121,7 +121,6 @@ def test_clone_copies_committed_offsets(run, ask, broker, orders):
 
 @pytest.fixture
 def half_denied(run):
-    """A broker where anybody may see what group ``g`` has committed for two topics, and move it in ``mine`` alone."""
     options = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
     with kohort.Broker({**options, "allow.everyone.if.no.acl.found": "true", "num.partitions": 1}) as broker:
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -147,7 +146,6 @@ def test_reset_offsets_reports_unauthorised_partitions(run, half_denied, words):
 
 @pytest.fixture
 def three(run, broker, orders):
-    """Groups ``g`` and ``h``, of which ``h`` has a member, and ``m``, which commits without any."""
     run("consume", "orders", "--group", "g", "--from-beginning", "--max", "2")
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets("m", {kohort.TopicPartition("orders", 1): 0})

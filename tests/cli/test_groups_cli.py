@@ -10,7 +10,6 @@ from kohort.watch.journal_source import JournalAccess
 
 @pytest.fixture
 def orders(run, broker):
-    """A topic of 20 records, of which group ``g`` has read 5 and left."""
     run("topics", "create", "orders", "--partitions", "2", "--if-not-exists")
     run("produce", "orders", "--partition", "0", stdin="".join(f"{i}\n" for i in range(20)))
     run("consume", "orders", "--group", "g", "--from-beginning", "--max", "5")

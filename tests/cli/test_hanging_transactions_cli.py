@@ -33,8 +33,6 @@ ALICE = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.usern
 
 
 def commands(bootstrap, *settings):
-    """``run("transactions", "list")`` against this address; ``code`` is the exit code it must have."""
-
     def run(*words, code=0):
         options = [word for setting in settings for word in ("--set", setting)]
         result = CliRunner(env={"KOHORT_BOOTSTRAP": bootstrap}).invoke(main, [*words, *options])

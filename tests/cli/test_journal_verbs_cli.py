@@ -15,7 +15,6 @@ POLLS = 100
 
 @pytest.fixture
 def orders(run, broker):
-    """A topic whose group ``g`` had two members, of which one went."""
     run("topics", "create", "orders", "--partitions", "2", "--if-not-exists")
     options = {"bootstrap_servers": broker.bootstrap, "group_id": "g", "partition_assignment_strategy": "range"}
     with kohort.Consumer(**options, client_id="first") as first:

@@ -19,7 +19,6 @@ def admin(broker):
 
 @pytest.fixture
 def topic(broker, admin, request):
-    """A topic of the test's own, of two partitions with ten records each that were appended a minute ago."""
     name = request.function.__name__[:100]
     admin.create_topics({name: 2})
     then = time.time_ns() // 1_000_000 - 60_000
@@ -115,7 +114,7 @@ def test_describe_behind_shows_only_partitions_with_lag(run, ask, group, topic):
     assert len(run("group", "describe", "g", "--behind").stdout.splitlines()) == 2
 
 
-def test_describe_topics_and_fail_above_check_lag(run, ask, group, topic):
+def test_describe_topics_shows_lag_and_fail_above_checks_it(run, ask, group, topic):
     (row,) = ask("group", "describe", "g")["topics"]
 
     assert (row["topic"], row["partitions"], row["behind"], row["lag"], row["stable_lag"]) == (topic, 2, 1, 6, 6)
@@ -227,7 +226,7 @@ def test_doctor_of_a_cluster_without_visible_groups_reports_no_health(run):
     assert len(run("groups").stdout.splitlines()) == 1
 
 
-def test_doctor_calls_no_group_of_unknown_health_healthy(run, broker, admin, topic):
+def test_doctor_reports_no_group_of_unknown_health_as_healthy(run, broker, admin, topic):
     admin.alter_group_offsets("w", {TopicPartition(topic, n): 0 for n in range(2)})
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="w", enable_auto_commit=False) as consumer:
         consumer.subscribe([topic])

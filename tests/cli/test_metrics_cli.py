@@ -24,7 +24,6 @@ def rows(text: str) -> dict[str, dict[tuple[str, ...], float]]:
 
 @pytest.fixture(scope="module")
 def read(broker):
-    """A topic of 20 records, of which group ``g`` has read 5."""
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({"orders": 2})
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:

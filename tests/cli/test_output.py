@@ -68,7 +68,7 @@ def test_json_output_matches_schema(run, orders, words):
 
 
 @pytest.mark.parametrize("words", DECLARED, ids=" ".join)
-def test_the_schema_is_printed_without_a_cluster_and_without_arguments(run, words):
+def test_schema_output_needs_no_cluster_and_no_arguments(run, words):
     printed = json.loads(run(*words, "--output", "schema").stdout)
 
     name = schema_name(DECLARED[words])

@@ -9,7 +9,6 @@ from kohort.cli.main import main
 
 @pytest.fixture
 def orders(run, broker):
-    """Ten records, of which group ``g`` has read five; the sixth is hostile."""
     run("topics", "create", "orders", "--partitions", "2", "--if-not-exists")
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
         for n in range(10):

@@ -27,7 +27,7 @@ def run(*args: str, code: int = 0) -> str:
     return result.output
 
 
-def test_init_writes_valid_file_and_never_overwrites(tmp_path: Path) -> None:
+def test_pipeline_init_writes_valid_file_and_never_overwrites(tmp_path: Path) -> None:
     file = tmp_path / "sales.yaml"
 
     run("init", str(file), "--topic", "orders")
@@ -44,7 +44,7 @@ def test_init_writes_valid_file_and_never_overwrites(tmp_path: Path) -> None:
     assert "exists already" in run("init", str(file), code=1)
 
 
-def test_validate_reports_line_and_nearest_name(tmp_path: Path) -> None:
+def test_pipeline_validate_reports_line_and_nearest_name(tmp_path: Path) -> None:
     file = tmp_path / "sales.yaml"
     run("init", str(file))
     file.write_text(file.read_text().replace("checkpoint:", "chekpoint:"))
@@ -63,7 +63,7 @@ trigger: {every: 2 seconds}
 """
 
 
-def test_run_until_caught_up_is_rejected_for_group_member(tmp_path: Path) -> None:
+def test_pipeline_run_until_caught_up_is_rejected_for_group_member(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
 
@@ -72,7 +72,7 @@ def test_run_until_caught_up_is_rejected_for_group_member(tmp_path: Path) -> Non
     )
 
 
-def test_status_counts_redelivered_rows(tmp_path: Path) -> None:
+def test_pipeline_status_counts_redelivered_rows(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
     ledger = LedgerStore(tmp_path / "state" / "orders" / "ledger")
@@ -89,7 +89,7 @@ def test_status_counts_redelivered_rows(tmp_path: Path) -> None:
     assert [batch["redelivered"] for batch in said["batches"]] == [0, 3]
 
 
-def test_ledger_counts_redelivered_rows() -> None:
+def test_pipeline_ledger_counts_redelivered_rows() -> None:
     from kohort.spark.pipeline.running.run import RunReport
 
     ledger = Ledger(rows_in=1200, redelivered=40, batches=2, sinks={"table": 1200})
@@ -100,7 +100,7 @@ def test_ledger_counts_redelivered_rows() -> None:
     ]
 
 
-def test_status_names_running_process_and_reset_is_refused(tmp_path: Path) -> None:
+def test_pipeline_status_names_running_process_and_reset_is_refused(tmp_path: Path) -> None:
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import exclusive_run
 
@@ -118,7 +118,7 @@ def test_status_names_running_process_and_reset_is_refused(tmp_path: Path) -> No
     assert "no micro-batch is done yet" in said
 
 
-def test_run_prints_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipeline_run_prints_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from kohort.cli.pipeline.run import Progress
     from kohort.spark.pipeline.parse import load_pipeline
 
@@ -144,7 +144,7 @@ def test_run_prints_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ]
 
 
-def test_status_and_reset_of_a_pipeline_that_has_run(tmp_path: Path) -> None:
+def test_pipeline_reset_removes_progress_that_status_shows(tmp_path: Path) -> None:
     file = tmp_path / "sales.yaml"
     run("init", str(file))
     state, out = tmp_path / "state" / "sales", tmp_path / "out" / "sales"
@@ -173,7 +173,7 @@ def claimed(file: Path) -> ParquetFolder:
     return claim_sink(pipeline, pipeline.sinks[0])
 
 
-def test_reset_keeps_rows_of_other_pipelines_and_unknown_files(tmp_path: Path) -> None:
+def test_pipeline_reset_keeps_rows_of_other_pipelines_and_unknown_files(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     mine, other = tmp_path / "sales.yaml", tmp_path / "other.yaml"
     run("init", str(mine))
@@ -189,7 +189,7 @@ def test_reset_keeps_rows_of_other_pipelines_and_unknown_files(tmp_path: Path) -
     assert (of_other.exists(), unknown.exists()) == (True, True)
 
 
-def test_compact_merges_files_of_complete_micro_batches_without_spark(tmp_path: Path) -> None:
+def test_pipeline_compact_merges_files_of_complete_micro_batches_without_spark(tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "sales.yaml"
     run("init", str(file))
@@ -210,7 +210,7 @@ def test_compact_merges_files_of_complete_micro_batches_without_spark(tmp_path: 
     assert "expected a size" in run("compact", str(file), "--size", "big", code=2)
 
 
-def test_missing_spark_is_reported_before_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_run_reports_missing_spark_before_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sales.yaml"
     run("init", str(file))
     monkeypatch.setitem(sys.modules, "pyspark", None)
@@ -228,7 +228,7 @@ def test_pipeline_counts_as_running_once_spark_starts(tmp_path: Path, monkeypatc
 
     def start(*_: Any, **__: Any) -> None:
         seen.append(run("status", str(file)))
-        raise KohortError("far enough")
+        raise KohortError("stop the test before Spark starts")
 
     file = tmp_path / "orders.yaml"
     monkeypatch.setattr(sessions, "session", start)
@@ -253,7 +253,7 @@ sinks: [{noop: }]
 """
 
 
-def test_status_counts_output_rows_of_windows(tmp_path: Path) -> None:
+def test_pipeline_status_counts_output_rows_of_windows(tmp_path: Path) -> None:
     file = tmp_path / "clicks.yaml"
     file.write_text(WINDOWS)
     entry = Entry(0, rows_in=Count(500), sinks={"noop": 12}, stateful=True, late=3)
@@ -262,7 +262,7 @@ def test_status_counts_output_rows_of_windows(tmp_path: Path) -> None:
     assert ": 500 rows, 0 dead letters, 3 late, 12 rows out\n" in run("status", str(file))
 
 
-def test_reset_of_group_releases_group_of_another_pipeline(tmp_path: Path) -> None:
+def test_pipeline_reset_of_group_releases_group_of_another_pipeline(tmp_path: Path) -> None:
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
     from kohort.spark.pipeline.sources import check_groups
@@ -287,7 +287,7 @@ def test_reset_of_group_releases_group_of_another_pipeline(tmp_path: Path) -> No
         check_groups(load_pipeline(mine), owner)
 
 
-def test_replay_skips_left_out_dead_letters(tmp_path: Path) -> None:
+def test_pipeline_replay_skips_dead_letters_without_their_value(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         text = MEMBER.replace("127.0.0.1:1", broker.bootstrap).replace("group_mode: member", "start: earliest")
@@ -306,7 +306,7 @@ def test_replay_skips_left_out_dead_letters(tmp_path: Path) -> None:
     assert [found.offset for found in end.values()] == [1]
 
 
-def test_run_in_folder_of_another_pipeline_is_refused_before_spark(tmp_path: Path) -> None:
+def test_pipeline_run_in_folder_of_another_pipeline_is_refused_before_spark(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     mine, other = tmp_path / "sales.yaml", tmp_path / "other.yaml"
     with Broker() as broker:

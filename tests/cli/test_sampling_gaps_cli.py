@@ -14,7 +14,6 @@ from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 
 @pytest.fixture
 def places():
-    """An administrator, and the command line as alice; groups ``g`` and ``h`` with offsets of two topics."""
     with kohort.Broker(ASKS_FOR_RIGHTS) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({"seen": 1, "hidden": 1})
         for group in ("g", "h"):
@@ -80,7 +79,8 @@ def test_loading_broker_hides_only_its_groups():
         for number in range(12):
             admin.alter_group_offsets(f"g{number}", {TopicPartition("t", 0): OffsetAndMetadata(0)})
         command = ["groups", "--no-journal", "--output", "json", "--bootstrap", broker.bootstrap]
-        broker.fail("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=3)  # both are asked twice, one answers then
+        # both requests are sent twice; with three errors one of them succeeds
+        broker.fail("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=3)
 
         partly = CliRunner().invoke(main, command)
         broker.fail("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=4)

@@ -35,7 +35,6 @@ def call(guarded):
 
 @pytest.fixture
 def told(call):
-    """The JSON that a command prints."""
     return lambda *args, **more: json.loads(call(*args, "--output", "json", **more).stdout)
 
 

@@ -87,7 +87,7 @@ def test_watch_finds_same_rebalances_as_broker_journal(run, ask, broker, topic, 
     assert {one["cause"] for one in known} >= {"GROUP_FORMING", "NEW_MEMBER", "MEMBER_LEFT"}
     assert {one["origin"] for one in seen["rebalances"]} == {"inferred"}
     assert "proof" not in {one["confidence"] for one in seen["rebalances"]}
-    assert ask("watch", "--once", "--group", topic)["rebalances"] == []  # nothing twice
+    assert ask("watch", "--once", "--group", topic)["rebalances"] == []  # no rebalance is recorded twice
 
 
 def test_watch_prints_one_line_per_rebalance(run, broker, topic, state):
@@ -173,7 +173,7 @@ def test_full_disk_loses_no_journal_entry(broker, topic, state):
     assert generations == sorted(set(generations))
 
 
-def test_sampled_states_bound_duration_of_rebalance(broker, topic, state):
+def test_duration_of_rebalance_is_bounded_by_sampled_states(broker, topic, state):
     store = WatchStore(state / "s.sqlite")
     with (
         kohort.Admin(bootstrap_servers=broker.bootstrap) as admin,

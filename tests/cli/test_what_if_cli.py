@@ -9,7 +9,6 @@ import kohort
 
 @pytest.fixture
 def group(broker):
-    """A group of one member, client ``c-1``, that reads three partitions."""
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({"what-if": 3})
         options = {"bootstrap_servers": broker.bootstrap, "group_id": "what-if-group", "client_id": "c-1"}

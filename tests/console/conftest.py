@@ -21,7 +21,7 @@ def broker() -> Iterator[kohort.Broker]:
 
 @pytest.fixture
 def client(broker: kohort.Broker, folder: Path) -> Iterator[ConsoleClient]:
-    """A console that may change things."""
+    """Client of a console that allows changes."""
     with console(live(broker), folder, ConsoleOptions(allow_changes=True)) as client:
         yield client
 

@@ -88,7 +88,7 @@ def test_stream_of_wide_group_sends_only_that_group(wide, folder):
 
 def test_findings_of_wide_groups_are_untracked_by_garbage_collector():
     looks = [wide_snapshot("group-0", MEMBERS, PARTITIONS, look) for look in range(6)]
-    find_group(looks, [])  # what is made once
+    find_group(looks, [])  # the first call creates objects that later calls reuse
     gc.collect()
     before = len(gc.get_objects())
     found = [find_group(looks, []) for _ in range(3)]

@@ -73,7 +73,7 @@ def test_past_state_of_group_comes_from_journal(orders, client):
     had = max(event["at_ms"] for event in events if event["kind"] == "assignment_written")
     status = client.get(f"/groups/{orders}?at={had}").json["status"]
     assert [member["partitions"] for member in status["members"]] == [["orders-0", "orders-1"]]
-    assert status["lag"] is None  # a journal tells no offsets: unknown, not 0
+    assert status["lag"] is None  # the journal has no offsets: the lag is unknown, not 0
     assert client.get("/groups?at=1").json["groups"] == []
     assert client.get(f"/groups/{orders}?at=1").status == 404
     until = client.get(f"/groups/{orders}/events?until={had}").json["events"]
@@ -122,7 +122,7 @@ def test_missing_or_invalid_request_is_error_with_advice(orders, client):
         assert told.json["schema"] == "kohort/v1/console.error"
         assert told.json["what_to_do"]
         assert b"Traceback" not in told.body
-    assert "billing" in client.get("/groups/biling").json["error"]  # what was meant
+    assert "billing" in client.get("/groups/biling").json["error"]  # the error suggests the nearest group name
 
 
 def test_what_if_answer_equals_command_output(member, folder, broker):

@@ -32,7 +32,6 @@ PAST = ("timeline", "rebalances", "events", "fenced", "causes", "lag-history")
 
 @pytest.fixture
 def outage(orders, broker, client):
-    """A console with a stopped broker."""
     assert client.get("/groups").json["unreachable"] is None
     for kind in PAST:
         assert client.get(f"/groups/billing/{kind}").status == 200
@@ -90,7 +89,6 @@ def test_stream_reports_the_outage_and_the_return(orders, broker, folder):
 
 
 def event(answer, name):
-    """Return the data of the next event of a name."""
     while line := answer.readline().decode():
         if line == f"event: {name}\n":
             return answer.readline().decode()

@@ -19,12 +19,12 @@ OF_GROUP = tuple(
     for route in ROUTES
     if route.path.startswith("groups/{}") and route.method == "GET" and not route.path.endswith("/peek")
 )
-"""Every path about a group; a peek needs a partition in its query."""
+"""Path of each API answer about a group; a peek needs a partition in its query."""
 OF_CLUSTER = ("/cluster", "/groups", "/doctor", "/causes", "/causes/software", "/nodes", "/topics", "/pipelines")
 
 
 class Clock:
-    """The console's time, moved by the test."""
+    """Clock of the console, which the test advances."""
 
     def __init__(self):
         self.now_s = 0.0
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Site:
-    """A console with alice logged in, and the cluster's administrator."""
+    """Console with alice logged in, and an administrator of the cluster."""
 
     def __init__(self, client, admin, clock):
         self.client, self.admin, self.clock = client, admin, clock
@@ -64,7 +64,6 @@ def site(folder):
 
 
 def fill(broker, admin):
-    """Groups ``open`` and ``secret`` with a member each that has read two topics, and then left."""
     admin.create_topics({"seen": 1, "hidden": 1})
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
         for topic in ("seen", "hidden"):

@@ -49,7 +49,7 @@ def edited(now: list[str], operation: int, value: str) -> list[str]:
         return [*now, *(part for part in given if part not in now)]
     if operation == SUBTRACT:
         return [part for part in now if part not in given]
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown config operation {operation}")
 
 
 def levels_of(state: BrokerState) -> BrokerLevels:
@@ -104,15 +104,15 @@ def _checked(state: BrokerState, values: Mapping[str, str], name: str, operation
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} can only be set when a broker starts")
         raise unknown_option(name, known | DYNAMIC.keys())
     if value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}: the value is missing")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"option {name} has no value")
     if operation in (APPEND, SUBTRACT):
         if option.type is not list:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is not a list: only SET and DELETE are possible")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"option {name} is not a list: only SET and DELETE are possible")
         static = getattr(state.started_with, option.attribute, option.default)
         before = option.parse(values[name]) if name in values else static
         return ",".join(edited(before, operation, value))
     if operation != SET:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown config operation {operation}")
     try:
         parsed = option.parse(value)
         check_limits(name, parsed)
@@ -138,7 +138,7 @@ def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
     if unknown:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown node {unknown[0]}, expected {sorted(cluster.nodes)}")
     if len(set(stopped)) == len(cluster.nodes):
-        raise ApiError(ErrorCode.INVALID_CONFIG, "at least one node must stay up; end the process instead")
+        raise ApiError(ErrorCode.INVALID_CONFIG, "at least one node must stay up; stop the broker process instead")
     return stopped
 
 
@@ -174,11 +174,11 @@ def alter_group(
 
 def _group_value(option: str, operation: int, value: str | None) -> str:
     if value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{option}: the value is missing")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"option {option} has no value")
     if operation in (APPEND, SUBTRACT):
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{option} is not a list: only SET and DELETE are possible")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"option {option} is not a list: only SET and DELETE are possible")
     if operation != SET:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown config operation {operation}")
     return value
 
 
@@ -214,7 +214,7 @@ def _subscription_value(option: str, operation: int, value: str | None) -> str:
         verb = "APPEND" if operation == APPEND else "SUBTRACT"
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {option} because its type is not LIST.")
     if operation != SET:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown config operation {operation}")
     if value is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {option}")
     return value

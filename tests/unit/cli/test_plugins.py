@@ -17,7 +17,6 @@ def greet(name):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Install a distribution with one module and one entry point."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def installed(module: str, source: str, entry: str) -> None:

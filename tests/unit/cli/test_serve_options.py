@@ -27,14 +27,14 @@ def listening(*listen: str, settings: Sequence[str] = ()) -> list[str]:
     return [str(listener) for listener in listeners_of(config)]
 
 
-def test_last_listener_of_a_name_wins():
+def test_serve_uses_the_last_of_listeners_with_the_same_name():
     assert listening() == ["PLAINTEXT://127.0.0.1:9092"]
     assert listening("127.0.0.1:1") == ["PLAINTEXT://127.0.0.1:1"]
     assert listening("SSL://h:1", "127.0.0.1:2") == ["SSL://h:1", "PLAINTEXT://127.0.0.1:2"]
     assert listening("h:1", "g:2") == ["PLAINTEXT://g:2"]
 
 
-def test_set_option_wins_over_listen():
+def test_listeners_of_set_option_win_over_listen():
     assert listening("SSL://h:1", settings=["listeners=127.0.0.1:3"]) == ["PLAINTEXT://127.0.0.1:3"]
     assert listening("h:1", settings=["listeners=SSL://h:3"]) == ["SSL://h:3"]
     assert listening("h:1", settings=["port=4"]) == ["PLAINTEXT://h:4"]

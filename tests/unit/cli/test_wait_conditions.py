@@ -14,7 +14,6 @@ def conditions(*, stable=True, max_lag=None):
 
 
 def met_at(wait, *samples):
-    """Return the times in seconds at which the conditions were met; a sample is (seconds, snapshot)."""
     return [at_s for at_s, snapshot in samples if wait.check(snapshot, 100.0 + at_s)]
 
 
@@ -70,7 +69,7 @@ def test_unknown_lag_does_not_meet_max_lag():
     assert met_at(conditions(max_lag=1000), (0, unknown), (60, unknown)) == []
 
 
-def test_without_stable_option_only_lag_is_checked():
+def test_wait_without_stable_option_checks_only_lag():
     read = look(0, [], READ)
 
     assert met_at(conditions(stable=False, max_lag=0), (0, read), (30, read)) == [30]

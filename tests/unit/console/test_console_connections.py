@@ -23,7 +23,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 class Wire(asyncio.Transport):
-    """A transport whose reader takes nothing."""
+    """Transport whose peer reads nothing."""
 
     def __init__(self):
         super().__init__()
@@ -78,7 +78,7 @@ def test_unfinished_request_head_closes_connection_after_limit():
         one, wire = site.connect()
         one.data_received(REQUEST[:20])
         site.look(0)
-        one.data_received(REQUEST[20:21])  # a byte more gives no more time
+        one.data_received(REQUEST[20:21])  # one more byte does not extend the time limit
         site.look(HEAD_S - 0.5)
         assert not wire.is_cut
         site.look(HEAD_S + 0.5)

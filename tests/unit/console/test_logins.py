@@ -20,7 +20,7 @@ def test_wrong_passwords_of_many_addresses_lock_out_no_other_address(attempts):
     assert attempts.wait_s("192.0.2.1") == 0
 
 
-def test_under_pressure_each_address_has_one_attempt_a_minute(attempts):
+def test_each_address_has_one_attempt_a_minute_after_many_wrong_passwords(attempts):
     fail(attempts, ["192.0.2.1"], 1)
     assert attempts.wait_s("192.0.2.1") == 0
     fail(attempts, [f"10.0.0.{n}" for n in range(PRESSED)], 1)
@@ -35,5 +35,5 @@ def test_addresses_of_one_ipv6_network_count_as_one(attempts):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:10.0.0.1", "", "testclient"])
-def test_other_addresses_count_separately(address):
+def test_wrong_passwords_of_other_addresses_count_separately(address):
     assert network_of(address) == address

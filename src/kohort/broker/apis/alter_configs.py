@@ -144,7 +144,7 @@ def _alter_topic(
             overrides.pop(option_name, None)
             continue
         if value is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{option_name}: the value is missing")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"option {option_name} has no value")
         overrides[option_name] = _new_value(topic, options.get(option_name), operation, value)
     state.topics.check_config(overrides)
     if not validate_only:
@@ -155,7 +155,9 @@ def _new_value(topic: Topic, option: Option | None, operation: int, value: str) 
     if operation == option_changes.SET or option is None:
         return value  # `check_config` rejects unknown option names
     if option.type is not list:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{option.name} is not a list: only SET and DELETE are possible")
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"option {option.name} is not a list: only SET and DELETE are possible"
+        )
     return ",".join(option_changes.edited(getattr(topic.config, option.attribute), operation, value))
 
 

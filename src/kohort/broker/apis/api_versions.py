@@ -61,10 +61,11 @@ def _check_is_meant(state: BrokerState, message: wire.ApiVersionsRequest) -> Non
     if message.cluster_id is None and message.node_id == NO_NODE:
         return
     if message.cluster_id is None or message.node_id == NO_NODE:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "cluster id and node id must be set together")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "ApiVersions must have both cluster id and node id, or neither")
     if (message.cluster_id, message.node_id) != (state.topics.cluster_id, state.node.node_id):
         raise ApiError(
-            ErrorCode.REBOOTSTRAP_REQUIRED, f"this is node {state.node.node_id} of cluster {state.topics.cluster_id}"
+            ErrorCode.REBOOTSTRAP_REQUIRED,
+            f"this broker is node {state.node.node_id} of cluster {state.topics.cluster_id}",
         )
 
 

@@ -60,12 +60,12 @@ def _check(state: BrokerState, entry: wire.CreatePartitionsTopic) -> Topic:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     have = len(topic.partitions)
     if entry.count <= have:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; the number can only grow")
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; their number can only grow")
     if entry.assignments is not None:
         if len(entry.assignments) != entry.count - have:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"got {len(entry.assignments)} assignments for {entry.count - have} new partitions",
+                f"got {len(entry.assignments)} replica assignments for {entry.count - have} new partitions",
             )
         for assignment in entry.assignments:
             state.cluster.check_assignment(assignment.broker_ids)

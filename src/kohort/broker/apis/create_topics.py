@@ -166,11 +166,14 @@ def _partition_count(state: BrokerState, entry: wire.CreatableTopic) -> int:
     if not entry.assignments:
         return state.config.num_partitions if entry.num_partitions == DEFAULT else entry.num_partitions
     if entry.num_partitions != DEFAULT or entry.replication_factor != DEFAULT:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "manual assignments need num_partitions=-1 and replication_factor=-1")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "manual replica assignments need num_partitions=-1 and replication_factor=-1"
+        )
     indexes = sorted(a.partition_index for a in entry.assignments)
     if indexes != list(range(len(indexes))):
         raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected the partitions 0 to {len(indexes) - 1}, got {indexes}"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"replica assignments: expected partitions 0 to {len(indexes) - 1}, got {indexes}",
         )
     for assignment in entry.assignments:
         state.cluster.check_assignment(assignment.broker_ids)

@@ -134,7 +134,10 @@ class Cluster:
         if up:
             self.wanted.add(node_id)
         elif self.wanted == {node_id}:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"node {node_id} is the last one up; end the process instead")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"node {node_id} is the last node that is up; stop the broker process instead",
+            )
         else:
             self.wanted.discard(node_id)
             self.node_is_down(node_id)

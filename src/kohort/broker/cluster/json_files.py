@@ -19,7 +19,7 @@ def load(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) ->
 
     def parse_version_1(content: Any) -> T:
         if content["version"] != VERSION:
-            raise ValueError(f"version {content['version']} is not supported, expected {VERSION}")
+            raise ValueError(f"file version {content['version']} is not supported, expected {VERSION}")
         return parse(content)
 
     return read_json(storage, name, parse_version_1, advice)

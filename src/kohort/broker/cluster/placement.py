@@ -63,7 +63,7 @@ def elect_preferred(placement: Placement, live: Collection[int]) -> int:
     """Return the preferred leader (the first replica). Raises ApiError if it already leads or is down."""
     preferred = placement.replicas[0]
     if placement.leader == preferred:
-        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {preferred} already leads")
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {preferred} already leads the partition")
     if preferred not in live:
         raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"node {preferred} is down")
     return preferred
@@ -72,7 +72,7 @@ def elect_preferred(placement: Placement, live: Collection[int]) -> int:
 def elect_any(placement: Placement, live: Collection[int]) -> int:
     """Return a live replica as leader of a leaderless partition. Raises ApiError if all replicas are down."""
     if placement.leader in live:
-        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {placement.leader} already leads")
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {placement.leader} already leads the partition")
     found = elect(placement, live)
     if found == NO_LEADER:
         raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"all replicas {placement.replicas} are down")
@@ -84,7 +84,7 @@ def reassigned(placement: Placement, target: Sequence[int], known: Collection[in
     if not target:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition needs at least one replica")
     if len(set(target)) < len(target):
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"duplicate node in {list(target)}")
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"duplicate node in the replicas {list(target)}")
     unknown = [node for node in target if node not in known]
     if unknown:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"unknown node {unknown[0]}")

@@ -136,7 +136,7 @@ def _written(key: UserAndMechanism, credential: ScramCredential) -> dict[str, An
 
 def _parsed(one: Mapping[str, Any]) -> tuple[UserAndMechanism, ScramCredential]:
     if one["mechanism"] not in HASHES:
-        raise ValueError(f"unknown mechanism {one['mechanism']!r}")
+        raise ValueError(f"unknown SCRAM mechanism {one['mechanism']!r}")
     salt, stored_key, server_key = (
         base64.b64decode(one[name], validate=True) for name in ("salt", "stored_key", "server_key")
     )

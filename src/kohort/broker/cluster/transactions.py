@@ -182,7 +182,7 @@ class TransactionCoordinator:
     def get(self, transactional_id: str) -> Transaction | None:
         """Return the transaction of a transactional id. Raises ApiError if its log partition is unreadable."""
         if self.partition_of(transactional_id) in self._unreadable:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME} is unreadable")
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {NAME} is unreadable")
         return self._by_id.get(transactional_id)
 
     def of_partitions(self, partitions: Collection[int]) -> Steps[Iterator[Transaction]]:
@@ -201,7 +201,7 @@ class TransactionCoordinator:
         if not 0 < timeout_ms <= most_ms:
             raise ApiError(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                f"timeout of {timeout_ms} ms: expected 1 to transaction.max.timeout.ms={most_ms}",
+                f"transaction timeout of {timeout_ms} ms: expected 1 to transaction.max.timeout.ms={most_ms}",
             )
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
         self._unflushed.clear()  # drop the flush targets of earlier requests
