@@ -236,7 +236,7 @@ def test_pipeline_counts_as_running_once_spark_starts(tmp_path: Path, monkeypatc
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics(["orders"])
         file.write_text(MEMBER.replace("127.0.0.1:1", broker.bootstrap))
-        assert "far enough" in run("run", str(file), code=1)
+        assert "stop the test before Spark starts" in run("run", str(file), code=1)
 
     assert f", process {os.getpid()} on " in seen[0]
     assert "no micro-batch is done yet" in seen[0]
