@@ -91,7 +91,7 @@ def test_partitions_have_series_up_to_a_number():
 def test_collector_rejects_other_objects_and_too_many_clients():
     registry = CollectorRegistry()
     collector = MetricsCollector(registry)
-    with pytest.raises(UsageError, match="is no client"):
+    with pytest.raises(UsageError, match="is not a client"):
         collector.add("localhost:9092")  # type: ignore[arg-type]
     clients = [Measured(client_id=str(n), partitions=0) for n in range(CLIENTS_MOST)]
     collector.add(*clients)
