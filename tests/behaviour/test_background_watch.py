@@ -76,7 +76,7 @@ def test_unreachable_cluster_is_reported_once_and_watched_again_after_its_return
             assert len(said) == 1
         last_ms = watch.view.until_ms
         eventually(lambda: len(said) == 2)
-    assert "groups cannot be looked at" in said[1], "a second kind of failure is reported once, too"
+    assert "cannot poll group states" in said[1], "a second kind of failure is reported once, too"
     assert watch.view.until_ms - last_ms < 1_000, "until_ms stays at the last answer"
 
 

@@ -58,4 +58,4 @@ def test_unreadable_journal_does_not_hide_other_data(places, tmp_path: Path, cap
     admin.delete_groups(["billing"])  # writes a journal entry
     admin.create_acls([AclBinding("topic", "__kohort_journal", "User:alice", "describe")])
     assert read_journal(cluster, "billing") == []
-    assert "may not be read" in capsys.readouterr().err
+    assert "no right to read" in capsys.readouterr().err

@@ -219,7 +219,7 @@ def test_a_pattern_is_matched_by_the_cluster_for_topics_that_come_later_too(boot
 def test_a_pattern_that_the_cluster_cannot_read_is_refused_with_its_reason_and_can_be_mended(bootstrap, name):
     with consumer_of(bootstrap, name) as consumer:
         consumer.subscribe(SubscriptionPattern("(?=a)"))
-        with pytest.raises(ApiError, match=r"cannot read the pattern that group .* is subscribed to: .*\(\?=a\)") as no:
+        with pytest.raises(ApiError, match=r"cannot parse the subscription pattern of group .*: .*\(\?=a\)") as no:
             polled(lambda: False, consumer)
         assert no.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
         consumer.subscribe(SubscriptionPattern(name))

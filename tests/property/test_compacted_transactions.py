@@ -71,7 +71,7 @@ class CompactedTransactions(CompactingMachine):
         for name in sorted(self.stage.files(".snapshot"))[::-1][:lost]:
             self.stage.storage.delete(f"orders-0/{name}")
         notes = self.stage.crash()
-        assert not any("cut" in note or "missing" in note for note in notes), notes
+        assert not any("truncated" in note or "missing" in note for note in notes), notes
 
     @precondition(lambda self: self.marked)
     @rule()

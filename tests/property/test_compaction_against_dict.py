@@ -41,7 +41,7 @@ class CompactionAgainstDict(CompactingMachine):
     @rule()
     def crash(self):
         notes = self.stage.crash()
-        assert not any("cut" in note or "missing" in note for note in notes), notes
+        assert not any("truncated" in note or "missing" in note for note in notes), notes
 
     @rule()
     def compact_whole(self):

@@ -67,10 +67,10 @@ def batches_renumbered(monkeypatch):
     """A batch that may be in the log gets a new sequence number after an earlier batch expires."""
     real = Sender._continue_sequence
 
-    def renumbered(sender, lineage, batch, now):
-        if lineage.begin_again:
+    def renumbered(sender, sequence, batch, now):
+        if sequence.must_restart:
             batch.forget_number()
-        real(sender, lineage, batch, now)
+        real(sender, sequence, batch, now)
 
     monkeypatch.setattr(Sender, "_continue_sequence", renumbered)
 

@@ -95,7 +95,7 @@ def test_collector_rejects_other_objects_and_too_many_clients():
         collector.add("localhost:9092")  # type: ignore[arg-type]
     clients = [Measured(client_id=str(n), partitions=0) for n in range(CLIENTS_MOST)]
     collector.add(*clients)
-    with pytest.raises(UsageError, match="take another collector"):
+    with pytest.raises(UsageError, match="use another collector"):
         collector.add(Measured())
 
 

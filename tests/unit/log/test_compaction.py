@@ -356,7 +356,7 @@ def test_crash_during_segment_swap_loses_no_records(changes, cleanly):
     except KeyboardInterrupt:
         storage.left = 10**9
         notes = stage.crash()
-        assert not any("cut" in note or "missing" in note for note in notes), notes
+        assert not any("truncated" in note or "missing" in note for note in notes), notes
         stage.check()
         latest = {key: value for _, key, value in records_of(stage.log)}
         assert latest == {f"k{n % 7}": f"v{n}" for n in range(53, 60)}

@@ -64,7 +64,7 @@ def test_unclean_restart_repairs_base_offset(which, bit):
     assert stage.log.log_end_offset == COUNT
     assert handed_out(stage.log) == (names, None)
     assert [note for note in notes if ": repaired base offset " in note]
-    assert not [note for note in notes if "cut" in note or "deleted" in note]
+    assert not [note for note in notes if "truncated" in note or "deleted" in note]
     stage.append("next")
     stage.check()
     assert not [note for note in stage.crash() if "said base offset" in note], "it was mended on the disk"
