@@ -168,7 +168,7 @@ def test_watched_static_member_is_restart_within_its_session_and_expiry_after_it
 
     finding = latest(stage)
     assert (finding.cause, finding.end, finding.origin) == ("STATIC_RESTART", "no_rebalance", "inferred")
-    assert "not heard of again" not in finding.sentence
+    assert "sent no more requests" not in finding.sentence
 
     for _ in range(SESSION_MS // 1_000):
         stage.advance(1_000)

@@ -67,7 +67,7 @@ def test_unclean_restart_repairs_base_offset(which, bit):
     assert not [note for note in notes if "truncated" in note or "deleted" in note]
     stage.append("next")
     stage.check()
-    assert not [note for note in stage.crash() if "said base offset" in note], "it was mended on the disk"
+    assert not [note for note in stage.crash() if "repaired base offset" in note], "it was mended on the disk"
 
 
 @pytest.mark.parametrize("bit", BITS)
