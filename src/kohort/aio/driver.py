@@ -43,7 +43,7 @@ PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
 def log_notes(notes: Notes, log: logging.Logger) -> None:
-    """Write each line of a client's log once. The caller need not hold the client's lock."""
+    """Write the collected log lines of a client, each once. The caller need not hold the client's lock."""
     if not notes:
         return
     for note in notes.take():

@@ -138,10 +138,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Give partitions in turn to members below the minimum, then one extra each while extras last.
-
-        A pass gives each member as many partitions as the member closest to its minimum needs.
-        """
+        """Assign partitions round robin: first to members below the minimum, then one more to each."""
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0
         while under:

@@ -197,7 +197,7 @@ class Loads:
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
     """Return the sum of differences in partition counts over all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # In ascending order the i-th partition count is added i times, and subtracted once for every later count.
+    # in ascending order the i-th count is added i times and subtracted once per later count
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 

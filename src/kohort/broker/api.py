@@ -86,7 +86,7 @@ class Cost:
     older_parts: tuple[int, Parts] | None = None
     """First API version that uses ``parts``, and the parts of older versions."""
     one_step: str = ""
-    """Reason why the handler can serve any request in one short step."""
+    """Text for maintainers: why the handler needs no division into steps."""
 
     def parts_of(self, version: int) -> Parts | None:
         if self.older_parts is not None and version < self.older_parts[0]:

@@ -317,7 +317,7 @@ class Broker:
             self._take(connection, reply_to, answer, now_ms, out)
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
-                return  # a released answer may be the answer of this connection's request
+                return  # this response may belong to the connection that sent the current request
         _maybe_resume(connection, out)
 
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[events.Output]) -> bool:

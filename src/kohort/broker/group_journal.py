@@ -69,7 +69,7 @@ class GroupJournal:
         return [*untold, *self.flush(now_ms)]
 
     def flush(self, now_ms: int) -> list[Note]:
-        """Append the delayed journal entries; return failures for the log."""
+        """Write the waiting group events to the topic ``__kohort_journal``; return write failures as log lines."""
         entries, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not entries:
             return []

@@ -144,7 +144,7 @@ class RequestSplitter:
             yield _with(message, self.parts.request_path[0], part), continued
 
     def _weight(self, chain: tuple[Any, ...], inner: Sequence[str]) -> int:
-        """Return the units of work of an item; any higher number if the item exceeds one part."""
+        """Return the units of work of one array item of a request, up to slightly more than one part."""
         most, extra_units = self.parts.max_units, self.parts.extra_units
         weight = 1 if extra_units is None else 1 + extra_units(self.state, chain)
         if not inner or weight > most:

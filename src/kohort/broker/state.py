@@ -60,7 +60,7 @@ class BrokerState:
     """The authorizer; None gives each client all rights."""
     audit: Audit = field(default_factory=Audit)
     amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
-    """Functions that add the errors of denied items to an answer that is sent later, by connection."""
+    """Functions by connection: each adds the errors of denied items to the response that the connection waits for."""
     intercept: Intercept | None = None
     counters: BrokerCounters = field(default_factory=BrokerCounters)
 

@@ -433,7 +433,7 @@ class CloseTimeout:
         self._disconnected_since_ms: int | None = None
 
     def left_ms(self, now_ms: int) -> int:
-        """Return the remaining time in ms, at least 0. Call it again after each step of the engine."""
+        """Return the ms until the call times out, at least 0. Call it after each step of the request engine."""
         until_ms = self.deadline_ms
         if self._may_end_early:
             if self._engine.is_connected:

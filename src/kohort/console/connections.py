@@ -70,7 +70,7 @@ class ConnectionLog:
         self._write(Level.WARNING, text if exc_info is None else f"{text}: {exc_info!r}", args)
 
     def log(self, level: int, text: str, *args: Any) -> None:
-        """Ignore uvicorn's traces of connections."""
+        """Discard uvicorn's log lines of level TRACE."""
 
     def _write(self, level: Level, text: str, args: tuple[Any, ...]) -> None:
         self._log.write(Note(level, f"a connection of the console: {text % args if args else text}", text))
@@ -100,7 +100,7 @@ class AnswerBudget:
 
     @asynccontextmanager
     async def sending(self, size: int) -> AsyncIterator[None]:
-        """Send an answer of ``size`` bytes in the block; newer answers that need the memory cancel the block."""
+        """Reserve memory for an answer of ``size`` bytes while it is sent; newer answers may cancel the sending."""
         if size <= PIECE:  # small answers need no budget: they fit into the buffers of the connection
             yield
             return

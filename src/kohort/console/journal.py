@@ -268,7 +268,7 @@ class JournalThread:
                             source.close()
                             since_ms = max(since_ms, (self._kept.until_ms or 0) + 1)
             except Wakeup:
-                return  # ``end`` woke the consumer
+                return  # the method ``end`` woke the consumer
             except Exception as error:  # noqa: BLE001 - a stopped thread would leave an old journal
                 self._status = JournalReport(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
                 self.was_read.set()

@@ -25,7 +25,7 @@ MOST_SESSIONS: Final = 1_000
 FAILURES: Final = 5
 """Wrong passwords of one network within ``FAILED_S`` seconds; then its next attempt must wait."""
 PRESSED: Final = 20 * FAILURES
-"""Wrong passwords of all networks within ``FAILED_S`` seconds; then each network has one attempt."""
+"""Maximum number of wrong passwords of all networks in ``FAILED_S`` seconds; above it each network has one attempt."""
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024

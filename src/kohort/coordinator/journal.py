@@ -437,7 +437,7 @@ def parse_entry(value: bytes) -> JournalEntry:
         tree = json.loads(value)
         tag = tree.get("kind") if isinstance(tree, dict) else None
         known = _BY_TAG.get(tag) if isinstance(tag, str) else None
-        # msgspec converts to one known type thirty times faster than to the union of all entry types.
+        # msgspec converts a journal entry to one known type thirty times faster than to the union of all types
         entry: JournalEntry = msgspec.convert(tree, AnyEntry if known is None else known)
     except RecursionError as error:
         raise ValueError("journal entry: JSON is nested too deeply") from error

@@ -45,7 +45,7 @@ MEASURED_AT_ONCE: Final = 2_000
 OFFSETS_PER_MEMBER: Final = 20
 """Number of offsets that take as much time to measure as one member."""
 EXISTING_FACTOR: Final = 2
-"""Multiple of the memory limit that existing groups may reach."""
+"""Factor: existing groups may use this multiple of the memory limit; new groups are rejected at the limit."""
 NO_LIMIT: Final = -1
 
 

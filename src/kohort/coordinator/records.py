@@ -186,7 +186,7 @@ def build_consumer_group_record(record: ConsumerGroupRecord) -> tuple[bytes, byt
 
 
 def parse_consumer_group_record(number: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
-    """Parse a consumer group record; None for a value of type 4. Raises ProtocolError or ``struct.error``."""
+    """Parse a record of a consumer group; return None for type 4. Raises ProtocolError, struct.error."""
     record, kind = _BY_NUMBER[number]
     named: Any = decode(kind.key, 0, key, 2)[0]
     names = [getattr(named, field) for field in kind.fields]

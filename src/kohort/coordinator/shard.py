@@ -81,7 +81,7 @@ class Shard:
             yield group_id, begin_consumer_group(consumer, ctx)
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Refuse all waiting requests with NOT_COORDINATOR (protocol/groups.md#unloading)."""
+        """Answer all waiting requests of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)

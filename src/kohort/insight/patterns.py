@@ -84,7 +84,7 @@ ADVICE: Final = {entry.code: entry.advice for entry in PATTERNS}
 TURN_MS: Final = 120_000
 """Longest time between a leave and the replacing join in a rolling deploy, in ms."""
 SCALING_MS: Final = 300_000
-"""Longest time between two joins (or two leaves) of one scale-out (scale-in), in ms."""
+"""Joins (or leaves) at most this many ms apart belong to one scale-out (or scale-in)."""
 CRASHES: Final = 3
 CRASHES_WITHIN_MS: Final = 600_000
 STORM: Final = 10
@@ -376,7 +376,7 @@ def _pattern(
     )
     last = rebalances[-1]
     if confidence == "proof" and any(rebalance.origin == "inferred" for rebalance in rebalances):
-        confidence = "high"  # inferred causes are no proof
+        confidence = "high"  # a pattern has the confidence proof only if no cause is inferred
     return PatternFinding(
         pattern=code,
         group=last.group,

@@ -109,7 +109,7 @@ class Pages:
             return made.packed, made.content_type
 
     def _look(self, form: str) -> CachedPage:
-        # keep a failure as long as a page, or each waiting scrape would build the page again
+        # a failed page is kept as long as a good one, or each waiting scrape would build the page again
         if self._failed is not None and self._clock() < self._failed_until_s:
             raise self._failed.with_traceback(None)
         try:

@@ -265,7 +265,7 @@ class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
     examined: int
     findings: list[DoctorFinding]
     unknown: int = 0
-    """Number of groups with unknown health: only one sample, a past time, or no answer of the coordinator."""
+    """Groups with unknown health: one sample alone, a view of the past, or a coordinator without a response."""
 
 
 class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):

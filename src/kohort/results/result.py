@@ -22,7 +22,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
     ON_LINES: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are repeated on every line of ``ndjson``."""
     SEVERAL: ClassVar[type[Result] | None] = None
-    """Result class for several objects; its first field is the list of them."""
+    """Struct of a list result, such as topics; its first field is the list."""
 
 
 class SeveralResults(Result, frozen=True, kw_only=True):

@@ -170,7 +170,7 @@ def progress_of(record: Record) -> WatcherProgress | None:
         topic_id = str(progress["topic_id"])
         until = {int(partition): (int(at), int(nth)) for partition, (at, nth) in progress["until"].items()}
     except MISFITS:
-        pass  # without valid progress headers, the progress is unknown
+        pass  # without valid headers in the journal records, the offset read so far is unknown
     return WatcherProgress(store, int(entry_id), topic_id, until, record.timestamp_ms)
 
 

@@ -156,11 +156,7 @@ class ConsumerWaits(ListenerRuns):
     def until(
         self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
     ) -> T | None:
-        """Return the value of ``ready`` once it is not None, while rebalances continue; None after ``timeout_ms``.
-
-        ``ready`` is called without the lock, after each ``has_work`` (default: data is buffered; under the lock) that
-        returns True. Raises Wakeup, and errors of background work.
-        """
+        """Serve rebalances until ``ready`` returns a value, and return it; return None after ``timeout_ms``."""
         machine = self.machine
         has_work = has_work or (lambda: machine.has_data)
         deadline_ms = self.now_ms() + timeout_ms

@@ -31,11 +31,7 @@ class AboveClient(Above):
 
 class TlsClient:
     def __init__(self, context: Callable[[], ssl.SSLContext], authorities: str, *, has_certificate: bool) -> None:
-        """Create the TLS side of a client.
-
-        ``context`` returns the SSLContext of each new connection, because certificate files may change.
-        ``authorities``: source of the trusted CAs, for error messages.
-        """
+        """Create the TLS object of a client connection."""
         self._context = context
         self._authorities = authorities
         self._has_certificate = has_certificate

@@ -32,7 +32,7 @@ def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:
 
 
 def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[list[str]]:
-    """Sort member ids like ``in_group_order``, in several steps for large groups."""
+    """Sort member ids in Kafka's order (``in_group_order``); yield between steps for large groups."""
     slots = 2
     while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2

@@ -102,7 +102,7 @@ class EqualTargets:
                 yield
 
     def _keep(self, member_id: str, may_have: int) -> int:
-        """Reduce a member's partitions to ``may_have``; return the number of partitions that it keeps."""
+        """Keep at most ``may_have`` partitions of a member; return the number of partitions kept."""
         room = may_have
         target = self._targets[member_id]
         for topic, partitions in list(target.items()):

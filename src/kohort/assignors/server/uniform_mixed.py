@@ -133,7 +133,7 @@ class MixedTargets:
 
 
 def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]) -> dict[bytes, frozenset[int]]:
-    """Return a member's partitions as sets; topics new to the member come first, in reverse order, as in Kafka."""
+    """Return a set of partitions per topic; topics that are new to the member come first, reversed, as in Kafka."""
     target = {}
     for topic in (*(topic for topic in reversed(now) if topic not in before), *before):
         if topic in now:

@@ -27,7 +27,7 @@ ENTRY_US: Final = 1.5
 FIRST_VERSION_WITH_IDS: Final = 6
 ITEM_US: Final = 1
 DELETED_AT_ONCE: Final = 2_000
-"""Topics that are deleted with one write of the topic catalogue, in about 15 ms."""
+"""Maximum number of topics deleted with one write of the topic catalogue, in about 15 ms."""
 
 
 def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:

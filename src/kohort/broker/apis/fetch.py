@@ -39,7 +39,7 @@ FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = wire.PartitionData().diverging_epoch
 WATCHED_MOST: Final = 5_000
-"""Maximum number of partitions of one waiting fetch whose appends wake it."""
+"""A waiting fetch answers on an append to one of its first partitions; this is their maximum number."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
 ENTRY_US: Final = 0.3
@@ -203,7 +203,7 @@ def _survey(
     try:
         for fetched in reading.plan.wanted:
             if fetched.topic in reading.denied:
-                continue  # the response reports topics without READ
+                continue  # the response lists topics without READ permission as errors
             key, size = _available(state, reading, fetched)
             missing -= size
             if missing <= 0:
@@ -288,7 +288,9 @@ def _refused(state: BrokerState, request: Request, fetched: SessionPartition, co
         error_code=code,
         high_watermark=-1,
         current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
-        aborted_transactions=[] if code in NOT_FOUND else None,  # an empty list as in Kafka; clients ignore it
+        aborted_transactions=[]
+        if code in NOT_FOUND
+        else None,  # Kafka sends an empty list of aborted transactions, too; clients ignore it
         records=b"",
     )
 

@@ -150,7 +150,7 @@ def _refused_topics(topics: Iterable[Any], code: ErrorCode, *, of_one_group: boo
 
 
 def refuse_offsets(request: Request, _message: str) -> wire.OffsetFetchResponse:
-    """Build a response with an error for each partition, or for each group that requests all topics."""
+    """Build an OffsetFetch response with an error for each partition, or for each group without a list of topics."""
     message: wire.OffsetFetchRequest = request.message
     if request.version < FIRST_WITH_GROUPS:
         topics = at_once(_refused_topics(message.topics or (), TOO_LARGE, of_one_group=True))

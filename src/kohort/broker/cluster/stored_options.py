@@ -158,7 +158,7 @@ class StoredSubscriptions:
 
 
 def default_subscription(config: BrokerConfig) -> SubscriptionConfig | None:
-    """Return the subscription for clients that match no other; None without a configured default, as in Kafka."""
+    """Return the client-metrics subscription for clients that match no other; None if the broker has no default."""
     if not config.client_metrics_default:
         return None
     return SubscriptionConfig(

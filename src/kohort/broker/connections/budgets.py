@@ -113,7 +113,7 @@ class FrameBudget:
         return let_in
 
     def late(self, now_ms: int) -> list[ConnectionId]:
-        """Return the connections whose requests missed their deadline while other requests wait."""
+        """Return connections with a large request that missed its deadline while requests of other connections wait."""
         return [
             connection
             for size_class in self._size_classes
@@ -155,7 +155,7 @@ class Outbox:
                 self._sent_of_first += size
                 if self._sent_of_first < len(part):
                     self.held_bytes -= len(part.prefix)
-                    part.prefix = b""  # the loaded start of the slice was sent, or is read from the log again
+                    part.prefix = b""  # the preloaded start of the log slice is sent; later reads take it from the log
                     break
             else:
                 size = len(part)

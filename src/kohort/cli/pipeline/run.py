@@ -347,7 +347,7 @@ def _sink_line(ledger: Ledger, name: str) -> str:
     # a pipeline with windows or joins writes rows that do not correspond to input rows
     if ledger.sources and stands_for is None:
         return f"  sink {name}: {', '.join([rows_in, *terms])}; {out:,} rows of windows or joins out"
-    # Windows and joins make other rows: only a column of counts relates output to input rows.
+    # windows and joins change the number of rows: only a column of counts relates output rows to input rows
     equal = "=" if not ledger.sources or name in ledger.held else "->"
     first = f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} closed windows"
     return f"  sink {name}: {rows_in} {equal} {' + '.join([first, *terms])}"

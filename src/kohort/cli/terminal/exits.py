@@ -117,7 +117,7 @@ def interrupts_wait() -> Iterator[None]:
     """
     found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     raising = {number: before for number, before in found.items() if callable(before)}
-    # without a handler that raises KeyboardInterrupt, nothing must be delayed
+    # KeyboardInterrupt is raised only by Python's own handler; with another handler there is nothing to postpone
     if current_thread() is not main_thread() or not raising:
         yield
         return

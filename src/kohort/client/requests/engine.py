@@ -462,7 +462,7 @@ class Engine:
             times = [p.deadline_ms for p in self._to_any_node]
             needed = self.addresses.candidates()
             if any(self._is_connecting(node_id) for node_id in needed):
-                needed = ()  # the engine wakes anyway when this connection opens or closes
+                needed = ()  # opening or closing this connection already wakes the request engine
         idle_ms = self.config.connections_max_idle_ms
         for channel in self._channels.values():
             if channel.waiting:

@@ -80,7 +80,7 @@ class VolatileState:
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
-    """Topics that the sender of the heartbeat which triggered the pattern search may describe."""
+    """Topics that the client whose heartbeat started the pattern search has DESCRIBE permission for."""
     resolving: TopicSearch | None = None
     fenced: set[tuple[str, str, str]] = field(default_factory=set)
     """Refused requests of this epoch that are already journaled, each as (client or member, API, error)."""
@@ -160,7 +160,7 @@ class ModernGroup:
         return {*metadata.subscribed_topic_names, *self.matches_of(metadata)}
 
     def matches_of(self, metadata: ConsumerMetadata) -> tuple[str, ...]:
-        """Return the topics that match a member's subscription pattern, in order."""
+        """Return the topics that match a member's subscription pattern."""
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return () if resolved is None else tuple(resolved.topics)
 

@@ -245,7 +245,7 @@ def _specs(
     order = yield from group_order(members, group.most_members, pace)
     first: list[str] = []
     if sender is not None:
-        first.append(sender.member_id)  # topics of the heartbeat's sender come first in Kafka's order
+        first.append(sender.member_id)  # Kafka orders the topics: those of the member that sent the heartbeat first
         if sender.replaces is not None and sender.replaces != sender.member_id:
             order.remove(sender.replaces)
         if sender.member_id not in members:

@@ -141,7 +141,7 @@ def rejoined(rebalance: Rebalance) -> Finding:
         return Finding("USER_ENFORCED", "medium", f"{begin.member} requested the rebalance{why}", evidence)
     if change.was_leader:
         return Finding("LEADER_REJOIN", "low", f"the leader, {begin.member}, rejoined{why}", evidence)
-    # other owned partitions alone: the member reacts late to an earlier rebalance or topic change
+    # only the owned partitions changed: the member reacts to an earlier rebalance or topic change
     if change.owned_changed:
         clause = f"{begin.member} rejoined with other owned partitions{why}"
         return Finding("METADATA_CHANGED", "medium", clause, evidence)

@@ -127,7 +127,7 @@ def static_replaced(rebalance: Rebalance) -> Finding:
 
 
 def raise_joined(rebalance: EpochRebalance, raised: EpochRaised, find_cause: RaiseFinder) -> Finding:
-    """Return the cause of a group epoch that a new member raised; ``find_cause`` explains earlier epochs."""
+    """Return the cause of an epoch that a joining member raised; ``find_cause`` explains all other epochs."""
     begin = raise_beginning(rebalance, raised)
     topics = ", ".join(printable(topic) for topic in begin.added)
     subscribing = f", subscribing to {topics}" if topics else ""
@@ -230,7 +230,7 @@ def seen_restarts(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def removed_and_back(rebalance: SeenRebalance, restarted: Finding) -> Finding:
-    """Return a removal of the static member as the cause: a mere restart within its session causes no rebalance."""
+    """Return ADMIN_REMOVED: a static member that only restarts within its session causes no rebalance."""
     who = rebalance.restarted[0][1].who
     clause = (
         f"static member {name_and_place(who)} has a new member id, and the group rebalanced, unlike "

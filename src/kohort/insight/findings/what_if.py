@@ -33,7 +33,7 @@ class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
     peak_lag_from: int
     peak_lag_to: int
     drained_from_s: float | None
-    """Seconds from the end of the last pause until the lag is drained, best case; null if the lag never drains."""
+    """Seconds from the end of the last rebalance pause until the lag is 0, at best; null if it never is."""
     drained_to_s: float | None
     slowest: str | None
     behind_for_ever: tuple[str, ...]

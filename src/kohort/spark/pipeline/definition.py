@@ -129,7 +129,7 @@ class Sink:
     has_keys: ClassVar[bool] = True
     """False if this kind of sink has no settings in the pipeline file."""
     stores_rows: ClassVar[bool] = False
-    """True if this kind of sink stores rows in a folder: summaries read them, and later micro-batches replace none."""
+    """True if this kind of sink adds rows to a folder and never replaces earlier rows; summaries read the folder."""
     name: str
     counts: str = ""
     line: int = field(default=0, compare=False)

@@ -55,7 +55,7 @@ class Entry:
     stateful: bool = False
     """True for pipelines with windows or joins of streams, whose output rows differ from the input rows."""
     sources: dict[str, int] = field(default_factory=dict)
-    """Input rows of a stateful pipeline, by source; empty until Spark's progress event for the finished micro-batch."""
+    """Number of input rows by source, for a pipeline with state; empty until Spark reports the micro-batch."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
     """Number of source rows that a sink's window rows aggregate, by sink; for stateful pipelines."""

@@ -99,7 +99,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        # Only set a flag: resolving the end offsets here crash-looped Spark's Kafka connector (SPARK-53560).
+        # Only set a flag: querying end offsets here made Spark's Kafka connector crash (SPARK-53560).
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name

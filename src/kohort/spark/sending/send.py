@@ -172,7 +172,7 @@ ERROR: Final = "kohort-error."
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_PENDING_BATCHES: Final = 8
-"""Maximum number of Arrow batches kept until acknowledged, to resend rows that are too large."""
+"""Maximum number of unacknowledged Arrow batches in memory. A batch that is too large is sent again in halves."""
 
 
 class LetterSender(RowSender):

@@ -110,7 +110,7 @@ class CsvReader:
         return None
 
     def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
-        """Convert CSV records without quotes and line ends in one block. Return the columns and the remaining rows."""
+        """Convert records without quotes and line ends as one block. Return the columns and the other rows."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc

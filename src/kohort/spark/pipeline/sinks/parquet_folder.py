@@ -278,7 +278,7 @@ def folder_of(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     owner = owner_of(pipeline)
     work = pipeline.state / "sinks" / sink.name
     if isinstance(sink, Summary):
-        # other pipelines never share this folder
+        # members of a group share sinks, but each has its own summaries
         owner, work = (owner._replace(group=""), pipeline.state / "summaries" / sink.name)
     if _device(sink.path) != _device(work):
         work = sink.path / f"_kohort-{owner.id}"  # Parquet readers skip names that start with _
