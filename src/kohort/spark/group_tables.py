@@ -107,7 +107,7 @@ REBALANCES: Final = (
 def rebalance_table(
     spark: SparkSession, brokers: str = "", *, profile: str = "", options: Mapping[str, str] = MappingProxyType({})
 ) -> DataFrame:
-    """Return a table of all rebalances in the group journal of a kohort cluster, with cause, cost and a description.
+    """Return a DataFrame of all rebalances in the group journal of a kohort cluster, with cause, cost and description.
 
     Arguments: ``brokers``, or the ``profile`` of a cluster in clusters.toml; ``options``: more options of the source,
     such as ``{"kafka.security.protocol": "SSL"}``. The principal needs READ on the journal's topic.
@@ -129,7 +129,7 @@ def source_options(brokers: str, profile: str, options: Mapping[str, str]) -> di
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
-    """Convert the values of journal records, in order, into rows of REBALANCES; skip entries of an unknown kind."""
+    """Convert the values of group journal records, in order, into rows of the table REBALANCES; skip unknown kinds."""
     reader = JournalReader()
     for value in values:
         reader.add(None, None if value is None else bytes(value))

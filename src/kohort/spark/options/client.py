@@ -53,7 +53,7 @@ def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep only the connection options (brokers, security), which all kinds of Kafka clients have."""
+    """Keep only the connection options (brokers, security): producers, consumers and admin clients share them."""
     known = {o.name for o in options_of(AdminConfig)} - {"client.id"}
     return {name: value for name, value in client.items() if name in known}
 

@@ -64,7 +64,7 @@ def parse_offsets(text: str) -> OffsetsByTopic:
 
 
 def offsets_of(given: Any) -> OffsetsByTopic:
-    """Convert parsed JSON, whose partition numbers are strings, into offsets. Raises ValueError with the reason."""
+    """Convert offsets in parsed JSON, with partition numbers as strings. Raises ValueError with the reason."""
     if not isinstance(given, dict):
         raise ValueError("expected a JSON object with topics as keys")  # noqa: TRY004 - one kind of error for one kind of fault
     offsets: OffsetsByTopic = {}
@@ -79,7 +79,7 @@ def offsets_of(given: Any) -> OffsetsByTopic:
 
 
 def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Convert offsets into the JSON form of Spark's offset log, in a stable order."""
+    """Convert offsets into the JSON form of Spark's offset log, sorted by topic and partition."""
     tree: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         tree.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -116,7 +116,7 @@ def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartit
 
 def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 1) -> list[list[Range]]:
     """Divide offset ranges into tasks of about equal size: each task costs Spark ~60 ms, however few its records.
-    Small partitions share a task, large ones are split. At least ``min_tasks``, given enough records.
+    Small partitions share a task, large ones are split. Returns at least ``min_tasks`` tasks, given enough records.
     """
     total = sum(r.rows for r in ranges)
     if not total:

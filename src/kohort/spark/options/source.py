@@ -16,8 +16,9 @@ from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED,
 
 
 class ByTime(NamedTuple):
-    """Start or end at a timestamp: one for all partitions, or one for each.
-    ``strict``: a partition without a record from that time on is an error; otherwise its end is taken."""
+    """Start or end of a read by timestamp: one timestamp for all partitions, or one for each.
+    ``strict``: raise an error for a partition without a record at or after the timestamp; else use its end offset.
+    """
 
     times: int | OffsetsByTopic
     strict: bool
@@ -71,7 +72,7 @@ class SourceOptions:
 
     @property
     def stream_start(self) -> Start | ByTime:
-        """Start offsets of a stream without a checkpoint."""
+        """Start offsets of a streaming query without a checkpoint."""
         return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
 
     @property
@@ -94,7 +95,7 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Metadata of the commit that pins a stream's start (group_commits.py): a digest of the start options."""
+        """Metadata of the commit that stores a stream's start offsets in its group: a digest of the start options."""
         what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
         return f"kohort-init:{digest[:16]}"

@@ -43,7 +43,7 @@ class SparkOption(NamedTuple):
 def parse_values(
     given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse options of a read or write into fields, and separate the ``kafka.`` options. Raises ConfigError."""
+    """Parse the options of a read or write into fields, and return the ``kafka.`` options apart. Raises ConfigError."""
     values: dict[str, Any] = {}
     client: dict[str, Any] = {}
     for name, content in given.items():
@@ -100,7 +100,7 @@ def flag(name: str, given: str) -> bool:
 
 
 def whole(low: int) -> Callable[[str, str], int]:
-    """Return a parser of integers that are at least ``low``."""
+    """Return an option parser that accepts integers of at least ``low``."""
 
     def parse(name: str, given: str) -> int:
         try:

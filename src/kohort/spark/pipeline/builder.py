@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""Settings given in a call of the builder: values, Python file, line, and the section of the pipeline file."""
+"""Settings of one call of a builder method: values, Python file, line, and the section of the pipeline file."""
 _Self = TypeVar("_Self", bound="PipelineBuilder")
 
 
@@ -51,8 +51,8 @@ class StreamSettings(TypedDict, total=False):
 
 
 class PipelineBuilder:
-    """Builder of a pipeline: collects the settings of a pipeline file, relative to ``folder``; ``build`` checks
-    them.
+    """Builder of a pipeline: collects the settings of a pipeline file, which ``build`` checks. Relative paths start at
+    ``folder``.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class PipelineBuilder:
         return self._add("steps", {"sql": text, "filters": filters})
 
     def step(self: _Self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> _Self:
-        """Add a Python function as a step; functions that it passes to Spark's workers must be picklable."""
+        """Add a Python function as a step; functions that the step passes to Spark's workers must be picklable."""
         return self._add("steps", {"function": function, "filters": filters})
 
     def window(
@@ -116,8 +116,8 @@ class PipelineBuilder:
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self: _Self, **rule: str) -> _Self:
-        """Add a rule for rows: ``not_null`` or ``check``; ``name``, ``reason``; ``otherwise``: quarantine, drop,
-        fail.
+        """Add a rule that rows must meet: ``not_null`` (columns) or ``check`` (SQL condition); ``name``, ``reason``;
+        ``otherwise``: quarantine, drop or fail.
         """
         if "otherwise" in rule:
             rule["else"] = rule.pop("otherwise")
@@ -132,8 +132,8 @@ class PipelineBuilder:
         counts: str = "",
         compact_every: int = 0,
     ) -> _Self:
-        """Add a Parquet sink. ``counts``: column with the number of source rows that a row aggregates;
-        ``compact_every``: micro-batches between merges of small files.
+        """Add a Parquet sink. ``counts``: column with the number of source rows that an output row aggregates;
+        ``compact_every``: number of micro-batches between merges of small files.
         """
         body = {"path": path, "partition_by": list(partition_by), "compact_every": compact_every}
         return self._add("sinks", {"parquet": body, "name": name, "counts": counts})

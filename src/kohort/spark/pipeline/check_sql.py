@@ -32,7 +32,7 @@ _ROWS: Final = "_rows"
 _UNSURE: Final = re.compile(
     r"\b(transform|match_recognize|tablesample|cluster|distribute|sort|void|identifier)\b|\|>|\w:\w|\{\{", re.IGNORECASE
 )
-"""Spark syntax that sqlglot may not know: SQL with it is not rejected here, Spark decides."""
+"""Spark syntax that sqlglot may not know: a pipeline's SQL with it is left to Spark to check."""
 _UNRESOLVED: Final = re.compile(r"(?:Column '|Unknown column: |Cannot automatically join: )`?([^'`.\s]+)")
 
 

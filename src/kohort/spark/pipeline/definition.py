@@ -85,8 +85,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Aggregates ``agg`` (name: SQL) by windows of the column ``time`` and the columns ``by``.
-    ``late``: maximum lateness of rows; "" to use the source's watermark. Without ``slide`` windows do not overlap."""
+    """Window step: computes the aggregates ``agg`` (SQL by column name) for windows of the column ``time``, by ``by``.
+    ``late``: maximum lateness of rows; "" to use the source's watermark. Without ``slide`` windows do not overlap.
+    """
 
     time: str
     size: str
@@ -122,7 +123,7 @@ class RowRule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
     """Sink of a pipeline; each kind is a subclass in ``sinks/``, registered in ``sinks/registry.py``.
-    ``counts``: column with the number of source rows that a row aggregates.
+    ``counts``: column with the number of source rows that an output row aggregates.
     """
 
     kind: ClassVar[str] = ""
@@ -162,7 +163,7 @@ class SinkWriter:
 
     @property
     def has_types(self) -> bool:
-        """True if the sink already has rows, whose column types new rows must match."""
+        """True if the sink already contains rows, whose column types new rows must match."""
         return False
 
     def begin(self, batch: int) -> None:
@@ -171,8 +172,8 @@ class SinkWriter:
     def check(self, schema: StructType) -> None: ...
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the ``passed`` rows of a micro-batch to the sink. Return the number of written or acknowledged rows.
-        ``counts``: column whose sum, the number of source rows, is returned instead.
+        """Write the rows of a micro-batch (``passed`` of them) to the sink. Return the number of written or
+        acknowledged rows, or, with ``counts``, the sum of this column: the number of source rows.
         """
         raise NotImplementedError
 
@@ -244,7 +245,7 @@ class Pipeline:
 
     @property
     def stateful(self) -> bool:
-        """True if rows of different micro-batches are combined: by windows, or by a join of streams."""
+        """True if the pipeline combines rows of different micro-batches: by windows, or by a join of streams."""
         windows = any(s.kind == "window" for s in self.steps)
         return windows or len(self.streams) > 1 or any(s.watermark for s in self.streams)
 

@@ -105,7 +105,7 @@ def _instant(value: Any) -> datetime | None:
 
 
 def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Return the records of a pipeline test as rows of the source: partition 0 of its first topic, offsets from 0."""
+    """Return a test's records as rows of the source: partition 0 of its first topic, offsets from 0."""
     rows = []
     for offset, record in enumerate(records):
         value = record["raw"] if "raw" in record else record["value"]
@@ -134,9 +134,9 @@ def _json_text(value: Any) -> str:
 def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Decode the test records of all sources, and add decoding problems.
+    """Decode the test records of all sources; the column ``_problem`` contains the decoding error.
 
-    The good rows of all sources but the first stream become views.
+    The decoded rows of all sources except the first stream become SQL views.
     """
     decoded = {
         s.name: frames.decode_records(records_frame(spark, s, given.get(s.name, ())), s.decode)
@@ -153,7 +153,7 @@ def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
 
 
 def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> TestOutcome:
-    """Run a pipeline test: its records pass decoding, steps and rules as one micro-batch; nothing is written."""
+    """Run a pipeline test: decode records, apply steps and rules as in one micro-batch, compare; write nothing."""
     outcome = TestOutcome(test.name, test.line)
     decoded = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []
@@ -184,7 +184,7 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> Tes
 
 
 def dry_run_frame(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
-    """Return the DataFrame that the sinks would get, without rows. Raises StepFailed if Spark rejects a step."""
+    """Return an empty DataFrame with the columns of the sinks' rows. Raises StepFailed if Spark rejects a step."""
     decoded = decoded_views(spark, pipeline, {})
     judged = frames.judge(frames.run_steps(pipeline, good_rows(decoded[pipeline.stream.name])), pipeline.rules)
     return judged.drop(FAILED, SOURCE)

@@ -35,12 +35,12 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Count the rows for each value of a column, and compute their ledger mark; NULL counts as ""."""
+    """Count the rows for each value of a column (NULL as ""), and XOR the hashes of their source records."""
     return _counts(_grouped(frame, column))
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """Count rows by decoding problem (column ``_problem``), and count possibly redelivered rows."""
+    """Count the rows of a source by decoding problem (column ``_problem``), and its possibly redelivered rows."""
     from pyspark.sql import functions as f
 
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
@@ -131,7 +131,7 @@ def decode_options(spark: SparkSession, decode: Decode) -> dict[str, str]:
 
 def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
     """Return the schema of a decoded row: the value's columns, ``_error``, and record columns (``_topic``, ...).
-    All columns of the value are nullable, as for ``from_json``: a value may lack any of them.
+    All columns of the value are nullable, as for ``from_json``: each may be missing in a value.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -172,7 +172,7 @@ def _raw_rows(records: DataFrame) -> DataFrame:
 
 
 _WATERMARK: Final = "spark.watermarkDelayMs"
-"""Key in a column's metadata that Spark sets on a column with a watermark."""
+"""Key in the metadata of a column by which Spark marks a column with a watermark."""
 
 
 class StepFailed(KohortError):

@@ -60,7 +60,7 @@ class Entry:
     stands_for: dict[str, int] = field(default_factory=dict)
     """Number of source rows that a sink's window rows aggregate, by sink; for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
-    """Rows in Spark's state store for later micro-batches, by Spark operator; for stateful pipelines."""
+    """Number of rows that Spark's state store keeps for later micro-batches, by Spark operator."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,10 +83,10 @@ class Ledger:
     redelivered: int = 0
     problems: list[str] = field(default_factory=list)
     late: int = 0
-    """Number of rows that arrived after their watermark, so that Spark left them out of a window or a join."""
+    """Number of rows that Spark left out of a window or a join because they arrived after the watermark."""
     stands_for: dict[str, int] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    """Number of rows in open windows (Spark's state) before the first of these micro-batches, by sink."""
+    """Number of rows in open windows (Spark's state) before the first micro-batch of this ledger, by sink."""
     held: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)

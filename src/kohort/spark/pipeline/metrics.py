@@ -35,7 +35,7 @@ _HELP: Final = {
 
 class Metrics:
     """Row counts of one pipeline run, as a collector of prometheus-client.
-    The package's own counters would each add a series ``_created``.
+    Counters of prometheus-client itself would each add a series ``_created``.
     """
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:

@@ -225,7 +225,9 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
 
 
 def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
-    """Return the cluster of a section: its own client options, over the file's options for the same brokers."""
+    """Return the cluster of a section. Client options at the top of the file apply only to the same brokers; the
+    section's own options override them.
+    """
     line = section.line_of("brokers")
     brokers = section.take("brokers", str, default.brokers)
     if not brokers:

@@ -95,7 +95,7 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Return the only one of these keys that is present. Raises PipelineError for none or several."""
+        """Return the key of a section that is present among ``keys``. Raises PipelineError unless exactly one is."""
         self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
@@ -108,12 +108,12 @@ class YamlSection:
         return self._entries[key][1] if key in self._entries else self.line
 
     def plain(self, key: str, default: Any = None) -> Any:
-        """Remove a key and return its value as dicts, lists and scalars, for the user's own content."""
+        """Remove a key and return its value as plain dicts, lists and scalars, without checking the keys inside."""
         self._known.append(key)
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
     def names(self) -> list[str]:
-        """Return the remaining keys of a section whose keys are names given by the user."""
+        """Return the remaining keys of a section whose keys are names chosen by the user."""
         return list(self._entries)
 
     def error(self, problem: str, line: int = 0) -> PipelineError:
@@ -129,7 +129,7 @@ class YamlSection:
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Store the keys of the parent section, to explain them in errors if they are misplaced here."""
+        """Store the keys of the parent section, so that an error can say that a key belongs there."""
         self._parent_keys = keys
 
 

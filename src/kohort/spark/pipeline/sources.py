@@ -104,7 +104,7 @@ class SourceLag:
 
 
 def source_lag(source: Source) -> SourceLag:
-    """Query the lag of a source's group. Raises ApiError for a missing topic, ConnectionFailed if no broker answers."""
+    """Return the lag of a source's group. Raises ApiError for a missing topic, ConnectionFailed without brokers."""
     with source_cluster(source) as (cluster, partitions):
         commits = cluster.committed(partitions) if source.group else {}
         earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
@@ -127,7 +127,8 @@ def refuse_other_owner(
     source: Source, commits: Mapping[TopicPartition, OffsetAndMetadata], owner: PipelineOwner
 ) -> None:
     """Raise KohortError if commits of the group name another owner.
-    A reset checkpoint has the name and path of the former one, and continues with its group."""
+    After a reset of the checkpoint the new owner has the same pipeline name and path: it continues with the group.
+    """
     for tp, offset in sorted(commits.items()):
         other = parse_owner(offset.metadata.rpartition(":")[2])
         if other is not None and other.id != owner.id and not other.same_place(owner):

@@ -100,7 +100,7 @@ SAMPLE_AGE_S: Final = 10.0
 
 
 class BatchLimits:
-    """Size limits of one query's micro-batches. ``now`` and ``pause`` are in seconds; tests pass their own."""
+    """Size limits of a query's micro-batches. ``now``, ``pause``: clock and sleep in s; tests pass their own."""
 
     def __init__(self, options: SourceOptions, now: Callable[[], float], pause: Callable[[float], None]) -> None:
         self._options = options
@@ -114,7 +114,7 @@ class BatchLimits:
     ) -> PartitionOffsets:
         """Return the end offsets of the next micro-batch.
 
-        ``finite``: the query ends at the offsets ``heads``, so it does not wait for more records.
+        ``finite``: the query ends at the log ends ``heads``, so a micro-batch does not wait for more records.
         """
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._wait_for_more(sum(backlog.values())):

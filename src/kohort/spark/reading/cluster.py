@@ -37,26 +37,26 @@ class RangeGone(KohortError):
 class SourceCluster(Protocol):
     def topics(self) -> set[str]: ...
     def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
-        """Return the partitions of topics; a missing topic contributes none."""
+        """Return the partitions of topics; skip missing topics."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return the first offset at or after each timestamp (ms); partitions without such a record are left out."""
+        """Return the first offset at or after each timestamp (ms); omit partitions without such a record."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Return the topic ids that the last ``partitions`` call found; a recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
-        """Return the mean size in bytes of key and value from ``offset`` on, from a sample; 0 without records."""
+        """Return the mean size in bytes of a record (key and value) from ``offset`` on; 0 without records."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
-        """Wait until a partition has records at or after its offset in ``heads``, or until ``timeout_ms``."""
+        """Wait up to ``timeout_ms`` until a partition has a record at or after its offset in ``heads``."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of an offset range, with these columns; the last batch may exceed its end."""
+        """Yield these columns of the records in an offset range; the last batch may exceed the range."""
 
     def close(self) -> None: ...
 
@@ -188,8 +188,8 @@ class KohortCluster:
 
     def _reader(self, wanted: Range) -> Consumer:
         """Return a consumer for an offset range: one with small fetches if the range is small.
-        A fetch returns more than the range, which is discarded. For 100 rows of a long backlog that was half of the
-        work of the task and the broker.
+        A fetch returns more records than the range, which are discarded. For 100 rows of a long backlog, they were half
+        of the work of the task and the broker.
         """
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)

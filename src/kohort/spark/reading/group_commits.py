@@ -26,7 +26,7 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import SourceCluster
 
 QUERY_KEY: Final = "kohort:query"
-"""Key in a query's offsets for the query's number; no topic can have this name."""
+"""Key, besides topics, in the offset JSON of a query for the query's number; no topic can have this name."""
 _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 
@@ -97,7 +97,7 @@ class GroupCommits:
         return self._cluster().committed(partitions) if self._options.group_id else {}
 
     def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:
-        """Commit a query's start offsets before micro-batch 0 is planned.
+        """Commit a query's start offsets to its group before micro-batch 0 is planned.
 
         If the commit fails the query must not start, or a retry could skip rows.
         """
@@ -110,7 +110,8 @@ class GroupCommits:
 
     def commit_completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
         """Commit the end of the last completed micro-batch; on failure, log it and retry at the next trigger.
-        ``planned``: a micro-batch was planned since the start was pinned, so the pin is no longer needed."""
+        ``planned``: a micro-batch was planned since the start offsets were committed, so the group need not keep them.
+        """
         if not self._options.commits:
             return
         same = offsets == {tp: o.offset for tp, o in self._last_commit.items()}

@@ -20,7 +20,7 @@ from kohort.spark.reading.ranges import DataLost, data_lost
 log = logging.getLogger(__name__)
 
 IDS_KEY: Final = "kohort:topics"
-"""Key in a query's offsets for the topic ids; no topic can have this name."""
+"""Key, besides topics, in the offset JSON of a query for the topic ids; no topic can have this name."""
 
 TopicIds = dict[str, str]
 
@@ -55,7 +55,7 @@ class LogChanges:
     def starts_after_loss(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
     ) -> PartitionOffsets:
-        """Return new start offsets for partitions that cannot continue at ``begin``.
+        """Return new start offsets for partitions that cannot continue at ``begin``: records deleted, topic recreated.
         ``before``: topic ids of the last micro-batch. Raises DataLost if failOnDataLoss is set.
         """
         self._check_deleted(begin, heads)

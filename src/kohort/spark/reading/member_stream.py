@@ -46,7 +46,7 @@ class GroupMembership(Protocol):
     def assigned(self) -> set[TopicPartition]: ...
 
     def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
-        """Poll the group: take part in a due rebalance, waiting up to ``wait_ms`` if no partition is assigned.
+        """Poll the group and continue a rebalance; wait up to ``wait_ms`` if no partition is assigned.
 
         Returns the newly assigned partitions.
         """
@@ -153,7 +153,7 @@ class MemberStreamReader(KohortStreamReader):
         return self._joined
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return no partitions as start: they enter with micro-batches, at the group's committed offsets."""
+        """Return an empty start: micro-batches add assigned partitions later, at the group's committed offsets."""
         return group_commits.with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -191,15 +191,15 @@ class MemberStreamReader(KohortStreamReader):
         wanted = selected_partitions(self._cluster, self._options, absent_ok=True)
         return self._cluster.latest(wanted & begin.keys())
 
-    # Partitions that enter and leave the query
+    # Methods for partitions that a rebalance adds to or removes from the query
 
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
         """Return the start offsets of newly assigned partitions, as two mappings.
 
-        First: partitions that continue at the query's own offset. Second: partitions that enter the query. If the start
-        differs from the query's offset, the partition leaves first, and enters one micro-batch later.
+        First: partitions that continue at the offset in the query's checkpoint. Second: partitions that are new in the
+        query. If a start differs from the checkpoint, a micro-batch removes the partition, the next one adds it.
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():
@@ -260,7 +260,7 @@ class MemberStreamReader(KohortStreamReader):
         self._committed_marks = marks
         return True
 
-    # Planning of micro-batches
+    # Methods that Spark calls to plan the tasks of a micro-batch
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
         begin, upto = partitions_of(start), partitions_of(end)

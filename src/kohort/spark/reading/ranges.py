@@ -118,12 +118,12 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         losses = find_losses(behind, cluster.earliest(behind), end) if behind else []
         if losses and options.fail_on_data_loss:
             raise data_lost(losses)
-        # Spark needs at least one partition, also without records.
+        # Spark needs at least one input partition, even for a read without records.
         plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 
     def _check_ends(self, cluster: SourceCluster, end: PartitionOffsets) -> None:
-        """Check that endingOffsets are not after the log's end, where a task would wait. Raises ConfigError."""
+        """Check that endingOffsets are not after the end of the log: a task would wait there. Raises ConfigError."""
         if not isinstance(self._options.batch_end, dict):
             return
         heads = cluster.latest(end)

@@ -92,14 +92,14 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the read limit that Spark passes to ``latestOffset``, except with Trigger.Once."""
+        """Return the default read limit, which Spark passes to ``latestOffset``, except with Trigger.Once."""
         rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         if rows is not None or self._options.min_offsets_per_trigger is not None:
             return ReadMaxRows(rows or 2**62)
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        # Only set a flag: querying end offsets here made Spark's Kafka connector crash (SPARK-53560).
+        # This method only sets a flag: Spark's Kafka connector crashed when it queried end offsets here (SPARK-53560).
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -112,7 +112,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
-        # A partition without an end offset keeps its start offset.
+        # A partition without a new end offset ends at its start offset: the micro-batch reads none of its records.
         ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
         self._planned_end = log_changes.with_ids(as_json(ends), log_changes.ids_of(start) | self._ids_now(ends))
         return self._planned_end
@@ -161,7 +161,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def _read_heads(self, begin: PartitionOffsets) -> PartitionOffsets:
         cluster = self._cluster
-        # LogChanges handles topics deleted after the query read them, by failOnDataLoss.
+        # LogChanges applies failOnDataLoss to topics that were deleted after the query read them.
         return cluster.latest(selected_partitions(cluster, self._options, absent_ok=bool(begin)))
 
     def _starts_of_new(self, begin: PartitionOffsets, heads: PartitionOffsets) -> PartitionOffsets:

@@ -97,7 +97,7 @@ class Java:
     origin: str
 
     def without_incubator(self) -> Java:
-        """Return the same Java behind a script that removes the flag for the module jdk.incubator.vector."""
+        """Return the same Java, run by a script that removes Spark's flag for the module jdk.incubator.vector."""
         if self.origin == WHEEL:
             return self
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]

@@ -103,7 +103,7 @@ def session(
 def _silence_python_log() -> None:
     try:
         from pyspark.logger import PySparkLogger
-    except ImportError:  # Spark before 4.0 has no such class
+    except ImportError:  # PySpark before 4.0 has no PySparkLogger
         return
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True

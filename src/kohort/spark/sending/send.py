@@ -50,9 +50,9 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """Return the headers of each record, followed by new headers.
+    """Return the headers of each record, with new headers added at the end.
 
-    ``own``: existing headers column; ``more``: new headers as name and value of each row.
+    ``own``: the records' headers; ``more``: each new header's name, and its value in each row.
     """
     import numpy as np
     import pyarrow as pa
@@ -68,7 +68,7 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
         names.insert(0, flat.field(0).cast(pa.string()))
         values.insert(0, flat.field(1).cast(pa.binary()))
         taken = len(flat)
-    # In the result, row r has its own headers and then the new ones; in the input, all new ones follow, name by name.
+    # In the result each record has its own headers, then the new ones; in the input all new headers come last, by name.
     starts = np.concatenate(([0], np.cumsum(counts + len(more))))
     order = np.empty(starts[-1], np.int64)
     is_new = np.zeros(starts[-1], bool)
@@ -85,7 +85,7 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
 
 
 _MAX_PENDING_DELIVERIES: Final = 256
-"""Maximum number of unacknowledged deliveries before a task waits: memory is bounded by the producer's buffer."""
+"""Maximum number of unacknowledged deliveries before a task waits; the producer's buffer limits the memory."""
 
 _producers: dict[tuple[int, tuple[tuple[str, Any], ...]], Producer] = {}
 
@@ -212,7 +212,7 @@ class LetterSender(RowSender):
             self._send_smaller(topic, batch)
 
     def _send_smaller(self, topic: str, letter: pa.RecordBatch) -> None:
-        """Send a dead letter without some parts. Raises ApiError if its smallest form is still too large."""
+        """Send a dead letter without its value, then without key and headers. Raises ApiError if it is too large."""
         without_value, without_record = smaller_letters(letter)
         try:
             self._wait_for(self._producer.send_arrow(topic, without_value))

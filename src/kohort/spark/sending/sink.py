@@ -83,10 +83,10 @@ class _TaskWriter:
         return type(batch).from_arrays([*arrays, headers], names=[*kept, "headers"])
 
     def commit(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing at the end of a write: its tasks return after acknowledgement."""
+        """Do nothing: each task of the write has ended only after Kafka acknowledged its rows."""
 
     def abort(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing after a failed write: sent rows stay in the topic (at least once)."""
+        """Do nothing after a failed write: rows already sent stay in the topic (at least once)."""
 
 
 class KohortBatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as above

@@ -23,7 +23,7 @@ TYPES: Final = {
     "redelivered": "boolean",
 }
 REDELIVERED: Final = "redelivered"
-"""Column that marks possibly redelivered rows; built only if the schema has this column."""
+"""Column that marks possibly redelivered rows; it is computed only if the read schema contains it."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 

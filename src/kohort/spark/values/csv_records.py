@@ -110,7 +110,9 @@ class CsvReader:
         return None
 
     def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
-        """Convert records without quotes and line ends as one block. Return the columns and the other rows."""
+        """Convert the CSV records that contain no quote and no line end, all at once.
+        Returns the columns, and the indexes of the other rows.
+        """
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc

@@ -129,7 +129,7 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Names of record columns beside a decoded value, such as ``_key``: unlikely to be fields of a value."""
+"""Names of the record columns in a row with a decoded value, such as ``_key``: unlikely names of the value's fields."""
 
 
 class RowBuilder(Protocol):
@@ -146,7 +146,7 @@ class RowBuilder(Protocol):
 
 
 class RecordRowBuilder:
-    """Builds rows from record columns ``names``, unchanged."""
+    """Builds rows from the record columns ``names``, such as key and value, without decoding the value."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._schema = arrow_schema(names)

@@ -52,7 +52,7 @@ class ValueFormat:
             check_types(kind, schema)
 
     def decode(self, values: pa.Array, zone: tzinfo = UTC) -> Decoded:
-        """Decode all rows of a binary column; a NULL becomes a row of NULLs. ``zone``: of timestamps without one."""
+        """Decode a binary column; a NULL becomes a row of NULLs. ``zone``: default time zone of timestamps."""
         if self.kind == "avro":
             return self._decode_avro(values.to_pylist())
         if self.kind == "json":

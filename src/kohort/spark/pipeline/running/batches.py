@@ -28,7 +28,7 @@ class RunStopping(KohortError):
 
 
 class BatchRunner:
-    """Function for Spark's ``foreachBatch``; keeps the first error as raised, before Spark wraps it."""
+    """Function for Spark's ``foreachBatch``; stores the first error as it was raised, before Spark wraps it."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None
@@ -80,7 +80,7 @@ class BatchRunner:
             self._complete.notify_all()
 
     def end(self, timeout_s: float) -> None:
-        """Finish the micro-batch in flight and begin no other.
+        """Finish the micro-batch in flight and begin no new one.
         Wait up to ``timeout_s`` seconds until Spark has recorded it as complete; otherwise the next run repeats it.
         """
         self._stopping = True
@@ -124,7 +124,7 @@ class BatchRunner:
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             if any(s.counts for s in pipeline.sinks):
-                # Aggregated rows: the sink's column ``counts`` has the number of source rows of each.
+                # Each aggregated row has the number of its source rows in the sink's column ``counts``.
                 entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
                 entry.marked = False
             entry.sinks = {sink.name: self._write(sink, passed, entry) for sink in pipeline.sinks}
@@ -164,7 +164,7 @@ class BatchRunner:
 def keep_table(rows: DataFrame, pipeline: Pipeline) -> tuple[DataFrame, Count, Count, int]:
     """Persist the decoded rows of a table source.
 
-    Returns the DataFrame, the number of rows read, of undecoded rows, and of dead letters sent.
+    Returns the DataFrame, the number of rows read, of rows not decoded, and of dead letters sent.
     """
     decoded = rows.persist()
     by_problem = frames.counts_by(decoded, PROBLEM)

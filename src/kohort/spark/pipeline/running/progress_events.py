@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Calls ``done`` with the progress of each trigger of the query ``query_name``."""
+    """Listener that calls ``done`` with Spark's progress event of each trigger of the query ``query_name``."""
 
     def __init__(self, query_name: str, done: Callable[[Any], None]) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark h
             return
         try:
             self._done(event.progress)
-        except Exception:  # Spark would swallow an error of the listener
+        except Exception:  # Spark would ignore an error of the listener
             log.exception("the progress event of micro-batch %s could not be processed", event.progress.batchId)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name

@@ -111,7 +111,7 @@ class PipelineRun:
         owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
         if self._runner.has_types and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            # check the sinks' types before the run: Python functions are called only when rows arrive
+            # check sinks' column types before the run, except with Python steps: they are called only when rows arrive
             self._runner.check_types(dry_run_frame(pipeline, self._spark))
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
@@ -132,7 +132,7 @@ class PipelineRun:
 
     def wait(self, stop: threading.Event | None = None) -> None:
         """Wait until the pipeline's query ends, or ``stop`` is set.
-        Raises PipelineStopped for an error of Spark's, any other error as it was first raised.
+        Raises PipelineStopped for an error of Spark's; raises an error of a step or sink as it was first raised.
         """
         if self.query is None or self._runner is None or self._writer is None:
             raise PipelineStopped("the pipeline run was not started")
@@ -147,14 +147,14 @@ class PipelineRun:
                     raise without_stack_trace(self._runner.error) from None
                 if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
                     raise PipelineStopped(_last_line(str(error))) from error
-                self.query = self._writer.start()  # start a new query: the checkpoint has its position
+                self.query = self._writer.start()  # start a new query: it continues at the position in the checkpoint
             else:
                 return
 
     def stop(self) -> None:
         if self.query is not None and self.query.isActive and self._runner is not None:
             self._runner.end(LAST_EVENT_S)
-            with suppress(Exception):  # a micro-batch begun after the stop request wrote nothing
+            with suppress(Exception):  # a micro-batch begun after the stop request has written nothing
                 self.query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
@@ -190,7 +190,7 @@ class PipelineRun:
         return report
 
     def _read_table(self, source: Source) -> DataFrame:
-        """Read a table source up to its current end; fix the end offsets first, to commit them after the run."""
+        """Read a table source up to its end offsets at this time, which are committed after the run."""
         with source_cluster(source) as (cluster, partitions):
             upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}

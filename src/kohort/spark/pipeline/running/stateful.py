@@ -33,7 +33,7 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a source as a stream of its decodable rows, counted and with the source's watermark."""
+    """Return a source as a stream of its decodable rows, with the source's watermark; Spark counts the rows."""
     from pyspark.sql import functions as f
 
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
@@ -87,7 +87,7 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
 
 
 class StatefulRunner(BatchRunner):
-    """Applies rules to the rows after the steps and writes them; Spark's progress event adds the input rows."""
+    """Applies rules to the rows after the steps and writes them; Spark's progress event has the input row counts."""
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persist the rows: their plan has state in Spark, and must run only once.
@@ -135,7 +135,7 @@ class StatefulRunner(BatchRunner):
             if name in with_counts:
                 rows = ledger.stands_for.get(name, 0)
                 ledger.problems.append(f"sink {name} counts {rows:,} rows, {-held:,} more than were read")
-            else:  # a step before the window makes several rows of one source row, so the counts cannot be compared
+            else:  # a step before the window makes several rows of one source row: row counts differ
                 del ledger.held[name]
                 ledger.stands_for.pop(name, None)
                 ledger.waited.pop(name, None)
@@ -163,7 +163,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
             entry.rows_in += Count(found[_ROWS])
             entry.undecoded += Count(found[_BAD])
             entry.redelivered += found[_AGAIN]
-            # the decoding tasks have sent these dead letters, or the micro-batch would have failed
+            # the decoding tasks have already sent these dead letters, or the micro-batch would have failed
             entry.dead_letters += found[_BAD]
     entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
     for operator in progress.stateOperators:

@@ -27,7 +27,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
     """Send rows that failed rules as dead letters, with all reasons; return the number of acknowledged letters.
 
-    ``verdicts``: values of the column ``_failed`` to send.
+    ``verdicts``: send the rows with one of these values in the column ``_failed``.
     """
     from pyspark.sql import functions as f
 

@@ -80,9 +80,9 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return the ids of the pipeline's checkpoints that own the folder: the present checkpoint and earlier ones."""
+    """Return the ids of checkpoints of this pipeline that own the folder: the present checkpoint and earlier ones."""
     mine = folder.owner
-    # Members in containers may have checkpoints at the same path, each on its own volume.
+    # Containers of group members may have checkpoints at the same path, each on its own volume.
     return {
         owner.id
         for owner in _owners_of(folder)
@@ -107,7 +107,7 @@ def _claim(folder: ParquetFolder, name: str) -> None:
     if mark.exists():
         return
     folder.path.mkdir(parents=True, exist_ok=True)
-    # owner files of this checkpoint from before it was moved to another path
+    # remove owner files that this checkpoint created before it was moved to another path
     _remove_marks(folder.path, folder.owner.id)
     mark.touch()
     try:

@@ -48,7 +48,7 @@ class FolderTypes:
         return bool(self._known)
 
     def casts(self, schema: StructType) -> dict[str, str]:
-        """Return the columns to widen and their SQL types in the folder's files.
+        """Return the columns of a micro-batch to widen, and their SQL types in the folder's files.
 
         Raises SinkRefused for a type that cannot be widened without loss.
         """
@@ -102,7 +102,7 @@ def schema_of(path: Path) -> StructType:
 
 
 def is_same_type(one: Any, other: Any) -> bool:
-    """True if two Spark types are the same in a Parquet file: field names count, nullability does not."""
+    """True if two Spark types are the same in a Parquet file: field names must be equal, nullability may differ."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(one, StructType) and isinstance(other, StructType):

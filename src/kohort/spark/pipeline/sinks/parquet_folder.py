@@ -52,7 +52,7 @@ def by_schema(files: Sequence[DataFile]) -> list[list[DataFile]]:
 
 
 def merge_files(files: Sequence[Path], target: Path) -> None:
-    """Write the rows of files of one schema to ``target``, in order, with Spark's file metadata, and fsync it."""
+    """Write the rows of Parquet files of one schema to ``target``, in order, with Spark's metadata, and fsync it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -164,8 +164,8 @@ class ParquetFolder:
 
     def begin(self, batch: int) -> None:
         """Remove files of this micro-batch and later ones before Spark writes or repeats them.
-        Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if such rows were
-        merged.
+        Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if such rows are already
+        in a merged file.
         """
         before, self._begun = self._begun, batch
         if before is not None and batch == before + 1:
@@ -217,7 +217,7 @@ class ParquetFolder:
             return Compacted(sum(map(len, groups)), len(groups))
 
     def merging(self, group: Sequence[DataFile]) -> Iterator[str]:
-        """Merge data files of one folder and one schema step by step; tests stop between two steps."""
+        """Merge data files of one folder and schema, step by step; tests stop between two steps, as a crash would."""
         first, last = min(f.first for f in group), max(f.last for f in group)
         name = f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}-{self.owner.id}.parquet"
         output = group[0].path.with_name(name)
@@ -239,7 +239,7 @@ class ParquetFolder:
         return self._work / "compaction.json"
 
     def _complete_compaction(self) -> None:
-        """Finish a compaction that was interrupted at any step, as described in its note file."""
+        """Finish a compaction that was interrupted at any step: its note file lists the merged file and the inputs."""
         if not self._note.exists():
             for left in self._work.glob("*.parquet"):  # merged files without a compaction note are incomplete
                 left.unlink(missing_ok=True)
@@ -278,7 +278,7 @@ def folder_of(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     owner = owner_of(pipeline)
     work = pipeline.state / "sinks" / sink.name
     if isinstance(sink, Summary):
-        # members of a group share sinks, but each has its own summaries
+        # members of a group share the folder of a sink, but not the folder of a summary
         owner, work = (owner._replace(group=""), pipeline.state / "summaries" / sink.name)
     if _device(sink.path) != _device(work):
         work = sink.path / f"_kohort-{owner.id}"  # Parquet readers skip names that start with _
@@ -292,8 +292,8 @@ def committed_upto(pipeline: Pipeline) -> int:
 
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
-    """Group small data files of one folder, oldest first, into groups of up to about ``large`` bytes.
-    Files of at least half that size, and single files, are left out.
+    """Divide small data files, oldest first, into groups of one folder and up to about ``large`` bytes each, to merge.
+    Leaves out files of at least half that size, and groups of one file.
     """
     folders: dict[Path, list[DataFile]] = {}
     for file in files:

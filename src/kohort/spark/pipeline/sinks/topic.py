@@ -80,8 +80,8 @@ class _TopicWriter(SinkWriter):
 
 def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
     """Send a DataFrame of (topic, key, value, headers) to Kafka; return the number of acknowledged rows.
-    Raises if any row failed. At least once: Spark may repeat a task. ``letters``: rows are dead letters; a letter above
-    the size limit is sent without its value.
+    Raises if sending any row failed. At least once: Spark may repeat a task. ``letters``: rows are dead letters; a
+    letter above the size limit is sent without its value.
     """
     settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
