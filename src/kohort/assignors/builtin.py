@@ -15,11 +15,11 @@ from kohort.errors import ConfigError
 
 ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}
 EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
-"""Assignors that other Kafka clients lack; every member of the group must offer them."""
+"""kohort's own assignors: every member of the group must offer them, and other Kafka clients do not have them."""
 
 
 def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
-    """Return the configured assignors in order, by name or as objects (``kohort.assignor``).
+    """Return the configured assignors in the configured order: found by name, or given as objects.
 
     Raises ConfigError for an unknown or repeated name.
     """
@@ -36,8 +36,8 @@ def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
 
 
 def is_cooperative(assignors: Sequence[Assignor]) -> bool:
-    """Return True if every configured assignor is cooperative: members keep their partitions while they rejoin.
+    """Return True if all configured assignors are cooperative: members keep their partitions while they rejoin.
 
-    The default list is eager until range is removed from it, which upgrades a group member by member.
+    The default list is eager because of range: each member whose list drops range becomes cooperative.
     """
     return all(assignor.cooperative for assignor in assignors)

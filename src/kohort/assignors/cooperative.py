@@ -20,13 +20,13 @@ from kohort.wire.schema import Message, int32
 
 
 class CooperativeUserData(Message, versions="0"):
-    """User data of cooperative-sticky: the member's generation, for Subscription versions without that field."""
+    """User data of cooperative-sticky: the member's generation, for Subscription versions that lack this field."""
 
     generation: int = int32()
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member, without partitions that another member must revoke first."""
+    """Return each member's partitions; partitions that another member must revoke first are left out."""
     dealt = deal(topics, members, read_claim)
     transferring = dealt.transferring
     if transferring is None:
@@ -40,7 +40,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 def moving_partitions(
     members: Iterable[MemberSubscription], assignment: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[TopicPartition, str]:
-    """Return partitions that one member gains and their previous owner loses, with their new owner."""
+    """Return the partitions that move from one member to another, each with its new owner."""
     gained: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member in members:
@@ -51,7 +51,7 @@ def moving_partitions(
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return a member's owned partitions and generation, from its Subscription or (before v2) its user data."""
+    """Return a member's owned partitions and their generation, from its Subscription (before v2: from user data)."""
     owned = as_runs(member.owned)
     if member.generation is not None:
         return MemberData(owned, member.generation)

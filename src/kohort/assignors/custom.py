@@ -6,7 +6,7 @@
 
     Consumer(group_id="g", partition_assignment_strategy=[by_size, "range"])
 
-All members offer the name; the leader runs the function. The leader checks the function's result before it sends it.
+All members offer the assignor's name; the leader runs the function and checks its result before the SyncGroup.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kohort.errors import UsageError
 from kohort.model import TopicPartition
 
 AssignFunction = Callable[[SubscribedTopics, Sequence[MemberSubscription]], Mapping[str, Iterable[TopicPartition]]]
-"""Function from topics with partition counts, and members, to partitions by member id."""
+"""Function from topics (with partition counts) and members to each member's partitions by member id."""
 UserData = Callable[[Iterable[TopicPartition], int], bytes | None]
 
 

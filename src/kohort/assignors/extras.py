@@ -1,11 +1,11 @@
-"""Assignors besides Kafka's: co-partitioned, rack-aware, redundant. Every member of the group must offer them.
+"""kohort's own assignors: co-partitioned, rack-aware, redundant. Every member of the group must offer them.
 
-co-partitioned: partition n of all topics with the same subscribers goes to one member, also for different partition
-counts. range does so for equal counts only, and moves nearly all partitions when a member joins. Members keep their
-partition numbers as far as an equal count of numbers allows; free numbers go to the members with fewest partitions.
+co-partitioned: partition n of all topics with the same subscribers goes to one member, also if the topics' partition
+counts differ. range does so for equal counts only, and moves nearly all partitions when a member joins. Members keep
+their partition numbers while each has equally many; unowned numbers go to the members with fewest partitions.
 
 rack-aware: a partition goes to the least loaded member in a rack of its replicas, else to the least loaded subscriber.
-Kafka's assignors weigh balance before racks (KIP-881); here racks come first, to save traffic between zones. Racks:
+Kafka's assignors prefer balance to racks (KIP-881); this one prefers racks, to save traffic between zones. Racks:
 ``client.rack`` of the members, and the replicas' brokers.
 
 redundant: each partition goes to several members, as hot standby or for comparison. The group has one committed offset
@@ -76,7 +76,7 @@ def _deal(
         else:
             left.append(n)
     for n in left:
-        # Members below the minimum of partition numbers come first, then members with exactly the minimum.
+        # Members with fewer than the minimum of partition numbers come first, then those with the minimum.
         open_to = [m for m in readers if taken[m] < least] or [m for m in readers if taken[m] == least]
         taker = min(open_to, key=lambda m: len(given[m]))
         taken[taker] += 1
@@ -95,7 +95,7 @@ def assign_by_rack(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
         for t, of_topic in readers.items()
         for p in topics.partitions(t)
     }
-    # Partitions with few members in the racks of their replicas come first, partitions without such members last.
+    # Partitions with few local members come first, partitions without a local member last.
     for partition in sorted(near, key=lambda p: len(near[p]) or len(ordered) + 1):
         candidates = near[partition] or [m.member_id for m in readers[partition.topic]]
         _give(partition, candidates, assignment)
@@ -112,9 +112,9 @@ RACK_AWARE = Assignor("rack-aware", assign_by_rack, no_user_data)
 
 
 def redundant(copies: int) -> Assignor:
-    """Return an assignor that gives each partition to ``copies`` members, or to all if fewer.
+    """Return an assignor that assigns each partition to ``copies`` members, or to all if there are fewer.
 
-    Its name is ``redundant-<copies>``. Raises ConfigError for less than one copy.
+    Its name is ``redundant-<copies>``. Raises ConfigError if ``copies`` is less than 1.
     """
     if copies < 1:
         raise ConfigError(f"redundant(copies={copies}): expected at least 1 copy of each partition")
@@ -129,7 +129,7 @@ def _assign_copies(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
     for topic in known_topics(topics, members):
         readers = [m.member_id for m in ordered if topic in m.topics]
         for partition in topics.partitions(topic):
-            # A stable sort by number of partitions: ties keep the member order, and no member gets the partition twice.
+            # The sort is stable: of members with equally many partitions, the first in member order come first.
             for member_id in sorted(readers, key=lambda m: len(assignment[m]))[:copies]:
                 assignment[member_id].append(partition)
     return assignment

@@ -2,9 +2,9 @@
 
 The rules: protocol/assignors.md#previous-ownership.
 
-Each sticky assignor reads the partitions that a member claims (from user data, or owned partitions of the Subscription)
-as ``MemberData``. Of two members that claim one partition, the one of the newer generation wins. Partitions are numbers
-(``PartitionNumbers``).
+Each sticky assignor reads the partitions that a member reports as owned (from user data, or from its Subscription) as
+``MemberData``. If two members report the same partition, the member of the newer generation owns it. Partitions are
+represented by numbers (``PartitionNumbers``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Run = tuple[str, Sequence[int]]
 
 
 class PartitionNumbers:
-    """Numbering of all partitions of the topics ``names``, with partition counts ``counts``."""
+    """Mapping between partitions and integers, for the topics ``names`` with partition counts ``counts``."""
 
     def __init__(self, names: Sequence[str], counts: Mapping[str, int]) -> None:
         self.topics = len(names)
@@ -38,7 +38,7 @@ class PartitionNumbers:
         return range(rank, rank + self._counts[rank] * self.topics, self.topics)
 
     def of_runs(self, runs: Iterable[Run]) -> list[int]:
-        """Return the numbers of the existing partitions among runs of partitions per topic, in order."""
+        """Return the integers of all partitions in ``runs`` that exist, in the order of ``runs``."""
         found: list[int] = []
         step = self.topics
         for topic, partitions in runs:
@@ -62,9 +62,8 @@ class PartitionNumbers:
         step = self.topics
         given = list(numbers)
         pairs = zip(map(self._names.__getitem__, [n % step for n in given]), [n // step for n in given], strict=True)
-        return list(
-            map(tuple.__new__, repeat(TopicPartition), pairs)
-        )  # map() creates the partitions without a Python call for each
+        # map() creates each partition without a Python call.
+        return list(map(tuple.__new__, repeat(TopicPartition), pairs))
 
     def __iter__(self) -> Iterator[int]:
         for rank in range(self.topics):
@@ -72,12 +71,12 @@ class PartitionNumbers:
 
 
 def as_runs(partitions: Iterable[TopicPartition]) -> list[Run]:
-    """Group partitions into runs of neighbours with the same topic, in order."""
+    """Group consecutive partitions of one topic into a run; runs keep the order of ``partitions``."""
     return [(topic, [p for _, p in run]) for topic, run in groupby(partitions, key=itemgetter(0))]
 
 
 class MemberData(NamedTuple):
-    """Partitions that a member claims to own, and its generation (None: unknown)."""
+    """Partitions that a member reports as owned, and their generation (None: unknown)."""
 
     runs: Sequence[Run]
     generation: int | None
@@ -88,20 +87,20 @@ ReadMemberData = Callable[[MemberSubscription], MemberData]
 
 @dataclass(slots=True)
 class Ownership:
-    """Previously owned partitions of all members, after conflicting claims are decided."""
+    """Previous owner of each partition, after conflicts between members' reports are resolved."""
 
     owned: dict[str, dict[int, None]] = field(default_factory=dict)
-    """Previously owned partitions by member id, in order."""
+    """Previously owned partitions by member id, in the order of the member's report."""
     contested: set[int] = field(default_factory=set)
-    """Partitions that two members of one generation claim: no member keeps them."""
+    """Partitions that two members report for the same generation: neither member keeps them."""
     older: dict[int, str] = field(default_factory=dict)
-    """Member with the newest claim from before the latest generation, by partition."""
+    """Member id of the latest owner before the newest generation, by partition."""
 
 
 def decide_ownership(
     members: Sequence[MemberSubscription], numbering: PartitionNumbers, read: ReadMemberData
 ) -> Ownership:
-    """Return which member owned each partition before; partitions that do not exist are dropped."""
+    """Return the previous owner of each partition; partitions that do not exist are left out."""
     generations: dict[str, int | None] = {}
     claims: dict[str, list[int]] = {}
     for member in members:
@@ -138,7 +137,7 @@ def _weigh(
                 owner[number] = member_id
                 owned[number] = None
                 continue
-            # The first member's generation comes from its Subscription, even if its partitions came from user data.
+            # The first of two members counts with the generation of its Subscription, not of its user data.
             if generation < stated[other]:
                 continue
             found.owned[other].pop(number, None)

@@ -1,7 +1,7 @@
-"""range assignor: each topic is cut into runs of neighbouring partitions, one run per member; by rack where possible.
+"""range assignor: each member gets a run of consecutive partitions of each topic, in its own rack where possible.
 
 The rules: protocol/assignors.md#range; the rack phase is KIP-881. Topics with equal subscribers and partition counts
-are cut equally, so that one member gets partition n of each (co-partitioning), also in the rack phase.
+are divided equally, so that one member gets partition n of each (co-partitioning), also in the rack phase.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _TopicState:
         return max(0, self._base + (self._extras > 0) - self._taken[member_id])
 
     def fits(self, member_id: str, partition: TopicPartition) -> bool:
-        """Return True if a replica of the partition is in the member's rack, or the member's rack is unknown."""
+        """Return True if a replica of the partition is in the member's rack, or the member has no rack."""
         rack = self._racks[member_id]
         return not rack or rack in self._topics.racks_of(partition)
 
@@ -68,7 +68,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def _deal_ranges(state: _TopicState, may_take: Callable[[str, TopicPartition], bool], assignment: Assignment) -> None:
-    """Give each member in turn the lowest free partitions of a topic that it may take, up to its share."""
+    """Assign each member, in member order, a topic's lowest unassigned partitions that ``may_take`` allows."""
     for member in state.members:
         allowance = state.allowance(member.member_id)
         taken = [p for p in state.unassigned if may_take(member.member_id, p)][:allowance]
@@ -88,7 +88,7 @@ def _deal_by_rack(states: Iterable[_TopicState], assignment: Assignment) -> None
 
 
 def _deal_alike(states: list[_TopicState], assignment: Assignment) -> None:
-    """Give partition n of co-partitioned topics to the first member with a local replica in every topic."""
+    """Assign partition n of co-partitioned topics to the first member with a local replica in every topic."""
     remaining = [m.member_id for m in states[0].members]
     for number in range(states[0].size):
         for member_id in remaining:

@@ -1,4 +1,4 @@
-"""roundrobin assignor: members get partitions of all topics in turn (protocol/assignors.md#roundrobin)."""
+"""roundrobin assignor: members take turns over the partitions of all topics (protocol/assignors.md#roundrobin)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.assignors.spec import (
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member; a member is skipped for topics to which it does not subscribe."""
+    """Return each member's partitions; a member's turn is skipped for topics that it does not subscribe to."""
     assignment: Assignment = {m.member_id: [] for m in members}
     circle = in_order(members)
     at = 0

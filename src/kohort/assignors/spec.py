@@ -1,7 +1,7 @@
 """Input and result of an assignor (protocol/assignors.md#common-rules).
 
-An assignor is a pure function from members and partitions of their topics to the partitions of each member. The leader
-of a classic group runs one; other code may run one to predict an assignment.
+An assignor is a pure function from members and their topics' partitions to the partitions of each member. The leader of
+a classic group runs one; other code may run one to predict an assignment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kohort.model import TopicPartition, java_string_hash
 NO_GENERATION: Final = -1
 
 Assignment = dict[str, list[TopicPartition]]
-"""Assigned partitions by member id; every member has an entry."""
+"""Assigned partitions by member id; a member without partitions has an empty list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class SubscribedTopics:
     racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """Return the partitions of a topic; empty for an unknown topic."""
+        """Return the partitions of a topic; an empty list for an unknown topic."""
         return [TopicPartition(topic, p) for p in range(self.counts.get(topic, 0))]
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:
-        """Return the racks with a replica of the partition; empty if unknown."""
+        """Return the racks that have a replica of the partition; an empty set if unknown."""
         return self.racks.get(partition, frozenset())
 
 
@@ -61,16 +61,16 @@ class Assignor:
 
 
 def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:
-    """Return None: members send no user data to the assignor."""
+    """Return None: the assignor needs no user data from members."""
 
 
 def java_order(text: str) -> bytes:
-    """Return a sort key as Java's String.compareTo: UTF-16 code units."""
+    """Return the sort key of a string in Java's String.compareTo: its UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort static members by instance id, then dynamic ones by member id."""
+    """Sort members: static members by instance id, then dynamic members by member id."""
     return sorted(
         members,
         key=lambda m: (m.instance_id is None, java_order(m.member_id if m.instance_id is None else m.instance_id)),
@@ -78,7 +78,7 @@ def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
 
 
 def table_size(entries: int) -> int:
-    """Return the number of buckets of a Java HashMap: 16, doubled while more than three quarters full."""
+    """Return the bucket count of a Java HashMap with ``entries`` entries: 16, doubled until at most 75 % full."""
     size = 16
     while entries > size * 3 // 4:
         size *= 2
@@ -86,22 +86,22 @@ def table_size(entries: int) -> int:
 
 
 def java_bucket(code: int, size: int) -> int:
-    """Return the index of a hash code's bucket in a Java HashMap of ``size`` buckets, which Java iterates in order."""
+    """Return the bucket index of a hash code in a Java HashMap of ``size`` buckets, the order of iteration."""
     code &= 0xFFFFFFFF
     return (code ^ code >> 16) & (size - 1)
 
 
 def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort members as the Java client's HashMap does; the first of them get one partition more.
+    """Sort members as the Java client's HashMap does: the first members get one more partition than the last.
 
-    Within a hash bucket Java keeps the insertion order; kohort sorts by id, so the given order never matters.
+    Java keeps the insertion order within a hash bucket; kohort sorts by member id, so the given order never matters.
     """
     size = table_size(len(members))
     return sorted(members, key=lambda m: (java_bucket(java_string_hash(m.member_id), size), java_order(m.member_id)))
 
 
 def known_topics(topics: SubscribedTopics, members: Iterable[MemberSubscription]) -> list[str]:
-    """Return the subscribed topics that have partitions, by name."""
+    """Return the subscribed topics that have partitions, sorted by name."""
     subscribed = {topic for topics_of in {member.topics for member in members} for topic in topics_of}
     return sorted((t for t in subscribed if topics.counts.get(t, 0) > 0), key=java_order)
 
@@ -109,7 +109,7 @@ def known_topics(topics: SubscribedTopics, members: Iterable[MemberSubscription]
 def racks_matter(
     topics: SubscribedTopics, partitions: Iterable[TopicPartition], members: Iterable[MemberSubscription]
 ) -> bool:
-    """Return True if racks can matter: members and replicas share racks, and partitions have different ones."""
+    """Return True if racks can matter: members share racks with replicas, and not all partitions have equal racks."""
     of_members = {member.rack for member in members if member.rack}
     if not of_members or not topics.racks:
         return False

@@ -1,7 +1,7 @@
-"""sticky assignor: balanced first, then with fewest moves (protocol/assignors.md#previous-ownership, KIP-54).
+"""sticky assignor: balance first, then fewest moved partitions (protocol/assignors.md#previous-ownership, KIP-54).
 
-Eager: members revoke all partitions before they rejoin, so their previous partitions are in the user data.
-cooperative-sticky uses the same code for equal and for different subscriptions, and for conflicting claims.
+Eager: members revoke all partitions before they rejoin, so that user data reports their previous partitions.
+cooperative-sticky shares the code for equal and for different subscriptions, and for partitions of two members.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StickyUserData(Message, versions="0-1"):
 
 
 class Dealt(NamedTuple):
-    """Assignment of the sticky assignor.
+    """Assignment of a sticky assignor.
 
     ``transferring``: moving partitions with their new owners; None if the members' subscriptions differ.
     """
@@ -67,7 +67,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return a member's previous partitions from its user data; none if the data is unreadable."""
+    """Return a member's previous partitions from its user data; no partitions if the data is unreadable."""
     if not member.user_data:
         return MemberData((), None)
     for version in (1, 0):

@@ -1,8 +1,8 @@
 """Sticky assignment for members with equal subscriptions (protocol/assignors.md#equal-subscriptions).
 
-P partitions and M members give each member floor(P/M) or one more, and each keeps as many of its partitions as that
-allows. Linear, except for sorting. Partitions are numbers (``PartitionNumbers``), as (topic, partition) pairs would
-cost most of the time.
+With P partitions and M members, each member gets floor(P/M) partitions or one more, and keeps as many of its previous
+partitions as that allows. Linear, except for sorting. Partitions are represented by integers (``PartitionNumbers``):
+(topic, partition) pairs would cost most of the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kohort.model import TopicPartition
 
 
 class EqualSubscriptions:
-    """Assignment of members with equal subscriptions, while it is computed."""
+    """Assignment of members with equal subscriptions, during its computation."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class EqualSubscriptions:
         for member_id in self._assignment:
             self._keep(member_id)
         unassigned = self._left_over()
-        # Members are sorted by member id, without static members first, unlike in range and roundrobin.
+        # Unlike in range and roundrobin, static members are not first: all are sorted by member id.
         self._under_min.sort(key=java_order)
         self._exactly_min.sort(key=java_order)
         if self._by_rack:
@@ -55,7 +55,7 @@ class EqualSubscriptions:
         return {member_id: self._numbering.partitions(numbers) for member_id, numbers in self._assignment.items()}
 
     def transferring(self) -> dict[TopicPartition, str]:
-        """Return the partitions that ``assign`` moved between members, with their new owners."""
+        """Return the partitions that ``assign`` moved to another member, each with its new owner."""
         return {self._numbering.partition(number): new_owner for number, new_owner in self._transferring.items()}
 
     def _left_over(self) -> list[int]:
@@ -138,7 +138,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Assign partitions round robin: first to members below the minimum, then one more to each."""
+        """Assign partitions round robin until all members have the minimum, then one more each to further members."""
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0
         while under:

@@ -1,8 +1,9 @@
 """Sticky assignment for members with different subscriptions (protocol/assignors.md#mixed-subscriptions).
 
-Members keep what they may, free partitions go to the least loaded subscribers. Then partitions move one by one from
-more to less loaded members; a move that would undo an earlier one of its topic takes that one back instead. Partitions
-are numbers (``PartitionNumbers``); the remainder of a number is its topic.
+Members keep the partitions of topics that they subscribe to; unowned ones go to the least loaded subscribers. Then
+partitions move one by one from more to less loaded members. Instead of the reverse of an earlier move of the same
+topic, the earlier move is undone. Partitions are represented by integers (``PartitionNumbers``): the remainder of the
+integer by the number of topics is the topic.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Moved:
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}
         self._most = 0
-        """Largest number of partitions so far: a Java HashSet never shrinks."""
+        """Largest number of partitions in this set so far: a Java HashSet never shrinks."""
 
     def add(self, partition: TopicPartition) -> None:
         self.partitions[partition] = None
@@ -51,9 +52,9 @@ def _hash_code(partition: TopicPartition) -> int:
 
 
 class PartitionMovements:
-    """Source and target member of each moved partition.
+    """Source member and target member of each moved partition.
 
-    Two moves of a partition count as one, from the first source; a return to that source cancels them.
+    Two moves of a partition count as one, from the first source; a return to that source cancels both.
     """
 
     def __init__(self) -> None:
@@ -61,7 +62,7 @@ class PartitionMovements:
         self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Return the partition to move: one of its topic that moved from ``target`` to ``source`` before, if any."""
+        """Return a partition of the topic that moved from ``target`` to ``source`` before; else ``partition``."""
         if partition in self._by_partition:
             source = self._by_partition[partition].source
         opposite = self._by_topic.get(partition.topic, {}).get(_Pair(target, source))
@@ -83,7 +84,7 @@ class PartitionMovements:
 
 
 class _Imbalance(NamedTuple):
-    """Possible move: member ``holder`` has at least two partitions more than member ``taker``."""
+    """Possible move of a partition: member ``holder`` has at least two partitions more than member ``taker``."""
 
     taker: str
     holder: str
@@ -91,9 +92,9 @@ class _Imbalance(NamedTuple):
 
 
 class Loads:
-    """Members sorted by number of partitions, then by id.
+    """Members sorted by number of partitions, then by member id.
 
-    ``held``: partitions as numbers whose remainder by ``topics`` is the topic; callers report each change afterwards.
+    ``held``: partitions as integers, whose remainder by ``topics`` is the topic; callers report each change afterwards.
     ``subscribed``: subscribed topics of each member.
     """
 
@@ -105,7 +106,7 @@ class Loads:
         self._topics = topics
         self._by_id = sorted(held, key=java_order)
         self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
-        # Each sort key is the number of partitions times the number of members, plus the rank of the member id.
+        # A sort key is the member's number of partitions times the number of members, plus the rank of its id.
         self._order = sorted(self._key(m, len(held[m])) for m in held)
         self._of_topic = {m: self._counted(numbers) for m, numbers in held.items()}
         self._least: dict[int, str | None] = {}
@@ -152,7 +153,7 @@ class Loads:
         return self._least[rank]
 
     def are_balanced(self) -> bool:
-        """Return False if a member could take a subscribed partition from a member with at least two more."""
+        """Return True if no member can take a subscribed partition from a member with at least two partitions more."""
         if self._balanced is None:
             if not self._still_imbalanced():
                 self._known_imbalance = self._find_imbalance()
@@ -195,14 +196,14 @@ class Loads:
 
 
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
-    """Return the sum of differences in partition counts over all pairs of members; 0 is perfect balance."""
+    """Return the sum of the differences in partition counts over all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # in ascending order the i-th count is added i times and subtracted once per later count
+    # of sorted partition counts, the i-th is the larger one in i pairs
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 
 class MixedSubscriptions:
-    """Assignment of members with different subscriptions, while it is computed."""
+    """Assignment of members with different subscriptions, during its computation."""
 
     def __init__(
         self,
@@ -213,7 +214,7 @@ class MixedSubscriptions:
     ) -> None:
         self._numbering = numbering
         self._racks = {m.member_id: m.rack for m in members}
-        # Members often share one tuple of topic names: convert each distinct tuple once.
+        # Many members share one tuple of topic names: convert each distinct tuple once.
         distinct = {
             subscribed: (numbering.ranks(subscribed), sum(topics.counts.get(t, 0) for t in subscribed))
             for subscribed in {m.topics for m in members}
@@ -274,7 +275,7 @@ class MixedSubscriptions:
         self._loads.note_gain(member_id, number)
 
     def _deal(self, unassigned: Iterable[int]) -> None:
-        """Give each partition to its least loaded subscriber in its replicas' racks, else to the least loaded one."""
+        """Assign each partition to its least loaded subscriber in a replica's rack, else to the least loaded one."""
         step = self._numbering.topics
         left = []
         for number in unassigned:
@@ -293,7 +294,7 @@ class MixedSubscriptions:
         return next((m for m in self._loads if rank in self._subscribed[m] and not self._misfit(m, number)), None)
 
     def _set_fixed_members_aside(self) -> dict[str, dict[int, None]]:
-        """Exclude members that can neither lose nor gain partitions; return their partitions."""
+        """Exclude the members that can neither lose nor gain partitions; return their partitions by member id."""
         fixed = {m: held for m, held in self._held.items() if not self._can_take_part(m, held)}
         for member_id in fixed:
             self._loads.forget(member_id)
@@ -327,7 +328,7 @@ class MixedSubscriptions:
         older = self._older.get(number)
         if older in self._held and rank in self._subscribed[older] and self._has_less(older, size):
             return older
-        # Balance comes before racks: the least loaded subscriber takes the partition.
+        # Balance precedes racks: the least loaded subscriber gets the partition.
         least = self._loads.least(rank)
         return least if least is not None and self._has_less(least, size) else None
 

@@ -81,20 +81,20 @@ def adds_nothing(_request: GroupRequest, _groups: Groups) -> Added:
 
 @dataclass(frozen=True, slots=True)
 class GroupApi:
-    """API whose requests concern one group, named by ``message.group_id``."""
+    """Request type that concerns one group (``message.group_id``), with its check, decision and error response."""
 
     decide: Decide
     refuse: Refuse
     check: Check = check_nothing
     """Reject an invalid request before the coordinator looks up its group. Raises ApiError."""
     withdraw: Withdraw | None = None
-    """Build the response after its records could not be appended; None: refuse the whole request."""
+    """Build the response after the append of the request's records failed; None: refuse the whole request."""
     added_bytes: AddedBytes = adds_nothing
-    """Return an upper bound of the bytes that a request adds to the memory of groups."""
+    """Return an upper bound of the bytes that a request adds to the memory of all groups."""
     read_only: bool = False
-    """True if the coordinator answers the request even before ``__consumer_offsets`` exists."""
+    """True if the coordinator answers this request type even before ``__consumer_offsets`` exists."""
     explain: Explain | None = None
-    """Return the error message of a refused request."""
+    """Return the error message that the response to a refused request contains."""
 
     def refused(self, request: GroupRequest, error: ApiError) -> Reply:
         reply = self.refuse(request, error.code)
@@ -103,7 +103,7 @@ class GroupApi:
 
 @dataclass(frozen=True, slots=True)
 class SeveralGroupsApi:
-    """API whose requests concern any number of groups; the coordinator answers them in steps."""
+    """Request type that concerns any number of groups; the coordinator computes its response in steps (ADR 11)."""
 
     answer: Answer
     refuse: Refuse

@@ -1,4 +1,4 @@
-"""Input of a coordinator decision besides group and request: time, options, topics, facts for the journal."""
+"""Input of a coordinator decision besides group and request: time, options, topics, observations for the journal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import TopicsView
 
 SEARCH_LOST_MS: Final = 1_000
-"""Time in ms after which an idle search for topics of a subscription pattern is dropped: its group was deleted."""
+"""Time in ms after which an idle pattern search loses its turn: its group was deleted."""
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
 LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
-"""Return a group's lag in some partitions, in records, from its committed offsets; None if unknown."""
+"""Return a group's lag in records, summed over the given partitions; None if unknown."""
 
 
 def no_options(_group_id: str) -> GroupOptions:
@@ -29,7 +29,7 @@ def unknown_lag(_group_id: str, _places: Iterable[tuple[str, int]]) -> int | Non
 
 
 class SearchTurns:
-    """Turns of groups that search the topics of their patterns: one group at a time, one step per ms."""
+    """Turns of groups in the pattern search: one group searches at a time, one step per ms."""
 
     def __init__(self) -> None:
         self._of = ""
@@ -37,7 +37,7 @@ class SearchTurns:
         self._next_ms = 0
 
     def may_step(self, group_id: str, now_ms: int) -> bool:
-        """Return True if the group may search topics now; it keeps the turn until its search ends or is idle."""
+        """Return True if the group may search topics now; it keeps its turn until its search ends or is idle."""
         if self._stepped_ms == now_ms or (
             self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
         ):
@@ -49,7 +49,7 @@ class SearchTurns:
         self._of = ""
 
     def next_ms(self, now_ms: int) -> int:
-        """Return the time in ms at which a waiting group retries its topic search; no two groups get the same time."""
+        """Return the time in ms at which a waiting group tries its topic search again; each group gets its own time."""
         self._next_ms = max(self._next_ms, now_ms) + 1
         return self._next_ms
 
@@ -63,7 +63,7 @@ class Context:
     rng: Rng
     topics: TopicsView
     evidence: JournalEvidence
-    """Facts for journal entries; decisions do not depend on them, nor on ``lag_of``."""
+    """Observations for journal entries; decisions depend neither on them nor on ``lag_of``."""
     options_of_group: OptionsOfGroup = no_options
     searches: SearchTurns = field(default_factory=SearchTurns)
     lag_of: LagOfGroup = unknown_lag

@@ -36,7 +36,7 @@ Written = tuple[
 
 
 class InvariantBroken(AssertionError):
-    """Violated invariant of the coordinator: a bug of kohort, never of a client."""
+    """The coordinator's state is inconsistent: a bug of kohort, never an error of a client."""
 
 
 def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tuple[int, TimerKey]]) -> None:
@@ -178,7 +178,7 @@ def check_state(group: ClassicGroup) -> None:
 
 
 def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
-    """Check that every waiting request and every session of a classic group has a timer."""
+    """Check that each held request and each member session of a classic group has a timer."""
     rebalance, group_id = group.round, group.group_id
 
     def is_set(key: TimerKey) -> bool:
@@ -202,7 +202,7 @@ def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> Non
 
 
 def check_persisted(group: ClassicGroup) -> None:
-    """Check that a stable or empty classic group equals its record, so that a failover changes nothing."""
+    """Check that the state of a stable or empty classic group equals its record, so that a failover keeps it."""
     rebalance, persisted = group.round, group.persisted
     if rebalance.state is GroupState.STABLE:
         require(persisted is not None, "the group is stable, but its generation is not persisted", group)
@@ -221,12 +221,12 @@ def check_persisted(group: ClassicGroup) -> None:
 
 
 def check_acknowledged(groups: Groups, reply: Reply) -> None:
-    """Check that the records of a successful response are persisted before it is sent."""
+    """Check before a successful response is sent that the records of its request are persisted."""
     message, request = reply.message, reply.request.message
     if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
         assert isinstance(request, SyncGroupRequest)
         if request.group_id in groups.consumer:
-            return  # the response of a consumer group is built from its persisted state
+            return  # the response of a consumer group contains persisted state only
         group = groups.by_id[request.group_id]
         assigned = {m.member_id: m.assignment for m in group.persisted.members} if group.persisted else {}
         require(assigned.get(request.member_id) == message.assignment, "the assignment is not persisted", group)
@@ -247,7 +247,7 @@ def _check_commit_acknowledged(groups: Groups, request: OffsetCommitRequest, res
     with_partitions = [topic for topic in request.topics if topic.partitions]
     for topic, answered in zip(with_partitions, response.topics, strict=True):
         if not topic.name:
-            continue  # the commit names the topic by id, without a name to look up
+            continue  # the commit names the topic by id: there is no name to look up
         for p, result in zip(topic.partitions, answered.partitions, strict=True):
             value = offsets.get(topic.name, p.partition_index) if offsets is not None else None
             if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
@@ -294,7 +294,7 @@ def _persisted_consumer_group(group: ModernGroup) -> tuple[object, ...]:
 def check_replay(groups: Groups, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
     """Check that replaying a ``__consumer_offsets`` partition restores the coordinator's persisted state.
 
-    ``unmarked``: producers whose transaction marker may be on the log after a failed write; it is written again.
+    ``unmarked``: ids of producers whose transaction marker may be on the log although its append failed.
     """
     again = Groups()
     for item in log:

@@ -19,20 +19,20 @@ from kohort.coordinator.journal_events import MemberMetrics, OffsetMove
 from kohort.coordinator.journal_events import Who as Who  # noqa: PLC0414
 
 TOPIC: Final = "__kohort_journal"
-"""Kafka topic of the journal."""
+"""Kafka topic to which the coordinator writes the journal of group events."""
 SCHEMA: Final = "kohort/journal/1"
 
 TriggerEvent = Literal[
     "member_joined",  # a new member sent JoinGroup
-    "member_rejoined",  # a member with changed protocols, or the leader, sent JoinGroup again
+    "member_rejoined",  # a member with changed protocols, or the leader, sent JoinGroup
     "member_left",  # a member sent LeaveGroup
     "session_expired",  # the member sent no request within its session timeout
-    "new_member_expired",  # a new member got no generation within five minutes
+    "new_member_expired",  # a new member's first generation did not begin within five minutes
     "sync_timeout",  # members sent no SyncGroup within the rebalance timeout
     "static_replaced",  # a static member joined under a new member id and changed the protocol
     "over_capacity",  # loaded with more members than group.max.size
-    "append_failed",  # the generation record could not be appended
-    "downgraded",  # the last consumer-protocol member left, and the group became classic
+    "append_failed",  # the append of the generation's record failed
+    "downgraded",  # the last consumer-protocol member left: the group became classic
 ]
 Removal = Literal[
     "left",
@@ -42,14 +42,14 @@ Removal = Literal[
     "sync_timeout",
     "group_full",
     "pending_left",
-    "pending_expired",  # the broker assigned a member id, but its client did not join with it
+    "pending_expired",  # a client did not join with the member id that the broker assigned
 ]
 
 EpochEvent = Literal[
     "member_joined",  # a new member subscribed to topics
     "subscription_changed",  # a member subscribed to other topics or another pattern
-    "assignor_changed",  # most members now prefer another assignor
-    "topics_changed",  # subscribed topics were created, deleted, or got more partitions
+    "assignor_changed",  # most members of the group now prefer another server assignor
+    "topics_changed",  # subscribed topics were created, deleted or extended by partitions
     "regex_resolved",  # a subscription pattern matches other topics than before
     "member_left",  # a member sent a heartbeat with epoch -1, or LeaveGroup
     "session_expired",  # a member sent no heartbeat within the session timeout
@@ -63,31 +63,31 @@ EpochEvent = Literal[
 
 
 class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Session facts of a member when the journal entry was written."""
+    """Timestamps and counts of a member's session at the time of a journal entry."""
 
     session_timeout_ms: int
     rebalance_timeout_ms: int
     last_seen_ms: int
     longest_gap_ms: int = 0
-    """Longest time in ms between two requests of the member in this generation."""
+    """Longest time in ms between two consecutive requests of the member in the current generation."""
     connection_closed_at_ms: int | None = None
-    """Closing time of the connection of the member's last request; None if the connection is open or unknown."""
+    """Time in ms at which the connection of the member's last request closed; None if open or unknown."""
     commits: int = 0
     last_progress_ms: int | None = None
-    """Time of the member's last commit that moved an offset forward."""
+    """Time in ms of the member's last commit that moved an offset forward."""
     last_commit_ms: int | None = None
     lag: int | None = None
-    """Records between the member's committed offsets and the log ends when it left; None if unknown."""
+    """Lag of the member's partitions in records, when it left; None if unknown."""
     stalled_ms: int = 0
-    """Time in ms in which the broker processed no events since ``last_seen_ms``."""
+    """Time in ms, since ``last_seen_ms``, in which the broker stalled: it processed no events."""
     stalled_at_ms: int | None = None
-    """Time at which the broker's first stall since ``last_seen_ms`` began."""
+    """Time in ms at which the first stall of the broker since ``last_seen_ms`` began."""
     client_metrics: MemberMetrics | None = msgspec.field(default=None, name="said")
-    """Last metrics that the client pushed (KIP-714); None if it pushed no metrics."""
+    """Metrics that the member's client pushed last (KIP-714); None if it pushed no metrics."""
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Differences between a rejoining member's previous and new JoinGroup."""
+    """Differences between the previous and the new JoinGroup of a rejoining member."""
 
     was_leader: bool = False
     protocols_before: tuple[str, ...] = ()
@@ -95,19 +95,19 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
     owned_changed: bool = False
-    """True if the member's owned partitions differ, as in the second rebalance of a cooperative client."""
+    """True if the member's owned partitions changed, as in the second rebalance of a cooperative client."""
     partitions_changed: dict[str, tuple[int, int]] = {}
-    """Subscribed topics with a changed partition count: count when the generation began, count now."""
+    """Partition count when the generation began, and current count, of each changed subscribed topic."""
     topics_made: tuple[str, ...] = ()
     """Topics of ``topics_added`` that were created after the generation began."""
     topics_gone: tuple[str, ...] = ()
     """Topics of ``topics_removed`` that were deleted."""
     racks: tuple[str | None, str | None] | None = None
-    """Previous and new rack of the member (KIP-881); None if unchanged."""
+    """Previous rack and new rack of the member (KIP-881); None if the rack is unchanged."""
 
 
 class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Cause of a rebalance: the event, its members, and the client's reason text."""
+    """Cause of a rebalance: the event, the members concerned, and the reason text of the client."""
 
     event: TriggerEvent
     who: Who | None = None
@@ -116,9 +116,9 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     change: Change | None = None
     others: tuple[Who, ...] = ()
-    """Members besides the first one that the event concerns, such as a LeaveGroup of several members."""
+    """Members after ``who`` in the same event, such as a LeaveGroup of several members."""
     leader_lost: bool = False
-    """True if the group's leader is among the removed members."""
+    """True if the event removed the group's leader."""
     error: str | None = None
 
 
@@ -130,11 +130,11 @@ class RoundOpened(JournalEntry, frozen=True, kw_only=True, tag="round_opened"):
     members: tuple[Who, ...]
     timeout_ms: int
     initial: bool = False
-    """True if the group was empty: the rebalance waits ``timeout_ms`` for more members."""
+    """True if the group was empty: the rebalance waits for ``timeout_ms`` so that more members can join."""
 
 
 class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived"):
-    """The group received a member's JoinGroup ``after_ms`` after the rebalance began."""
+    """A member sent JoinGroup, ``after_ms`` after the rebalance began."""
 
     who: Who
     after_ms: int
@@ -142,28 +142,28 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     reason: str | None = None
     api_version: int | None = None
     vitals: Vitals | None = None
-    """Session facts of a late member just before its JoinGroup."""
+    """Session data before this JoinGroup, of a member that rejoins late."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    """Session and rebalance timeout in the JoinGroup; None in entries of older kohort versions."""
+    """Session timeout and rebalance timeout in the JoinGroup; None in entries of older kohort versions."""
     software: str | None = None
-    """Name and version of the client (KIP-511); None if unknown."""
+    """Name and version of the client software (KIP-511); None if unknown."""
 
 
 class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):
-    """A member was removed, or a member id that the broker assigned and no client used."""
+    """A member was removed; or a member id expired that the broker had assigned and no client joined with."""
 
     who: Who
     why: Removal
     reason: str | None = None
     api_version: int | None = None
     by: Who | None = None
-    """Client that requested the removal, if not the member itself."""
+    """Client that requested the member's removal, unless the member left by itself."""
     vitals: Vitals | None = None
 
 
 class RoundClosed(JournalEntry, frozen=True, kw_only=True, tag="round_closed"):
-    """The join phase ended: a new generation, or an empty group."""
+    """The join phase of a classic group ended: a new generation begins, or the group is empty."""
 
     generation: int
     members: tuple[Who, ...]
@@ -174,7 +174,7 @@ class RoundClosed(JournalEntry, frozen=True, kw_only=True, tag="round_closed"):
 
 
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition that changed its owner; an owner is None if the partition is unowned."""
+    """Partition with a new owner: member ids before and after, None without an owner."""
 
     topic: str
     partition: int
@@ -183,19 +183,19 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment_written"):
-    """The leader's assignment is persisted, ``took_ms`` after the join phase ended."""
+    """The leader's assignments were persisted, ``took_ms`` after the join phase ended."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     generation: int
     took_ms: int
     partitions: dict[str, dict[str, tuple[int, ...]]] | None
-    """Assigned partitions by member id and topic; None for other protocol types, and for assignments over 128 KiB."""
+    """Partitions by member id and topic; None for protocol types other than consumer, and above 128 KiB."""
     moves: tuple[Move, ...] = ()
 
 
 class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled"):
-    """The last member received its assignment, ``took_ms`` after the assignment was persisted."""
+    """The last member received its SyncGroup response, ``took_ms`` after the assignments were persisted."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -205,14 +205,14 @@ class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled")
 
 
 class RoundDropped(JournalEntry, frozen=True, kw_only=True, tag="round_dropped"):
-    """The group's rebalance was dropped after a failed append, and its waiting requests were refused."""
+    """An append failed: the rebalance was dropped, and the requests that waited for it were refused."""
 
     error: str
     generation: int
 
 
 class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replaced"):
-    """A static member joined under a new member id and kept its partitions, without a rebalance."""
+    """A static member joined under a new member id and kept its partitions without a rebalance."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -228,29 +228,29 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     api: str
     error: str
     generation: int
-    """Generation in the refused request; ``current`` is the group's generation."""
+    """Generation id in the refused request; ``current`` is the group's generation id."""
     current: int
     offsets: tuple[OffsetMove, ...] = ()
-    """First offsets of a refused commit, with the previously committed ones."""
+    """First offsets of a refused OffsetCommit, with the committed offsets of the same partitions."""
     more: int = 0
 
 
 class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Activity of a departed member, as ``kohort watch`` observed it; None for unknown values."""
+    """Activity of a departed member, observed by ``kohort watch``; None for unknown fields."""
 
     member_id: str
     since_ms: int
-    """Time at which the member joined, or its assignment last came closer to its target assignment."""
+    """Time in ms at which the member joined, or last came closer to its target assignment."""
     last_commit_ms: int | None = None
-    """Time of the member's last commit for a partition that it owns."""
+    """Time in ms of the member's last commit to a partition that it owns."""
     last_progress_ms: int | None = None
-    """Time of the member's last commit that moved the offset of an owned partition forward."""
+    """Time in ms of the member's last commit that moved the offset of an owned partition forward."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
 
 
 class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Cause of a higher epoch of a consumer group (KIP-848): the event, its members, and evidence."""
+    """Cause of a new group epoch (KIP-848): the event, the members concerned, and details."""
 
     event: EpochEvent
     who: Who | None = None
@@ -258,23 +258,23 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
-    """Topics that the member's subscription gained and lost."""
+    """Topics that the member no longer subscribes to; ``topics_added``: topics new in its subscription."""
     partitions_changed: dict[str, tuple[int, int]] = {}
-    """Topics that were created (from 0), deleted (to 0), recreated or extended: partitions before and now."""
+    """Partition counts before and after, of created (from 0), deleted (to 0), recreated or extended topics."""
     assignor: str | None = None
-    """New preferred assignor of the group; None if unchanged."""
+    """Server assignor that the group newly prefers; None if unchanged."""
     reason: str | None = None
-    """Reason text of the client's request."""
+    """Reason text in the client's LeaveGroup or JoinGroup."""
     signs: SignsOfLife | None = None
-    """Activity of a departed member, in entries that ``kohort watch`` wrote."""
+    """Activity of a departed member; only in entries by ``kohort watch``."""
     by: Who | None = None
-    """Client that requested the removal, if not the member itself."""
+    """Client that requested the member's removal, unless the member left by itself."""
     software: str | None = None
-    """Client name and version of ``who``, as ``MemberArrived.software``, if its own request is the cause."""
+    """Name and version of the client software of ``who``, if its own request is the cause."""
 
 
 class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
-    """The epoch of a consumer group rose; a new target assignment follows within the assignment interval."""
+    """The epoch of a consumer group rose; its next target assignment follows within the assignment interval."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -285,22 +285,22 @@ class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
 
 
 class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_computed"):
-    """The target assignment of a group epoch was computed, ``after_ms`` after the epoch rose."""
+    """The assignor computed the target assignment of a group epoch, ``after_ms`` after the epoch rose."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     epoch: int
     assignor: str
-    """Name of the assignor; empty in entries of ``kohort watch`` if the broker chose the assignor."""
+    """Name of the server assignor; empty in entries by ``kohort watch`` if the broker chose it."""
     moves: tuple[Move, ...]
-    """Partitions that the new target assignment moves to another member."""
+    """Partitions that belong to another member in this target assignment than in the previous one."""
     members: int
     after_ms: int | None = None
     """Time in ms since the epoch rose; None if it rose before this broker loaded the group."""
 
 
 class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition newly assigned to a member, and the time in ms for which it had no owner."""
+    """Partition newly assigned to a member, and the time in ms before in which it had no owner."""
 
     topic: str
     partition: int
@@ -308,16 +308,16 @@ class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AwaitedPartition(msgspec.Struct, frozen=True):
-    """Partition of a member's target assignment that another member still owns."""
+    """Partition of a member's target assignment that it cannot get yet, as another member still owns it."""
 
     topic: str
     partition: int
     owner: str
-    """Id of the member that still owns the partition."""
+    """Member id of the partition's present owner."""
 
 
 class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reconciled"):
-    """The assignment of a consumer group's member came closer to its target assignment."""
+    """A heartbeat changed a consumer group member's assignment towards its target assignment."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -326,11 +326,11 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     from_epoch: int
     target_epoch: int
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
-    """Stable, waiting for the member's own revocation, or for other members' revocations."""
+    """Reconciled; or the member must first revoke partitions; or other members must release partitions for it."""
     revoking: dict[str, tuple[int, ...]] = {}
-    """Partitions that the member must revoke, by topic."""
+    """Partition numbers that the member must revoke, by topic."""
     revoked: dict[str, tuple[int, ...]] = {}
-    """Partitions revoked ``revoked_after_ms`` after the broker requested the revocation."""
+    """Partition numbers, by topic, that the member revoked ``revoked_after_ms`` after the broker's request."""
     revoked_after_ms: int | None = None
     given: tuple[GivenPartition, ...] = ()
     awaited: tuple[AwaitedPartition, ...] = ()
@@ -345,22 +345,22 @@ class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
 
 
 class SeenMember(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Member of a classic group's generation, read from the GroupMetadata record."""
+    """Member of a classic group's generation, as the GroupMetadata record describes it."""
 
     who: Who
     session_timeout_ms: int
     rebalance_timeout_ms: int
     topics: tuple[str, ...] = ()
     owned: dict[str, tuple[int, ...]] | None = None
-    """Owned partitions in the member's JoinGroup; None if unreadable."""
+    """Owned partitions in the member's JoinGroup metadata; None if the metadata is unreadable."""
     partitions: dict[str, tuple[int, ...]] | None = None
-    """Partitions that the leader assigned to the member; None for other protocol types."""
+    """Partitions that the leader assigned to the member; None for protocol types other than consumer."""
 
 
 class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_seen"):
-    """Generation of a classic group, which ``kohort watch`` read from ``__consumer_offsets``.
+    """Generation of a classic group that ``kohort watch`` read from ``__consumer_offsets``.
 
-    ``at_ms`` is the coordinator's clock. States were sampled, so their times are bounds.
+    ``at_ms`` is the coordinator's time. ``kohort watch`` samples group states, so that times of states are bounds.
     """
 
     generation: int
@@ -369,23 +369,23 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     leader: str | None
     members: tuple[SeenMember, ...]
     joined_ms: int | None = None
-    """End of the join phase, by the GroupMetadata record."""
+    """Time in ms at which the join phase ended, according to the GroupMetadata record."""
     leader_epoch: int = -1
-    """Leader epoch of the group's ``__consumer_offsets`` partition; it changes with the coordinator."""
+    """Leader epoch of the group's ``__consumer_offsets`` partition: a new one means a new coordinator."""
     signs: tuple[SignsOfLife, ...] = ()
-    """Activity of each member of the previous generation."""
+    """Activity of each member of the previous generation, observed by ``kohort watch``."""
     settled_seen_ms: int | None = None
-    """Time of the last sample after the previous generation in which the group was not rebalancing."""
+    """Time in ms of the last sample since the previous generation that showed no rebalance."""
     rebalancing_seen_ms: int | None = None
-    """Time of the first sample after the previous generation in which the group was rebalancing."""
+    """Time in ms of the first sample since the previous generation that showed a rebalance."""
     present: tuple[str, ...] | None = None
-    """Ids of the members in the first sample of the rebalance; None without a sample."""
+    """Ids of the members in the first sample that showed the rebalance; None without such a sample."""
     before: GenerationSeen | None = None
-    """Previous generation, if its own entry may be deleted or outside of the read range; without ``signs``."""
+    """Previous generation without ``signs``, as its own entry may be deleted or outside of the read range."""
 
 
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
-    """The coordinator loaded the group from the log."""
+    """A coordinator loaded the group from ``__consumer_offsets``."""
 
     generation: int
     members: tuple[Who, ...]
@@ -393,26 +393,26 @@ class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
 
 
 class GroupUnloaded(JournalEntry, frozen=True, kw_only=True, tag="group_unloaded"):
-    """The broker is no longer the group's coordinator."""
+    """The broker stopped coordinating the group: another broker coordinates it."""
 
     generation: int
 
 
 class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_converted"):
-    """The group continues under the other protocol (classic or consumer), with its members."""
+    """The group changed its protocol (classic or consumer) and kept its members."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     to: Literal["consumer", "classic"]
     epoch: int
-    """Group epoch after the conversion, equal to the classic generation, or the reverse."""
+    """Group epoch of the converted group, equal to its last generation id; or the reverse."""
     members: tuple[Who, ...]
     by: Who | None = None
-    """Member that caused the conversion by joining or leaving."""
+    """Member whose join or departure caused the conversion."""
 
 
 class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted"):
-    """The group was deleted: by DeleteGroups, or after its last offset expired."""
+    """The group was deleted, by DeleteGroups or because its last offset expired."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -432,12 +432,12 @@ def build_entry(entry: JournalEntry) -> bytes:
 
 
 def parse_entry(value: bytes) -> JournalEntry:
-    """Parse a journal record. Raises ValueError for unknown kinds, invalid fields and invalid JSON."""
+    """Parse a journal record's value. Raises ValueError for an unknown kind, an invalid field or invalid JSON."""
     try:
         tree = json.loads(value)
         tag = tree.get("kind") if isinstance(tree, dict) else None
         known = _BY_TAG.get(tag) if isinstance(tag, str) else None
-        # msgspec converts a journal entry to one known type thirty times faster than to the union of all types
+        # msgspec converts a journal entry to its own type thirty times faster than to the union of all types
         entry: JournalEntry = msgspec.convert(tree, AnyEntry if known is None else known)
     except RecursionError as error:
         raise ValueError("journal entry: JSON is nested too deeply") from error

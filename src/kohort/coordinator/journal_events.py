@@ -1,4 +1,4 @@
-"""Journal entries besides rebalances: refused JoinGroup requests, commits, options, resumed partitions."""
+"""Journal entries other than rebalances: refused JoinGroups, commits, group options, resumed partitions."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ import msgspec
 
 LEAST_BYTES: Final = 200
 ITEM_BYTES: Final = 100
-"""Bytes of memory of a nested value in a journal entry, without its text."""
+"""Estimated bytes of memory of each value in a journal entry, without its text."""
 
 
 class Who(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Identity of a member or client."""
+    """Identity of a member, or of a client that is not a member."""
 
     member_id: str
     client_id: str = ""
     client_host: str = ""
     instance_id: str | None = None
     classic: bool = False
-    """True for a member of a consumer group that uses the classic protocol."""
+    """True for a consumer group member that uses the classic protocol."""
     principal: str = ""
-    """Authenticated principal (``User:alice``), for clients that act on other members."""
+    """Authenticated principal (``User:alice``) of a client that acts on other members."""
 
 
 class MemberMetrics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Metrics that a member's client pushed last (KIP-714); None for a metric that its library lacks."""
+    """Metrics that a member's client pushed last (KIP-714); a metric that the client lacks is None."""
 
     at_ms: int
     last_poll_ms_ago: int | None = None
-    """Time in ms between the client's last poll and the metrics push."""
+    """Time in ms from the client's last poll to its metrics push."""
     longest_poll_gap_ms: int | None = None
-    """Longest time in ms between two polls that the client reports."""
+    """Longest time in ms between two polls, as the client reports it."""
     poll_idle_ratio: float | None = None
-    """Share of time that the application waited in poll."""
+    """Share of the time (0 to 1) that the client's application waited in poll."""
     commit_latency_ms: float | None = None
     rebalance_latency_ms: float | None = None
-    """Longest rebalance in ms that the client reports."""
+    """Duration in ms of the longest rebalance that the client reports."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
     """Event of a group, stored in the journal."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = False
-    """True if the entry states that records are persisted: it is dropped when their append fails."""
+    """True if the entry states that records are persisted: the entry is dropped if their append fails."""
 
     QUIET: ClassVar[bool] = False
-    """True if the entry is written with the next urgent entry, not at once."""
+    """True if the entry may wait until the next entry that is written at once."""
 
     at_ms: int
     group: str
     observed: bool = False
-    """True if ``kohort watch`` wrote the entry from outside of the coordinator."""
+    """True if ``kohort watch`` wrote the entry: an observer outside of the coordinator."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Offset of a commit; ``before``: the previously committed offset, or None."""
+    """Offset in a commit (``after``), and the committed offset before it (``before``; None: no offset)."""
 
     topic: str
     partition: int
@@ -64,7 +64,7 @@ class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turned_away"):
-    """JoinGroup refused: the group is full, or shares no assignor with the client."""
+    """A JoinGroup was refused: the group is full, or no protocol of the client suits all members."""
 
     QUIET: ClassVar[bool] = True
 
@@ -72,15 +72,15 @@ class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turn
     members: int
     error: str = "GROUP_MAX_SIZE_REACHED"
     offered: tuple[str, ...] = ()
-    """First assignors that the refused client offers."""
+    """First ten assignors that the refused client offers."""
     accepted: tuple[str, ...] = ()
-    """First assignors that all members support."""
+    """First ten assignors that all group members support."""
     types: tuple[str, str] | None = None
-    """Protocol types of the refused client and of the group; None if they are equal."""
+    """Protocol types of the refused client and of the group; None if both are equal."""
 
 
 class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_disconnected"):
-    """The connection of a departed member closed, ``after_ms`` after its LeaveGroup."""
+    """The connection of a departed member closed ``after_ms`` after its LeaveGroup."""
 
     QUIET: ClassVar[bool] = True
 
@@ -91,7 +91,7 @@ class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_di
 class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenced"):
     """A client that is not a member committed offsets of the group.
 
-    Journaled once per hour for each client, and whenever an offset moves back.
+    Journaled once per hour and client, and each time that an offset moves back.
     """
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenc
 
 
 class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_changed"):
-    """Options of the group changed: old and new value of each; None is the broker's default."""
+    """Group options changed: each option's old value and new value; None: the broker's default."""
 
     QUIET: ClassVar[bool] = True
 
@@ -114,25 +114,25 @@ class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_chang
 
 
 class ResumedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition that its new owner fetches for the first time."""
+    """Partition that its new owner began to fetch."""
 
     topic: str
     partition: int
     offset: int
     lag: int | None = None
-    """Records between the first fetched offset and the log end."""
+    """Lag in records when the fetch began: from the first fetched offset to the log end offset."""
     lag_before: int | None = None
-    """Records from the committed offset to the log end when the rebalance began."""
+    """Lag in records when the rebalance began: from the committed offset to the log end offset."""
 
 
 class PartitionsResumed(JournalEntry, frozen=True, kw_only=True, tag="partitions_resumed"):
-    """Members began to fetch newly assigned partitions; at most one entry per moved partition."""
+    """Members began to fetch newly assigned partitions; each moved partition appears in one entry at most."""
 
     QUIET: ClassVar[bool] = True
 
     who: Who
     generation: int
-    """Classic generation, or member epoch."""
+    """Generation id of a classic group, or member epoch of a consumer group."""
     partitions: tuple[ResumedPartition, ...]
 
 

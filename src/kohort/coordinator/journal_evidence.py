@@ -1,7 +1,7 @@
-"""Facts for the journal that are not part of a group's state; decisions do not depend on them.
+"""Observations for the journal that are not part of group state; decisions do not depend on them.
 
 Closed connections, stalls of the broker, departed members, commits by non-members, pushed client metrics, counts of
-fenced requests. All are bounded in size, and empty after a restart.
+fenced requests. All have a maximum size and are empty after a restart.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Time in ms: two clients that push metrics without member id from one host within it are indistinguishable."""
+"""Within this time in ms, clients without member id on one host that push metrics are taken for one client."""
 NAME_LETTERS_MAX: Final = 1_000
-"""Most letters of all names (member id, client id, host) of a client; longer ones are not recorded."""
+"""Maximum letters of a client's names (member id, client id, host) together; longer ones are not recorded."""
 NAME_PREFIX_MAX: Final = 300
-"""Letters of a name that identify a member or client; further letters are ignored."""
+"""Number of letters of a member id or client id that are compared; further letters are ignored."""
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
-"""Most bytes of all group names with counters; beyond it, or beyond ``GROUPS_MOST``, the oldest groups are dropped."""
+"""Maximum bytes of group names with counters; above it, or above ``GROUPS_MOST``, the oldest are dropped."""
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100
 LEAVERS: Final = 1_000
 COMMITTERS: Final = 1_000
 JOURNAL_AGAIN_MS: Final = 3_600_000
-"""Least time in ms between two journal entries for commits of one client that is not a member."""
+"""Minimum time in ms between two journal entries about commits of one client that is not a member."""
 JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
-"""Least time in ms between two journal entries for a non-member's commits that lower an offset."""
+"""Minimum time in ms between two journal entries about a non-member's commits that move an offset back."""
 
 
 class MetricsByMember:
-    """Client metrics that each member pushed last, for the latest 10,000 members."""
+    """Client metrics that each member pushed last, of the 10,000 members with the latest pushes."""
 
     def __init__(self, limit: int = MEMBERS) -> None:
         self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
@@ -63,12 +63,12 @@ def names_fit(*names: str | None) -> bool:
 
 
 def name_prefix(name: str) -> str:
-    """Return the beginning of a name, which identifies a member or client."""
+    """Return the first letters of a member id or client id, by which it is compared."""
     return name[:NAME_PREFIX_MAX]
 
 
 class OffsetCounters:
-    """Numbers of committed, expired and deleted offsets."""
+    """Number of committed, of expired and of deleted offsets."""
 
     __slots__ = ("committed", "deleted", "expired")
 
@@ -78,7 +78,7 @@ class OffsetCounters:
         self.deleted = 0
 
     def written(self, records: Sequence[Record]) -> None:
-        """Count the committed and deleted offsets among appended records."""
+        """Count the committed and the deleted offsets in appended records."""
         for record in records:
             if type(record) is OffsetCommitted:
                 if record.value is None:
@@ -87,13 +87,13 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count as expired the offsets deleted since the counter of deletions was ``deleted``."""
+        """Count all offsets deleted since the counter of deletions was ``deleted`` as expired ones."""
         self.expired += self.deleted - deleted
         self.deleted = deleted
 
 
 class FencedCounters:
-    """Number of requests refused for a stale member id, generation, epoch or instance id, repeated ones included."""
+    """Number of requests refused for a stale member id, generation or epoch; repeated requests count each."""
 
     __slots__ = ("_names_bytes", "by_group", "by_kind")
 
@@ -122,7 +122,7 @@ class FencedCounters:
 
 
 class ClosedConnections:
-    """Closing times of the latest 10,000 closed connections."""
+    """Closing times of the 10,000 client connections that closed last."""
 
     def __init__(self, limit: int = CONNECTIONS) -> None:
         self._closed_at_ms: dict[int, int] = {}
@@ -134,19 +134,19 @@ class ClosedConnections:
             del self._closed_at_ms[next(iter(self._closed_at_ms))]
 
     def closed_at_ms(self, connection: int) -> int | None:
-        """Return the time at which a client connection closed; None if it is open or no longer recorded."""
+        """Return the time in ms at which a connection closed; None if it is open or no longer recorded."""
         return self._closed_at_ms.get(connection)
 
 
 class Stall(NamedTuple):
-    """Time in which the broker processed no due event."""
+    """Period in which the broker stalled: it processed no event although events were due."""
 
     from_ms: int
     until_ms: int
 
 
 class BrokerStalls:
-    """Latest stalls of the broker: times in which it processed no due event."""
+    """Latest stalls of the broker: periods in which it processed no due event."""
 
     def __init__(self) -> None:
         self._stalls: deque[Stall] = deque(maxlen=STALLS)
@@ -155,14 +155,14 @@ class BrokerStalls:
         self._stalls.append(stall)
 
     def since(self, from_ms: int, now_ms: int) -> tuple[int, int | None]:
-        """Return for how long the broker stalled since ``from_ms``, in ms, and when the first stall began."""
+        """Return the total stalled time in ms since ``from_ms``, and the begin of the first stall (None: no stall)."""
         cut = [(max(s.from_ms, from_ms), min(s.until_ms, now_ms)) for s in self._stalls]
         stood = [(began, ended) for began, ended in cut if ended > began]
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)
 
 
 class DepartedMembers:
-    """Members that left their group, by the connection of their leave request, until it closes."""
+    """Members that left their group, each until the connection of its LeaveGroup closes."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, Who, int]] = {}
@@ -189,7 +189,7 @@ class NonMemberCommitters:
         self._journaled_ms: dict[tuple[str, str, str], int] = {}
 
     def should_journal(self, group: str, who: Who, now_ms: int, *, backwards: bool) -> bool:
-        """Return True if a non-member's commit gets a journal entry; record the time of the entry."""
+        """Return True if a non-member's commit gets a journal entry; if so, record the time of that entry."""
         key = name_prefix(group), name_prefix(who.client_id), who.client_host
         journaled_ms = self._journaled_ms.get(key)
         if journaled_ms is not None and now_ms - journaled_ms < (
@@ -204,7 +204,7 @@ class NonMemberCommitters:
 
 
 class JournalEvidence:
-    """Facts for the journal entries of a coordinator."""
+    """Observations for the journal entries of one coordinator."""
 
     __slots__ = ("client_metrics", "committers", "connections", "departed", "fenced", "stalls")
 

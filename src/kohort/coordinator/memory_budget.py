@@ -1,7 +1,7 @@
 """Memory limit for all groups (``group.coordinator.max.bytes``), against unauthorized growth; Kafka has none.
 
-Loaded groups are always accepted. At the limit the coordinator refuses new groups, new members and large growth of
-existing ones. Existing groups may otherwise reach twice the limit.
+Loaded groups are always accepted. At the limit the coordinator refuses new groups, new members, and large requests to
+existing groups. With smaller requests existing groups may reach twice the limit.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""Approximate bytes in memory of each member, offset or topic, with names of up to ``USUAL_NAME`` letters."""
+"""Estimated bytes in memory of a member, offset or topic with names of up to ``USUAL_NAME`` letters."""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
-"""Bytes counted per letter of a name beyond the usual length: records and journal entries repeat the name."""
+"""Bytes counted for each letter of a name above the usual length: records and journal entries repeat names."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
-"""Bytes in memory of each topic that matches a subscription pattern; the topic's name is counted elsewhere."""
+"""Bytes in memory per topic that a subscription pattern matches; the topic name is counted elsewhere."""
 FREE_BYTES: Final = 16_384
-"""Member metadata in bytes that the coordinator accepts from existing members even at the memory limit."""
+"""Maximum bytes of metadata that an existing member may send when the memory limit is reached."""
 MEASUREMENTS: Final = 8
-"""Memory is measured again after each eighth of the limit was added, to notice removed groups and members."""
+"""Memory is measured again after one eighth of the limit was added, as removed groups are not subtracted."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
-"""Number of members whose memory is measured per request: a few milliseconds."""
+"""Number of members whose memory one request measures: a few milliseconds."""
 OFFSETS_PER_MEMBER: Final = 20
-"""Number of offsets that take as much time to measure as one member."""
+"""Number of offsets that take as long to measure as one member."""
 EXISTING_FACTOR: Final = 2
-"""Factor: existing groups may use this multiple of the memory limit; new groups are rejected at the limit."""
+"""Existing groups may use twice the memory limit; new groups are refused at the limit itself."""
 NO_LIMIT: Final = -1
 
 
 class Added(NamedTuple):
-    """Upper bound of the bytes that a request adds: to new groups and members, and to existing ones."""
+    """Maximum bytes that a request adds: to new groups and members, and to existing ones."""
 
     new: int = 0
     grown: int = 0
@@ -60,7 +60,7 @@ NOTHING: Final = Added()
 
 
 class MemoryBudget:
-    """Upper bound of the memory of all groups: adds each accepted request, and measures the groups again in steps."""
+    """Upper bound of the memory of all groups: accepted requests increase it, repeated measurements correct it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -68,9 +68,9 @@ class MemoryBudget:
         self._measured_ms: int | None = None
         self._measure_above = limit // MEASUREMENTS
         self._measurement: Iterator[tuple[int, int]] | None = None
-        """Running measurement of memory: yields bytes and measuring effort of each group."""
+        """Measurement in progress: yields memory in bytes and measuring effort of one group after another."""
         self._measured = 0
-        """Bytes that the running measurement found, and bytes added since it began."""
+        """Bytes measured so far by the measurement in progress, and bytes added since it began."""
         self.refused = 0
 
     @property
@@ -82,7 +82,7 @@ class MemoryBudget:
         return self._limit
 
     def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Count the bytes of a request that fits into the memory limit; return False if it does not."""
+        """Add a request's bytes to the memory in use; return False, without adding, if they exceed the limit."""
         size = added.new + added.grown
         if self._limit == NO_LIMIT or not size:
             return True
@@ -113,7 +113,7 @@ class MemoryBudget:
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
-    """Return the bytes that a JoinGroup adds to a classic group, at most."""
+    """Return the maximum bytes that a JoinGroup adds to a classic group."""
     message = request.message_as(JoinGroupRequest)
     if message.group_id in groups.consumer:
         return NOTHING
@@ -127,7 +127,7 @@ def added_by_join(request: GroupRequest, groups: Groups) -> Added:
     only_an_id = not message.member_id and not message.group_instance_id
     if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         member = PENDING_BYTES + names
-    else:  # the member id begins with the client id or the instance id
+    else:  # member ids begin with the client id or the instance id
         member = metadata_bytes + MEMBER_BYTES + 2 * names + bytes_of_long_names(message.group_id)
     return Added(member + _added_by_name(message.group_id, groups))
 
@@ -146,7 +146,7 @@ def _metadata_growth(size: int, before: int) -> Added:
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
-    """Return the bytes that offset records add to groups; offsets of a transaction count until it ends."""
+    """Return the bytes that offset records add to groups; a transaction's offsets count until it ends."""
     new = grown = 0
     named: str | None = None
     for record in records:
@@ -178,7 +178,7 @@ def _bytes_of_text(text: str | None) -> int:
 
 
 def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
-    """Return the bytes that member records add to consumer groups, less the members that they replace."""
+    """Return the bytes that member records add to consumer groups, without those of replaced members."""
     sizes: dict[tuple[str, str], int] = {}
     before = new = 0
     for record in records:
@@ -219,7 +219,7 @@ def _bytes_of_classic(group_id: str, member: Member) -> int:
 
 
 def added_by_patterns(records: Iterable[Record]) -> int:
-    """Return the bytes of subscription patterns with their matching topics, at most."""
+    """Return the maximum bytes of subscription patterns with the topics that match them."""
     found = ((r.regex, r.value) for r in records if isinstance(r, RegexResolved))
     return sum(_bytes_of_regex(regex, value) + NAME_BYTES * len(value.topics) for regex, value in found if value)
 
@@ -233,7 +233,7 @@ def _added_by_name(group_id: str, groups: Groups) -> int:
 
 
 def bytes_of_long_names(*names: str | None) -> int:
-    """Return the bytes of names beyond the usual length."""
+    """Return the bytes of the letters of names above the usual length."""
     return sum(NAME_LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
 
 
@@ -242,7 +242,7 @@ def bytes_of(groups: Groups) -> int:
 
 
 def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
-    """Yield approximate bytes and measuring effort (in members) of each group; groups may change between steps."""
+    """Yield estimated bytes and measuring effort (in members) of each group; groups may change in between."""
     for offsets in list(groups.offsets.values()):
         yield _size_of_offsets(offsets)
     for group_id, group in list(groups.by_id.items()):
@@ -261,7 +261,7 @@ def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
     for partitions in offsets.by_topic.values():
         count += len(partitions)
         for kept in partitions.values():
-            if not isinstance(kept, bytes):  # offsets stored as plain bytes have no metadata
+            if not isinstance(kept, bytes):  # an offset stored as plain bytes has no commit metadata
                 size += _bytes_of_text(kept.metadata)
     for *_, value in offsets.pending or ():
         count += 1

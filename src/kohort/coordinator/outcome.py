@@ -32,8 +32,8 @@ TimerKind = Literal[
 M = TypeVar("M", bound=Message)
 MayDescribe = Callable[[str], bool]
 AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]
-"""Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` as one batch, in a producer's transaction if
-given. Raises ApiError or StorageError.
+"""Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` as one batch, in the transaction of a producer
+if given. Raises ApiError or StorageError.
 """
 APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -46,11 +46,11 @@ APPEND_ERRORS: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""Error code that members receive, by the error code of the failed append (protocol/groups.md#storage-errors)."""
+"""Error code in the response to a member, by the error code of the failed append."""
 
 
 class TimerKey(NamedTuple):
-    """Key of a coordinator's timer; ``member_id`` is empty for a timer of the whole group."""
+    """Key of a coordinator timer; ``member_id`` is empty for a timer of the group itself."""
 
     kind: TimerKind
     group_id: str = ""
@@ -58,7 +58,7 @@ class TimerKey(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Set a timer; an earlier timer with the same key is replaced."""
+    """Set a timer in place of any timer with the same key."""
 
     key: TimerKey
     at_ms: int
@@ -74,7 +74,7 @@ def may_describe_all(_topic: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class GroupRequest:
-    """Request for a group, with its version, client identity and reply address.
+    """Request to a group, with its API version, client identity and reply address.
 
     ``client_host`` is in Kafka's form (``/127.0.0.1``). ``connection``, ``principal`` and ``software`` (KIP-511) are
     used by the journal only. ``may_describe``: topics that a subscription pattern of the client may match.
@@ -112,9 +112,9 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """Result of a decision; the runtime carries it out.
+    """Result of a decision, which the runtime carries out.
 
-    ``round_changed``: the decision changed the group's rebalance, so a failed append must drop the rebalance.
+    ``round_changed``: the decision changed the group's rebalance, so that a failed append must drop the rebalance.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -125,17 +125,17 @@ class Outcome:
     producer: ProducerIdAndEpoch | None = None
     """Producer whose transaction contains ``records``."""
     otherwise: list[SetTimer] = field(default_factory=list)
-    """Timers set instead of ``timers`` if the append fails, so that the timer's decision is repeated."""
+    """Timers to set instead of ``timers`` if the append fails: they try the decision again."""
     evidence: Callable[[], JournalEntry] | None = None
-    """Build a journal entry about persisted records; called after their successful append."""
+    """Function that builds a journal entry about the records, called after their successful append."""
     worked_us: int = 0
-    """Estimated cost of the decision in microseconds, if it is a step of long work."""
+    """Estimated cost of the decision in microseconds, if it is one step of a longer task."""
     then: Callable[[], Outcome] | None = None
-    """Decision to make after the replay of ``records``, such as the start of a member's session."""
+    """Function that makes a further decision after the replay of ``records``, such as to start a session."""
 
 
 class TopicsView(Protocol):
-    """Topics of the broker, as far as coordinator decisions need them."""
+    """Topics of the broker: the queries that coordinator decisions need."""
 
     def topic_id(self, name: str) -> bytes | None: ...
 
@@ -150,14 +150,14 @@ class TopicsView(Protocol):
         """Return the log end offset of a topic partition, for the journal; None if unknown."""
 
     def made_at_ms(self, name: str) -> int | None:
-        """Return the creation time of a topic, for the journal; None if created before the broker started."""
+        """Return a topic's creation time in ms, for the journal; None if created before the broker started."""
 
     @property
     def version(self) -> int:
-        """Return a number that rises whenever a topic is created, deleted or gets more partitions."""
+        """Return a number that rises when any topic is created, deleted or extended by partitions."""
 
 
 def append_error(error: KohortError) -> ErrorCode:
-    """Return the error code that members receive for a failed append."""
+    """Return the error code that members receive when an append fails with ``error``."""
     code = error.code if isinstance(error, ApiError) else ErrorCode.KAFKA_STORAGE_ERROR
     return APPEND_ERRORS.get(code, code)

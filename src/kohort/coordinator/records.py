@@ -35,7 +35,7 @@ from kohort.wire.schema import Message
 INT_MIN = -(2**31)
 CACHED_NAMES_MAX: Final = 16_384
 NAME_MAX: Final = 300
-"""Most letters of a cached group or topic name: unauthenticated clients can choose names of 32,767 letters."""
+"""Maximum letters of a group or topic name that is cached: clients may send names of 32,767 letters."""
 _INT16 = struct.Struct(">h")
 _VERSION_0 = _INT16.pack(0)
 LEGACY_OFFSET_COMMIT: Final = 0
@@ -43,13 +43,13 @@ OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
 OFFSET_VALUE_VERSION: Final = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
-"""Offset record version with ``expire_timestamp``, written for an OffsetCommit v2 to v4 with a retention time."""
+"""Offset record version with ``expire_timestamp``, written for OffsetCommit v2 to v4 with a retention time."""
 GROUP_VALUE_VERSION: Final = 3
 _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""Encoded tagged fields: one field, tag 0, of 16 bytes (the topic id)."""
+"""Encoded tagged fields of a record that has one: tag 0 with 16 bytes, the topic id."""
 KeyValue = tuple[bytes, bytes | None]
 RECORD_TIMES: Final = (
     "commit_timestamp",
@@ -80,21 +80,21 @@ def _cached_partition(group_id: str, partitions: int) -> int:
 
 
 class EpochWritten(NamedTuple):
-    """Record type 3: epoch of a consumer group; the tombstone deletes the group."""
+    """Record type 3: group epoch of a consumer group; its tombstone deletes the group."""
 
     group_id: str
     value: ConsumerGroupMetadataValue | None
 
 
 class OldMetadataRemoved(NamedTuple):
-    """Record type 4: topic metadata of brokers before 4.1. Values are ignored; kohort writes tombstones only."""
+    """Record type 4: topic metadata of brokers before 4.1. Its value is ignored; kohort writes only its tombstones."""
 
     group_id: str
     value: None = None
 
 
 class MemberWritten(NamedTuple):
-    """Record type 5: metadata of a consumer group's member."""
+    """Record type 5: metadata of a consumer group member."""
 
     group_id: str
     member_id: str
@@ -102,7 +102,7 @@ class MemberWritten(NamedTuple):
 
 
 class TargetEpochWritten(NamedTuple):
-    """Record type 6: epoch of a consumer group's target assignment."""
+    """Record type 6: group epoch for which the target assignment was computed."""
 
     group_id: str
     value: ConsumerGroupTargetAssignmentMetadataValue | None
@@ -125,7 +125,7 @@ class CurrentWritten(NamedTuple):
 
 
 class RegexResolved(NamedTuple):
-    """Record type 16: topics that match a subscription pattern."""
+    """Record type 16: topics that match a subscription pattern of a consumer group."""
 
     group_id: str
     regex: str
@@ -186,7 +186,10 @@ def build_consumer_group_record(record: ConsumerGroupRecord) -> tuple[bytes, byt
 
 
 def parse_consumer_group_record(number: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
-    """Parse a record of a consumer group; return None for type 4. Raises ProtocolError, struct.error."""
+    """Parse a consumer group record; return None for a record of type 4 that is not a tombstone.
+
+    Raises ProtocolError or ``struct.error``.
+    """
     record, kind = _BY_NUMBER[number]
     named: Any = decode(kind.key, 0, key, 2)[0]
     names = [getattr(named, field) for field in kind.fields]
@@ -201,7 +204,7 @@ _KEY_PREFIX = {kind: _INT16.pack(kind) for kind in (OFFSET_COMMIT, GROUP_METADAT
 
 
 class OffsetCommitted(NamedTuple):
-    """Committed offset of a partition, or its tombstone."""
+    """Committed offset of a group in one partition, or its tombstone."""
 
     group_id: str
     topic: str
@@ -220,21 +223,21 @@ Record = OffsetCommitted | GroupWritten | ConsumerGroupRecord
 
 
 class InTransaction(NamedTuple):
-    """Offset records that become valid with the commit marker of a producer's transaction."""
+    """Offset records in a producer's transaction; they become valid with its commit marker."""
 
     producer_id: int
     records: list[KeyValue]
 
 
 class TransactionEnded(NamedTuple):
-    """Commit or abort marker of a producer's transaction."""
+    """Commit marker or abort marker of a producer's transaction."""
 
     producer_id: int
     committed: bool
 
 
 LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
-"""Item of a ``__consumer_offsets`` log: key and value, or an empty key with transactional records or a marker."""
+"""Entry of a ``__consumer_offsets`` log: key and value; or an empty key, and transactional records or a marker."""
 
 
 def build_record(record: Record) -> KeyValue:
@@ -249,7 +252,7 @@ def build_record(record: Record) -> KeyValue:
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Build an offset record's key; ASCII names are encoded directly, the codec handles or rejects other names."""
+    """Build the key of an offset record; ASCII names are encoded here, other names by the slower codec."""
     if group_id.isascii() and topic.isascii() and len(group_id) <= LONGEST_NAME and len(topic) <= LONGEST_NAME:
         group_bytes, topic_bytes = group_id.encode("ascii"), topic.encode("ascii")
         group_head, topic_head = _INT16.pack(len(group_bytes)), _INT16.pack(len(topic_bytes))
@@ -279,7 +282,7 @@ def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
 def parse_record(key: bytes, value: bytes | None) -> Record | None:
     """Parse a ``__consumer_offsets`` record; None for an unknown record type.
 
-    Raises CorruptLog for invalid bytes and for values of unknown versions.
+    Raises CorruptLog for invalid bytes and for unknown versions of the value.
     """
     try:
         (kind,) = _INT16.unpack_from(key)
@@ -320,12 +323,12 @@ def _plain_key(key: bytes) -> tuple[str, str, int] | None:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Return True for an offset record's value without commit metadata, in the version that kohort writes."""
+    """Return True for the value of an offset record in kohort's own version and without commit metadata."""
     return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
 
 def read_plain_offset(value: bytes) -> OffsetCommitValue:
-    """Parse an offset without metadata directly, not by the codec: a broker start reads millions of them."""
+    """Parse the value of an offset record without the codec: a broker start reads millions of them."""
     _, offset, leader_epoch, _, commit_timestamp, _, topic_id = _PLAIN.unpack(value)
     return OffsetCommitValue(
         offset=offset, leader_epoch=leader_epoch, commit_timestamp=commit_timestamp, topic_id=topic_id
@@ -338,7 +341,7 @@ def _version(value: bytes) -> int:
 
 
 def moved_record(record: Record, by_ms: int) -> Record:
-    """Return the record with its times moved by ``by_ms``; unset times stay unset."""
+    """Return a record with all its times moved by ``by_ms``; a time that is not set stays so."""
     given = record.value
     named = [name for name in RECORD_TIMES if getattr(given, name, -1) not in UNSET] if by_ms else []
     if not named:

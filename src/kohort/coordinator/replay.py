@@ -1,4 +1,4 @@
-"""Replay of ``__consumer_offsets`` records, after an append and at recovery; no other code changes persisted state."""
+"""Replay of ``__consumer_offsets`` records, after an append and while loading; only replay changes persisted state."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from kohort.errors import CorruptLog
 from kohort.notes import Note, warning
 
 SHOWN: Final = 3
-"""Number of unreadable records that the warning about skipped records quotes."""
+"""Number of unreadable records that a warning about skipped records quotes."""
 MESSAGE_MAX: Final = 200
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)
 KEY_BYTES_BESIDE_NAMES: Final = 10
-"""Bytes of an offset record's key besides its names: type, two string lengths, partition."""
+"""Bytes of an offset record's key without its names: record type, two string lengths, partition."""
 
 
 class Skipped:
-    """Unreadable records of one log, which replay skipped."""
+    """Unreadable records of one ``__consumer_offsets`` partition, which replay skipped."""
 
     __slots__ = ("_first", "count")
 
@@ -48,7 +48,7 @@ class Skipped:
             self._first.append(str(what)[:MESSAGE_MAX])
 
     def notes(self, log: str) -> list[Note]:
-        """Return the warning about skipped records; empty if no record was skipped."""
+        """Return a warning about the skipped records; an empty list if none was skipped."""
         if not self.count:
             return []
         more = f"; and {self.count - len(self._first)} more" if self.count > len(self._first) else ""
@@ -57,7 +57,7 @@ class Skipped:
 
 
 def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PRODUCER) -> None:
-    """Apply a record to the persisted state of its group; with a producer id, to the producer's open transaction."""
+    """Apply a record to the persisted state of its group, or to the open transaction of ``producer_id``."""
     if isinstance(record, OffsetCommitted):
         if producer_id != NO_PRODUCER and record.value is not None:
             groups.ensure_any(record.group_id, now_ms)
@@ -74,12 +74,12 @@ def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PR
 
 
 def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
-    """Apply a transaction marker to pending offsets; return the groups with offsets in the transaction."""
+    """Apply a transaction marker to pending offsets; return the ids of groups with offsets in the transaction."""
     had = sorted(groups.open.pop(ended.producer_id, ()))
     for group_id in had:
         offsets = groups.offsets.get(group_id)
         if offsets is None or offsets.pending is None:
-            continue  # the group was deleted while the transaction was open
+            continue  # the group was deleted during the transaction
         for (topic, partition), (order, value) in offsets.pending.take(ended.producer_id).items():
             if ended.committed and value is not None:
                 offsets.put(topic, partition, value, order)
@@ -90,7 +90,7 @@ def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
 
 
 def replay_one(groups: Groups, item: LogItem, now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
-    """Parse and replay one item of a log; an unreadable record is counted and skipped."""
+    """Parse and replay one entry of a ``__consumer_offsets`` log; skip and count it if unreadable."""
     key, value = item
     if isinstance(value, TransactionEnded):
         for group_id in replay_end(groups, value):
@@ -115,10 +115,10 @@ def _parsed(key: bytes, value: bytes | None, skipped: Skipped) -> Record | None:
 
 
 def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
-    """Parse and replay the items of a log in order; unreadable records are counted and skipped.
+    """Parse and replay the entries of a ``__consumer_offsets`` log in order; skip and count unreadable ones.
 
-    Most records are commits of few groups and topics, so later commits to a known topic are stored as bytes. If the
-    wall clock was set by ``ahead_ms``, all records are parsed, as their times are moved.
+    Most records are commits of few groups and topics: later commits to a topic are stored as bytes, without parsing. If
+    the wall clock was set forward by ``ahead_ms``, all records are parsed, as their times are moved.
     """
     places: dict[bytes, dict[int, Kept]] = {}
     for key, value in log:
@@ -129,7 +129,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
                 continue
         elif isinstance(value, SPECIAL):
             replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
-            places.clear()  # only replay() lets a commit replace earlier pending offsets
+            places.clear()  # a commit that may replace pending offsets needs replay()
             continue
         record = _parsed(key, value, skipped)
         if record is None:
@@ -139,11 +139,11 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
             if len(key) == len(record.group_id.encode()) + len(record.topic.encode()) + KEY_BYTES_BESIDE_NAMES:
                 places[key[:-4]] = groups.offsets[record.group_id].by_topic[record.topic]
         else:
-            places.clear()  # a tombstone may have removed a topic's cached offsets
+            places.clear()  # a tombstone may have removed the cached offsets of a topic
 
 
 def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
-    """Set or remove a committed offset; a commit to an unknown group creates a group without members."""
+    """Set or remove a committed offset; a commit of an unknown group creates an empty group."""
     offsets = groups.offsets.get(record.group_id)
     if record.value is not None:
         groups.ensure_any(record.group_id, now_ms)
@@ -164,7 +164,7 @@ def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
 
 
 def replay_of_consumers(groups: Groups, record: ConsumerGroupRecord, now_ms: int) -> None:
-    """Apply a record of a consumer group. Tombstones create no group; the tombstone of the group epoch deletes it."""
+    """Apply a consumer group record. Tombstones create no group; that of the group epoch deletes the group."""
     group = groups.consumer.get(record.group_id)
     if group is None:
         if record.value is None:

@@ -1,4 +1,4 @@
-"""The coordinator: decide, append records, replay them and reply, for each request, timer and expiry.
+"""The coordinator: for each request, timer and expiry it decides, appends records, replays them and responds.
 
 Requests, timers, loading and expiry all end in ``_carry_out``. If an append fails, it sends errors and drops the
 group's rebalance.
@@ -65,11 +65,11 @@ from kohort.steps import Pace, Steps, at_once
 
 SWEEP: Final = TimerKey("offsets")
 FIRED_US: Final = 10
-"""Estimated cost in microseconds of a timer that changes nothing."""
+"""Estimated cost in microseconds of a timer whose decision changes nothing."""
 APPENDED_US: Final = 60
 RECORD_US: Final = 15
 REPLY_US: Final = 10
-"""Estimated cost in microseconds of each append, record and response of a decision."""
+"""Estimated cost in microseconds of one append, one record or one response of a decision."""
 
 
 class Coordinator:
@@ -111,7 +111,7 @@ class Coordinator:
         self._config = config
 
     def handle(self, request: GroupRequest, now_ms: int) -> list[Reply]:
-        """Answer or hold a group request; return all responses that it caused."""
+        """Answer or hold a request to a group; return all responses that the request caused."""
         ctx = self._at(now_ms)
         api = GROUP_APIS[type(request.message)]
         if isinstance(api, SeveralGroupsApi):
@@ -133,7 +133,7 @@ class Coordinator:
         return api.answer(self._shards, request, self._at(now_ms))
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Fire due timers for one step (ADR 11); the next tick fires the others."""
+        """Fire due timers for one step (ADR 11); the remaining due timers fire with the next tick."""
         ctx = self._at(now_ms)
         pace = Pace()
         replies: list[Reply] = []
@@ -168,10 +168,10 @@ class Coordinator:
             self._carry_out_all(shard, shard.topics_deleted(deleted_topics, ctx), ctx)
 
     def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
-        """Apply a transaction marker: its pending offsets become committed offsets, or are dropped."""
+        """Apply a transaction marker to the pending offsets of its transaction: commit or drop them."""
         shard = self._shards.active_at(partition)
         if shard is None:
-            return  # loading the partition replays the marker later
+            return  # the marker is replayed when the partition is loaded
         for group_id in replay_end(shard.groups, ended):
             shard.groups.maybe_forget(group_id)
             if self._checked and (group := shard.groups.by_id.get(group_id)) is not None:
@@ -186,7 +186,7 @@ class Coordinator:
         self._evidence.client_metrics.add(client_instance_id, who, metrics)
 
     def note_stall(self, from_ms: int, now_ms: int) -> None:
-        """Record that the broker processed no event from ``from_ms`` until ``now_ms``."""
+        """Record a stall: the broker processed no event from ``from_ms`` until ``now_ms``."""
         self._evidence.stalls.add(Stall(from_ms, now_ms))
         stalled = f"this broker stalled for {(now_ms - from_ms) / 1000:.1f} s"
         self._notes.append(warning(f"{stalled}: member sessions may have expired meanwhile", "stall"))
@@ -204,7 +204,7 @@ class Coordinator:
         return None if shard is None else shard.groups.offsets.get(group_id)
 
     def lag_of(self, group_id: str, places: Iterable[tuple[str, int]]) -> int | None:
-        """Return the lag of a group in these partitions, in records; None if unknown."""
+        """Return the lag of a group in records, summed over the given partitions; None if unknown."""
         offsets = self.committed(group_id)
         if offsets is None:
             return None
@@ -216,7 +216,7 @@ class Coordinator:
         return sum(lags) if lags else None
 
     def groups_in_partition_of(self, group_id: str) -> Groups | None:
-        """Return all groups of the ``__consumer_offsets`` partition of a group; None if it is not loaded."""
+        """Return all groups in the ``__consumer_offsets`` partition of a group; None if it is not loaded."""
         shard = self._shards.active_at(self.partition_of(group_id))
         return None if shard is None else shard.groups
 
@@ -247,7 +247,7 @@ class Coordinator:
         return partition_of(group_id, self._shards.partitions)
 
     def start_loading(self, partition: int) -> None:
-        """Begin to load a ``__consumer_offsets`` partition; its groups answer requests once it is loaded."""
+        """Begin to load a ``__consumer_offsets`` partition; its groups answer requests after the load."""
         known = self._shards.get(partition)
         assert known is None or known.availability is Availability.FAILED
         self._shards.by_partition[partition] = Shard(partition)
@@ -263,16 +263,16 @@ class Coordinator:
         return self.finish_loading(partition, now_ms)
 
     def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
-        """Replay the next records of a partition that is being loaded; unreadable ones are counted in ``skipped``."""
+        """Replay the next records of a partition that is being loaded; count unreadable ones in ``skipped``."""
         groups = self._shards.by_partition[partition].groups
         replay_log(groups, records, now_ms, skipped, self.wall.ahead_ms)
 
     def refuse_loading(self, partition: int) -> None:
-        """Stop coordinating the groups of a partition whose log cannot be read."""
+        """Stop coordinating the groups of a ``__consumer_offsets`` partition that cannot be read."""
         self._shards.by_partition[partition].availability = Availability.FAILED
 
     def finish_loading(self, partition: int, now_ms: int) -> list[Reply]:
-        """Start the groups of a partition after the replay of its last record."""
+        """Start the groups of a ``__consumer_offsets`` partition after the replay of its last record."""
         shard = self._shards.by_partition[partition]
         ctx = self._at(now_ms)
         for group_id in [*shard.groups.by_id, *shard.groups.consumer]:
@@ -359,9 +359,7 @@ class Coordinator:
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         code = append_error(error)
-        if any(
-            isinstance(record, RegexResolved) for record in outcome.records
-        ):  # no request waits for the topics of a subscription pattern
+        if any(isinstance(record, RegexResolved) for record in outcome.records):  # no request waits for a topic search
             self._notes.append(
                 warning(f"matches of subscription patterns cannot be persisted, retrying: {error}", "regex")
             )
@@ -374,11 +372,13 @@ class Coordinator:
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
             refusal.replies += dropped.replies
-            # Only this decision has the timers of the members that it removed.
+            # drop_round() does not know the timers of members that this decision removed.
             refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             refusal.timers += dropped.timers
             refusal.journal += dropped.journal
-        if group_id in shard.groups.consumer:  # drop the classic group that was to replace the consumer group
+        if (
+            group_id in shard.groups.consumer
+        ):  # drop the classic group into which the append should have converted the consumer group
             shard.groups.by_id.pop(group_id, None)
         return refusal
 
@@ -390,7 +390,7 @@ class Coordinator:
                 self._timers.cancel((shard.partition, change.key))
 
     def check_invariants(self, now_ms: int) -> None:
-        """Check the invariants of all groups, and that no timer is overdue at ``now_ms``. Raises InvariantBroken."""
+        """Check the invariants of all groups, and that no timer is overdue. Raises InvariantBroken."""
         wake_at_ms = self.wake_at_ms
         if wake_at_ms is not None and wake_at_ms < now_ms:
             raise InvariantBroken(f"a timer due at {wake_at_ms} did not fire until {now_ms}")
@@ -398,7 +398,7 @@ class Coordinator:
             check_groups(shard.groups, shard.partition, self._timers)
 
     def check_replay(self, partition: int, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
-        """Check that replaying its log restores a loaded partition; arguments as ``invariants.check_replay``."""
+        """Check that replaying the log of a loaded partition restores its state (``invariants.check_replay``)."""
         shard = self._shards.active_at(partition)
         if shard is not None:
             check_replay(shard.groups, log, unmarked)

@@ -1,6 +1,6 @@
 """Requests about any number of groups: OffsetFetch, DescribeGroups, ListGroups, DeleteGroups.
 
-A group that another broker coordinates has its error in its own entry of the response, if the response has one.
+For a group that another broker coordinates, the group's own entry of the response contains the error.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LISTED_US: Final = 3.0
 FILTER_US: Final = 0.4
 STATES: Final = [state.value for kind in (GroupState, ConsumerGroupState) for state in kind]
 SETTLED_US: Final = 0.15
-"""Cost in microseconds, per member, of computing a consumer group's state."""
+"""Cost in microseconds, per member, of deriving the state of a consumer group."""
 OF_CLASSIC_PROTOCOL: Final = 0
 OF_CONSUMER_PROTOCOL: Final = 1
 MODERN_MEMBER_US: Final = 6
@@ -70,7 +70,7 @@ DELETE_US: Final = 100
 def describe_group(
     groups: Groups, group_id: str, version: int, pace: Pace, *, operations: bool = False
 ) -> Steps[DescribedGroup]:
-    """Describe a classic group. ``operations``: include the operations that the client is authorized for."""
+    """Describe a classic group. ``operations``: add the ACL operations that the client is authorized for."""
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_REQUESTED
     group = groups.by_id.get(group_id)
     if group is None:
@@ -120,7 +120,7 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
 def filter_of(
     names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
 ) -> Steps[frozenset[str] | None]:
-    """Return the known names in a ListGroups filter, in lower case; None without a filter. ``blanks``: strip blanks."""
+    """Return the known names in a ListGroups filter, in lower case; None without filter. ``blanks``: strip blanks."""
     if not names:
         return None
     all_known = {name.lower() for name in known}
@@ -155,7 +155,7 @@ def list_groups(
 
 
 def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
-    """Return the tombstones of a group and its offsets. Raises ApiError for a missing or non-empty group."""
+    """Return the tombstones of a group and its offsets. Raises ApiError if it is missing or has members."""
     offsets = groups.offsets.get(group_id)
     out = Outcome()
     for topic, partition in offsets.deletable() if offsets is not None else ():
@@ -191,7 +191,7 @@ def _end_consumer(group: ModernGroup, out: Outcome) -> None:
 def describe_consumer_group(
     group: ModernGroup, ctx: Context, operations: int, pace: Pace
 ) -> Steps[ConsumerGroupDescribeGroup]:
-    """Describe a consumer group. ``operations``: bits of the operations that the client is authorized for."""
+    """Describe a consumer group. ``operations``: bits of the ACL operations that the client may perform."""
     described = ConsumerGroupDescribeGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -275,7 +275,7 @@ def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context)
 
 
 def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer a ConsumerGroupDescribe; groups with errors come first."""
+    """Answer a ConsumerGroupDescribe; in the response, groups with errors precede the others."""
     message = request.message_as(ConsumerGroupDescribeRequest)
     operations = ALL_OPERATIONS[ResourceType.GROUP] if message.include_authorized_operations else NOT_REQUESTED
     refused, described, pace = [], [], Pace()
@@ -313,7 +313,7 @@ def refuse_describe_groups(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
-    """Answer a ListGroups; refuse it while a ``__consumer_offsets`` partition is being loaded."""
+    """Answer a ListGroups; refuse it while any ``__consumer_offsets`` partition is being loaded."""
     message = request.message_as(ListGroupsRequest)
     if shards.is_loading:
         return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -330,7 +330,7 @@ def refuse_list_groups(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer a DeleteGroups; each group is deleted by its own append."""
+    """Answer a DeleteGroups; each group is deleted with an append of its own."""
     message = request.message_as(DeleteGroupsRequest)
     results, pace = [], Pace()
     for group_id in dict.fromkeys(message.groups_names):

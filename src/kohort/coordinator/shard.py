@@ -1,4 +1,4 @@
-"""Groups of one partition of ``__consumer_offsets``: passes each event to the module that decides on it."""
+"""Groups of one ``__consumer_offsets`` partition: selects the module that decides on each request and timer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Availability(Enum):
 
 
 class Shard:
-    """Groups of one ``__consumer_offsets`` partition; makes decisions, which ``Shards.carry_out`` executes."""
+    """Groups of one ``__consumer_offsets`` partition; ``Shards.carry_out`` executes its decisions."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -57,7 +57,7 @@ class Shard:
         return on_round_timer(group, ctx) if key.kind == "round" else on_sync_timer(group, ctx)
 
     def begin(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Start every group from its records after loading (protocol/groups.md#loading)."""
+        """Start each group from its records after loading (protocol/groups.md#loading)."""
         for group_id, group in list(self.groups.by_id.items()):
             out = Outcome()
             group.round = rebalance = Round.of(group.persisted, ctx.now_ms)
@@ -81,7 +81,7 @@ class Shard:
             yield group_id, begin_consumer_group(consumer, ctx)
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Answer all waiting requests of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
+        """Answer all held requests to groups of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)
@@ -107,7 +107,7 @@ class Shard:
 
 
 CarryOut = Callable[[Shard, str, Outcome, Context], list[Reply]]
-"""Append and replay the records of a decision and arm its timers; returns the responses to send."""
+"""Function that appends and replays a decision's records and sets its timers; returns the responses."""
 
 
 class Shards:
@@ -128,7 +128,7 @@ class Shards:
         return (shard for shard in self if shard.availability is Availability.ACTIVE)
 
     def active_at(self, partition: int) -> Shard | None:
-        """Return the shard of a partition; None if the partition is not loaded."""
+        """Return the groups of a ``__consumer_offsets`` partition; None if it is not loaded."""
         shard = self.by_partition.get(partition)
         return shard if shard is not None and shard.availability is Availability.ACTIVE else None
 
@@ -137,7 +137,7 @@ class Shards:
         return any(shard.availability is Availability.LOADING for shard in self)
 
     def of_group(self, group_id: str) -> Shard:
-        """Return the shard of a group. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the shard that has a group. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
         shard = self.by_partition.get(partition_of(group_id, self.partitions))
         if shard is not None and shard.availability is Availability.ACTIVE:
             return shard

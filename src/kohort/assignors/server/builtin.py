@@ -9,4 +9,4 @@ from kohort.assignors.server.spec import ServerAssignor
 from kohort.assignors.server.uniform import UNIFORM
 
 SERVER_ASSIGNORS: Final[dict[str, ServerAssignor]] = {a.name: a for a in (UNIFORM, RANGE)}
-"""Server-side assignors by name; the first is the default of a consumer group."""
+"""Server-side assignors by name, in Kafka's order; a consumer group uses the first one by default."""

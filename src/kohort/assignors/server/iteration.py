@@ -1,8 +1,8 @@
-"""Order in which Kafka's coordinator iterates over members, topics and partitions: that of Java's hash tables.
+"""Order in which Kafka's coordinator iterates over members, topics and partitions: the order of Java's hash tables.
 
-Some assignments depend on it: the member with one more partition, the first topic, the kept partitions. Table sizes are
-those of Java 17; Java 19 and later halve sets of 12, 24, 48, ... elements. Hash buckets of eight or more elements
-become trees in Java, in an order that is not reproduced here.
+Some assignments depend on this order: which member gets one more partition, which topic comes first, which partitions a
+member keeps. Table sizes are those of Java 17; Java 19 and later halve sets of 12, 24, 48, ... elements. Java turns
+hash buckets of eight or more elements into trees, whose order is not reproduced here.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ SORT_US: Final = 0.5
 """Estimated cost in microseconds of hashing and sorting one member id."""
 
 _FIBONACCI: Final = 0x9E3779B97F4A7C15
-"""2**64 divided by the golden ratio: spreads hash codes over the slots of Kafka's own hash tables."""
+"""2**64 divided by the golden ratio: Kafka's own hash tables multiply hash codes by it."""
 
 
 def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:
-    """Sort member ids, given in join order, into the order of a Kafka group's member table.
+    """Sort member ids, given in join order, into the order of Kafka's member table of a group.
 
-    Kafka's timeline tables begin with 2 slots and double beyond four thirds; slots are read backwards. Tables never
-    shrink: ``most`` is the largest number of members so far.
+    Kafka's timeline hash tables begin with 2 slots and double beyond four thirds; iteration runs from the last slot to
+    the first. A table never shrinks: ``most`` is the largest number of members so far.
     """
     return at_once(group_order(member_ids, most, Pace()))
 
 
 def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[list[str]]:
-    """Sort member ids in Kafka's order (``in_group_order``); yield between steps for large groups."""
+    """Sort member ids like ``in_group_order``, into Kafka's order; yield between steps for large groups."""
     slots = 2
     while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2
@@ -43,12 +43,12 @@ def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[lis
 
 
 def in_member_order(member_ids: Collection[str]) -> list[str]:
-    """Sort member ids into the order of a Java HashMap; ids of one hash bucket keep the given order."""
+    """Sort member ids into the order of a Java HashMap; ids in the same hash bucket keep the given order."""
     return at_once(member_order(member_ids, Pace()))
 
 
 def member_order(member_ids: Collection[str], pace: Pace) -> Steps[list[str]]:
-    """Sort member ids like ``in_member_order``, in several steps for large groups."""
+    """Sort member ids into the order of a Java HashMap; for large groups in steps, with a yield between them."""
     size = table_size(len(member_ids))
     hashes = yield from _hashes(member_ids, pace)
     return _sorted_by(list(member_ids), [java_bucket(code, size) for code in hashes])
@@ -70,22 +70,25 @@ def _sorted_by(member_ids: list[str], keys: list[int]) -> list[str]:
 
 
 def in_name_order(names: Collection[str], subscribed: int = 0) -> list[str]:
-    """Sort topic names, given by name, into the order of a Java HashSet.
+    """Sort topic names into the order of a Java HashSet; names in the same hash bucket keep the given order.
 
-    ``subscribed``: size of the whole subscription, if ``names`` are a part of it.
+    ``subscribed``: number of names in the whole subscription, if ``names`` are only some of them.
     """
     size = _set_size(max(len(names), subscribed))
     return sorted(sorted(names), key=lambda name: java_bucket(java_string_hash(name), size))
 
 
 def in_topic_order(topics: Collection[bytes]) -> list[bytes]:
-    """Sort topic ids into the order of a Java HashSet; ids of one hash bucket keep the given order."""
+    """Sort topic ids into the order of a Java HashSet; ids in the same hash bucket keep the given order."""
     size = _set_size(len(topics))
     return sorted(topics, key=lambda topic: java_bucket(_uuid_hash(topic), size))
 
 
 def in_owned_order(topics: Collection[bytes]) -> list[bytes]:
-    """Sort topic ids into the order of the Java HashMap of a target; ids of one hash bucket keep the given order."""
+    """Sort the topic ids of a target assignment into the order of its Java HashMap.
+
+    Ids in the same hash bucket keep the given order.
+    """
     if len(topics) < 2:
         return list(topics)
     size = table_size(len(topics))
@@ -93,16 +96,16 @@ def in_owned_order(topics: Collection[bytes]) -> list[bytes]:
 
 
 def in_partition_order(partitions: Collection[int]) -> list[int]:
-    """Sort partition numbers into the order of a Java HashSet: numbers above the table size do not come last.
+    """Sort partition numbers into the order of a Java HashSet, where a number above the table size may come first.
 
-    Within a hash bucket Kafka keeps the order of assignment; kohort sorts by number.
+    Kafka keeps the order of assignment within a hash bucket; kohort sorts by number.
     """
     size = _set_size(len(partitions))
     return sorted(partitions, key=lambda partition: (java_bucket(partition, size), partition))
 
 
 def topic_rank(topic: bytes) -> tuple[int, int]:
-    """Return a sort key of a topic id as Java's Uuid.compareTo: two signed numbers."""
+    """Return the sort key of a topic id in Java's Uuid.compareTo: two signed numbers."""
     return int.from_bytes(topic[:8], signed=True), int.from_bytes(topic[8:], signed=True)
 
 

@@ -1,4 +1,4 @@
-"""Server-side range assignor: each topic is cut into runs of neighbouring partitions, one run per member.
+"""Server-side range assignor: each member gets a run of consecutive partitions of each topic.
 
 The rules: protocol/assignors.md#server-side-assignors (Kafka's RangeAssignor of the coordinator).
 """
@@ -23,10 +23,10 @@ from kohort.steps import Pace, Steps
 
 
 class RangeAssignor(ServerAssignor):
-    """Server-side range assignor; previous assignments do not matter.
+    """Server-side range assignor; it ignores previous assignments.
 
     Members with equal subscriptions get equal partition numbers of all topics with equal partition counts. Static
-    members come first, by instance id, then dynamic ones by member id.
+    members come first, by instance id, then dynamic members by member id.
     """
 
     name = "range"

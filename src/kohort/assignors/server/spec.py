@@ -1,7 +1,7 @@
 """Input and result of server-side assignors (KIP-848, protocol/assignors.md#server-side-assignors).
 
 Unlike client assignors they use topic ids, and start from the previous target assignment instead of the members'
-owned partitions. ``SERVER_ASSIGNORS`` of ``builtin`` lists them.
+owned partitions. ``builtin.SERVER_ASSIGNORS`` lists them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from kohort.steps import Pace, Steps, at_once
 MEMBER_US: Final = 2
 TOPIC_US: Final = 2
 PARTITION_US: Final = 0.2
-"""Estimated cost in microseconds of one member, one topic of a member, or one partition, per pass of an assignor."""
+"""Estimated cost in microseconds of one pass of an assignor over one member, topic of a member, or partition."""
 Targets = dict[str, dict[bytes, frozenset[int]]]
-"""Target assignments: member id to topic id to partitions. Every member has an entry, topics only with partitions."""
+"""Target assignments: member id to topic id to partitions. Every member has an entry; empty topics are absent."""
 
 
 class MemberSpec(NamedTuple):
-    """Member of a consumer group, as a server-side assignor gets it.
+    """Member of a consumer group, as input of a server-side assignor.
 
-    ``topics``: ids (16 bytes) of existing subscribed topics, by name or pattern. ``owned``: previous target, partitions
-    by topic id. ``names``: names subscribed to, existing or not. ``regex``: subscription pattern. Kafka's assignors
-    ignore racks. Different names or patterns, or both in one member, make ``uniform`` treat the subscriptions as
-    different.
+    ``topics``: ids (16 bytes) of existing subscribed topics, by name or pattern. ``owned``: previous target assignment,
+    partitions by topic id. ``names``: subscribed topic names, existing or not. ``regex``: subscription pattern. Kafka's
+    assignors ignore racks. ``uniform`` treats subscriptions as different if names or patterns differ, or if a member
+    has both.
     """
 
     topics: frozenset[bytes]
@@ -46,11 +46,11 @@ class ServerAssignor(ABC):
     """Name in ``group.consumer.assignors`` and in the ServerAssignor field of ConsumerGroupHeartbeat."""
 
     def assign(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> Targets:
-        """Return the target assignment of every member by id; an unchanged partition set is the same object as before.
+        """Return each member's target assignment by member id; unchanged partition sets are the same objects as before.
 
-        Where Kafka's result depends on a hash map, entries of one hash bucket keep the order of ``members`` (by id) and
-        of ``partition_counts``. ``iteration.in_group_order`` and ``iteration.in_name_order`` sort as Kafka does; a
-        joining member comes last. Raises UsageError for a subscribed topic without a partition count.
+        Where Kafka's result depends on a hash map, ids in the same hash bucket keep the order of ``members`` and of
+        ``partition_counts``. ``iteration.in_group_order`` and ``iteration.in_name_order`` sort as Kafka does; a joining
+        member comes last. Raises UsageError for a subscribed topic without a partition count.
         """
         return at_once(self.steps(members, partition_counts, Pace()))
 
@@ -62,9 +62,9 @@ class ServerAssignor(ABC):
 
 
 class PreviousTargets:
-    """Previous target assignments without unsubscribed topics, deleted partitions and second owners.
+    """Previous target assignments, without unsubscribed topics, deleted partitions and second owners.
 
-    ``taken``: partitions with an owner, by topic id.
+    ``taken``: partitions that have an owner, by topic id.
     """
 
     def __init__(self, partition_counts: Mapping[bytes, int]) -> None:
@@ -73,7 +73,7 @@ class PreviousTargets:
         self._counts = partition_counts
 
     def read(self, ordered: Iterable[str], members: Mapping[str, MemberSpec], pace: Pace) -> Steps[None]:
-        """Read the previous target assignments of the members, in the order ``ordered``."""
+        """Read the previous target assignments of the members, in the order of the member ids ``ordered``."""
         for member_id in ordered:
             kept = self.by_member[member_id] = self._of(members[member_id])
             if pace.is_due(MEMBER_US + TOPIC_US * len(kept)):
@@ -102,7 +102,7 @@ class PreviousTargets:
 
 def check_topics(members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> None:
     """Raise UsageError if a subscribed topic has no partition count."""
-    # Most members share one set of topics, which caches its hash: check each distinct set once.
+    # Most members share one set of topics, whose hash is cached: check each distinct set once.
     for topics in dict.fromkeys(member.topics for member in members.values()):
         if not topics <= partition_counts.keys():
             missing = min(topics - partition_counts.keys()).hex()

@@ -27,7 +27,7 @@ from kohort.steps import Pace, Steps
 
 
 class UniformAssignor(ServerAssignor):
-    """Give each member equally many partitions, or one more, as far as the subscriptions allow."""
+    """Assigns equally many partitions to all members, or one more to some, where subscriptions allow it."""
 
     name = "uniform"
 
@@ -56,7 +56,7 @@ UNIFORM: Final = UniformAssignor()
 
 
 class EqualTargets:
-    """Target assignment of members with equal subscriptions, while it is computed."""
+    """Target assignment of members with equal subscriptions, during its computation."""
 
     def __init__(
         self, first: MemberSpec, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
@@ -78,7 +78,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # A member without an extra partition gets none while more members remain than extra partitions.
+            # A member may get one partition more only if fewer members remain than such additional partitions.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:
@@ -102,7 +102,7 @@ class EqualTargets:
                 yield
 
     def _keep(self, member_id: str, may_have: int) -> int:
-        """Keep at most ``may_have`` partitions of a member; return the number of partitions kept."""
+        """Keep at most ``may_have`` of a member's partitions (a number); return the number of partitions kept."""
         room = may_have
         target = self._targets[member_id]
         for topic, partitions in list(target.items()):
@@ -112,7 +112,7 @@ class EqualTargets:
                 if room:
                     target[topic] = frozenset(
                         in_order[:room]
-                    )  # assigning to the topic's key keeps the topic's place in the order, as in Java's hash map
+                    )  # assigning to an existing topic key keeps its place, as in Java's HashMap
                 else:
                     del target[topic]
             room -= min(room, len(partitions))
@@ -123,7 +123,7 @@ class EqualTargets:
         for topic, partition in islice(rest, room):
             gained.setdefault(topic, []).append(partition)
         had = self._targets[member_id]
-        # Java's computeIfAbsent puts a member's new topics before the old topics in the same hash bucket.
+        # Java's computeIfAbsent puts a member's new topics before the older topics of the same hash bucket.
         target = {topic: frozenset(gained[topic]) for topic in reversed(gained) if topic not in had}
         for topic, partitions in had.items():
             target[topic] = partitions.union(gained[topic]) if topic in gained else partitions

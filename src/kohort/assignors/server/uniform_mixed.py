@@ -1,8 +1,8 @@
 """uniform assignor for members with different subscriptions: Kafka's heterogeneous case.
 
-Members keep their partitions, free ones go to the least loaded subscribers. Then partitions move from most to least
-loaded members, topic by topic, until the subscribers of each topic differ by one at most. Where subscriptions overlap,
-a move can unbalance another topic, hence several passes, and not every result is optimal.
+Members keep their partitions; unowned partitions go to the least loaded subscribers. Then, topic by topic, partitions
+move from most to least loaded members, until the partition counts of a topic's subscribers differ by one at most. Where
+subscriptions overlap, a move can unbalance another topic: several passes are needed, and some results are not optimal.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kohort.assignors.server.spec import MEMBER_US, PARTITION_US, MemberSpec, Pr
 from kohort.steps import Pace, Steps
 
 MAX_PASSES: Final = 16
-"""Most passes over all topics to balance them; with equal subscriptions the second pass moves no partition."""
+"""Maximum number of balancing passes over all topics; with equal subscriptions the second pass moves nothing."""
 MOVE_US: Final = 1
 _UNASSIGNED: Final = -1
 
 
 class MixedTargets:
-    """Target assignment of members with different subscriptions; a member is its index in Kafka's order."""
+    """Target assignment of members with different subscriptions; members are indices in Kafka's order."""
 
     def __init__(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace) -> None:
         self._members = members
@@ -30,7 +30,7 @@ class MixedTargets:
         self._previous = PreviousTargets(partition_counts)
         self._subscribers: dict[bytes, list[int]] = {}
         self._owners: dict[bytes, list[int]] = {}
-        """Owner of each partition by topic id; topics with most partitions per subscriber come first."""
+        """Owner of each partition, by topic id; topics with most partitions per subscriber come first."""
         self._sizes = [0] * len(members)
 
     def assign(self) -> Steps[Targets]:
@@ -133,7 +133,7 @@ class MixedTargets:
 
 
 def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]) -> dict[bytes, frozenset[int]]:
-    """Return a set of partitions per topic; topics that are new to the member come first, reversed, as in Kafka."""
+    """Return sets of partitions by topic id: first the topics new to the member, last added first, as in Kafka."""
     target = {}
     for topic in (*(topic for topic in reversed(now) if topic not in before), *before):
         if topic in now:
@@ -143,13 +143,13 @@ def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]
 
 
 class _LeastLoaded:
-    """Members with fewest partitions, in turn; each turn adds one partition to the member."""
+    """Iterator over the members with fewest partitions; each returned member gets one partition."""
 
     def __init__(self, by_size: Sequence[int], sizes: Sequence[int]) -> None:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[0]] - 1
-        """Partition count of the members that are now in turn, before each of them gets a partition."""
+        """Partition count that the iterator's current members have before each of them gets a partition."""
         self._end = 0
         self._at = 0
 
@@ -164,7 +164,7 @@ class _LeastLoaded:
 
 
 class _MostLoaded:
-    """Members with most partitions, in turn, from the last to the first; each turn takes one partition from the member.
+    """Iterator over the members with most partitions, from last to first; each returned member loses one partition.
 
     Members without partitions of the topic are skipped.
     """
@@ -173,12 +173,12 @@ class _MostLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[-1]] + 1
-        """Partition count of the members that are now in turn, before each of them loses a partition."""
+        """Partition count that the iterator's current members have before each of them loses a partition."""
         self._start = self._end = len(by_size)
         self._at = len(by_size) - 1
 
     def next_of(self, to_give: Mapping[int, Sequence[int]]) -> int | None:
-        """Return the next of the most loaded members that has a partition in ``to_give``; None if no member has."""
+        """Return the next most loaded member with a partition in ``to_give``; None if no member is left."""
         while (member := self._next()) is not None:
             if to_give.get(member):
                 return member

@@ -25,7 +25,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 Owners = dict[str, dict[str, tuple[int, ...]]]
 """Owned partitions by member id, then by topic."""
 EVIDENCE_BYTES: Final = 128 << 10
-"""Assignments of a generation above this size in bytes are journaled without their partitions."""
+"""Size in bytes of a generation's assignments above which its journal entry leaves the partitions out."""
 FENCING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -38,13 +38,13 @@ FENCING: Final = frozenset(
 )
 GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
 FENCED_MAX: Final = 100
-"""Most refused requests that the journal records per generation or epoch of a group."""
+"""Maximum number of refused requests that the journal records per group and generation (or member epoch)."""
 ASSIGNORS_NOTED: Final = 10
-"""Most assignor names in the journal entry of a refused JoinGroup."""
+"""Maximum number of assignor names in the journal entry of a refused JoinGroup."""
 
 
 def owners_of(persisted: GroupMetadataValue | None) -> Owners | None:
-    """Return the assignments in a GroupMetadata record; None if unreadable, too large, or of another protocol type."""
+    """Return the assignments in a GroupMetadata record; None if unreadable, too large, or not of consumers."""
     if persisted is None:
         return {}
     if persisted.protocol_type != PROTOCOL_TYPE:
@@ -71,7 +71,7 @@ def _by_topic(blob: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def moves_between(before: Owners | None, after: Owners | None) -> tuple[Move, ...]:
-    """Return all partitions that changed their owner, in order; none if the owners before or after are unknown."""
+    """Return the partitions that changed their owner, sorted by topic and number; none if an input is None."""
     if before is None or after is None:
         return ()
     was, now = _owner_by_partition(before), _owner_by_partition(after)
@@ -95,7 +95,7 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
 
 
 def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
-    """Compare a member's JoinGroup and the group's subscribed topics with those of the previous generation."""
+    """Compare a rejoining member's JoinGroup, and the group's subscribed topics, with the previous generation."""
     before = after = None
     topics = ctx.topics
     if rebalance.protocol_type == PROTOCOL_TYPE:
@@ -132,7 +132,7 @@ def _subscription(blob: bytes) -> Subscription | None:
 
 
 class RefusedOffsets(NamedTuple):
-    """First offsets of a refused OffsetCommit, and the number of its further offsets."""
+    """First offsets of a refused OffsetCommit, and the number of offsets beyond them."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0
@@ -142,14 +142,14 @@ NO_COMMIT: Final = RefusedOffsets()
 
 
 class RefusingGroup(NamedTuple):
-    """Group that refuses a request, as the journal entry describes it."""
+    """Group that refuses a request: the fields of the request's journal entry."""
 
     group_id: str
     noted: set[tuple[str, str, str]]
-    """Refused requests that are already journaled, each as (client or member, API, error)."""
+    """Refused requests that are already journaled, each as (member id or client id, API, error)."""
     members: int
     current: int
-    """Current generation of a classic group, or current epoch of a consumer group's member."""
+    """Current generation of a classic group, or current epoch of the consumer group's member."""
     protocol_type: str
     accepted: Iterable[str]
 
@@ -179,10 +179,10 @@ def note_fenced(
 def note_refusal(
     group: RefusingGroup, request: GroupRequest, code: ErrorCode, ctx: Context, out: Outcome, tried: RefusedOffsets
 ) -> None:
-    """Count and journal the refusal of a request from a stale member, or of a JoinGroup.
+    """Count and journal a refused request: one with a stale member id, generation or epoch, or a JoinGroup.
 
-    The journal gets one entry per member, API and error in a generation, so that retries do not fill it. A refused
-    JoinGroup has no member id: one entry per client.
+    The journal gets one entry per generation, member, API and error, so that repeated requests do not fill it. As a
+    refused JoinGroup has no member id, it gets one entry per client.
     """
     message = request.message
     member_id = getattr(message, "member_id", "")

@@ -31,7 +31,7 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
 
 
 def refuse_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Refuse a Heartbeat with ``code``; while the group loads, answer with success, so that its members survive."""
+    """Refuse a Heartbeat with ``code``; but answer with success while the group loads, so that members stay."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
     return Reply(request, HeartbeatResponse(error_code=code))
@@ -54,7 +54,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
 
 
 def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
-    """Drop a pending member id whose client did not join in time; the rebalance no longer waits for it."""
+    """Drop an assigned member id whose client did not rejoin with it in time; the rebalance stops waiting for it."""
     out = Outcome()
     if group.round.pending_join.pop(member_id, None) is not None:
         who = Who(member_id)

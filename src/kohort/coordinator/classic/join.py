@@ -2,8 +2,8 @@
 
 The order of the checks: protocol/groups.md#joingroup.
 
-Deviations from Kafka: when a member repeats a JoinGroup that waits for its answer, the older request gets
-REBALANCE_IN_PROGRESS instead of no answer; a rejoining static member counts as a member when the group is full.
+Deviations from Kafka: when a member repeats a JoinGroup that still waits for its response, the older request gets
+REBALANCE_IN_PROGRESS instead of no response; a rejoining static member counts as a member of a full group.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_WITH_REQUIRED_ID = 4
-"""First JoinGroup version in which a dynamic member joins in two steps (KIP-394)."""
+"""First JoinGroup version in which a new dynamic member first gets MEMBER_ID_REQUIRED (KIP-394)."""
 PROTOCOLS_MAX = 10_000
-"""Most protocols that one member may offer. Kafka has no limit, although each JoinGroup compares all protocols."""
+"""Maximum number of protocols in a JoinGroup. Kafka has no limit, although each JoinGroup compares all protocols."""
 LATE_MS = 500
-"""Delay in ms since the begin of a rebalance above which the journal describes the session of a joining member."""
+"""Time in ms from the start of a rebalance to a JoinGroup above which the journal describes the member's session."""
 METADATA_MAX_BYTES = 16 << 20
-"""Largest member metadata and largest leader's assignment in bytes, unless ``message.max.bytes`` is larger."""
+"""Maximum bytes of member metadata, and of the leader's assignments, unless ``message.max.bytes`` is larger."""
 
 
 class NamedMetadata(Protocol):
-    """Protocol name and metadata of a member, in a JoinGroup or in a GroupMetadata record."""
+    """Protocol name and metadata that a member offers, in a JoinGroup or in a GroupMetadata record."""
 
     @property
     def name(self) -> str: ...
@@ -57,18 +57,18 @@ class NamedMetadata(Protocol):
 
 
 def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
-    """Return a member's protocols in order of preference, each name once with its first metadata.
+    """Return a member's protocols in its order of preference; a repeated name keeps its first metadata.
 
-    A repeated name would count as two supporters, and the vote could fall on a protocol that other members lack.
+    A repeated name would count as two members, and the vote could select a protocol that not all members support.
     """
     by_name: dict[str, bytes] = {}
     for protocol in offered:
-        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # the request holds large metadata as a bytearray
+        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # large metadata in a request is a bytearray
     return tuple(by_name.items())
 
 
 def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
-    """Return the member's rebalance timeout in ms; JoinGroup v0 uses the session timeout for both."""
+    """Return the member's rebalance timeout in ms; a JoinGroup v0 has none, so its session timeout counts."""
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 
@@ -80,7 +80,7 @@ def update_member(rebalance: Round, member: Member, request: GroupRequest, proto
 
 
 class PreviousIdentity(NamedTuple):
-    """Member id of a static member before its return, and the group's leader at that time."""
+    """Member id of a static member before it returned, and the group's leader at that time."""
 
     member_id: str
     leader: str
@@ -89,7 +89,7 @@ class PreviousIdentity(NamedTuple):
 def replace_static_member(
     group: ClassicGroup, request: GroupRequest, old_id: str, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Give a returning static member a new member id; waiting requests under the old id get FENCED_INSTANCE_ID."""
+    """Give a returning static member a new member id; requests held under its old id get FENCED_INSTANCE_ID."""
     message = request.message_as(JoinGroupRequest)
     rebalance = group.round
     old_leader = rebalance.leader
@@ -183,8 +183,8 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
 def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
     """Answer a JoinGroup at once, or hold it until the join phase ends.
 
-    A JoinGroup without member id creates a missing group; its empty record stays even if the request is refused, as in
-    Kafka.
+    A JoinGroup without a member id creates a missing group. The new empty group stays even if the JoinGroup is refused,
+    as in Kafka.
     """
     message = request.message_as(JoinGroupRequest)
     created = message.group_id not in groups.by_id and not message.member_id
@@ -221,7 +221,7 @@ def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> 
 def _refuse_full_group(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Refuse a JoinGroup with GROUP_MAX_SIZE_REACHED; a member that rejoins too late is removed."""
+    """Refuse a JoinGroup to a full group with GROUP_MAX_SIZE_REACHED; remove its sender if it was a member."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     note_fenced(group, request, ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED), ctx, out)
     if message.member_id in group.round.members:
@@ -283,7 +283,7 @@ def _existing_member(
 def _add_member(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Add a new member with a session of five minutes until its first generation (protocol/groups.md#new-members)."""
+    """Add a new member, with a session timeout of five minutes until its first generation begins."""
     rebalance = group.round
     if member_id in rebalance.pending_join:
         del rebalance.pending_join[member_id]

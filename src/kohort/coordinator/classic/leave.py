@@ -1,8 +1,8 @@
-"""LeaveGroup (13) v0-5: one member, or from v3 a batch, by member id or by instance id (KIP-345, KIP-800).
+"""LeaveGroup (13) v0-5: one member, or from v3 several, by member id or by instance id (KIP-345, KIP-800).
 
 The rules: protocol/groups.md#leavegroup.
 
-Deviation from Kafka: the broker answers a SyncGroup that a departing member still waits for with UNKNOWN_MEMBER_ID.
+Deviation from Kafka: a SyncGroup that waits for its response when its member leaves gets UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def leave_entries(request: GroupRequest) -> list[MemberIdentity]:
 
 
 def answer_leave(request: GroupRequest, remove: Callable[[MemberIdentity], None]) -> Reply:
-    """Answer a LeaveGroup after calling ``remove`` per listed member; it raises ApiError for an unknown member."""
+    """Answer a LeaveGroup after calling ``remove`` for each listed member; ``remove`` raises ApiError if unknown."""
     results = []
     for entry in leave_entries(request):
         code = ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Member of a classic group: protocols, timeouts, session, and requests that wait for an answer.
+"""Member of a classic group: protocols, timeouts, session, and its JoinGroup and SyncGroup that await a response.
 
 The rules: protocol/groups.md#members.
 """
@@ -23,10 +23,10 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 @dataclass(slots=True, kw_only=True)
 class Presence:
-    """Session of a member of either protocol, with facts for the journal. Never persisted."""
+    """Session of a member of either protocol, with timestamps and counts for the journal. Never persisted."""
 
     expires_at_ms: int
-    """End of the member's session in ms. Heartbeats move it; the session timer compares it when it fires."""
+    """Time in ms at which the session ends. Heartbeats increase it without setting the session timer again."""
     last_seen_ms: int
     connection: int = -1
     longest_gap_ms: int = 0
@@ -36,7 +36,7 @@ class Presence:
 
     def note_request(self, connection: int, now_ms: int) -> None:
         gap_ms = now_ms - self.last_seen_ms
-        if gap_ms > self.longest_gap_ms:  # an if statement costs each Heartbeat less than a call of max()
+        if gap_ms > self.longest_gap_ms:  # in each Heartbeat, an if statement is cheaper than a call of max()
             self.longest_gap_ms = gap_ms
         self.last_seen_ms = now_ms
         self.connection = connection
@@ -59,7 +59,7 @@ class Presence:
 
 @dataclass(slots=True, kw_only=True)
 class Member(Presence):
-    """Classic member with its waiting requests: at most one JoinGroup and one SyncGroup."""
+    """Member of a classic group, with the JoinGroup and the SyncGroup that the broker has not answered yet."""
 
     member_id: str
     instance_id: str | None
@@ -89,12 +89,12 @@ class Member(Presence):
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """Restart the member's session; its session timer, set for an earlier time, is set again when it fires."""
+        """Restart the member's session timeout; the running session timer is extended only when it fires."""
         self.expires_at_ms = now_ms + (NEW_MEMBER_TIMEOUT_MS if self.is_new else self.session_timeout_ms)
 
     @property
     def is_excused(self) -> bool:
-        """Return True while the broker holds a request of the member, so that its session cannot expire."""
+        """Return True while the broker holds the member's JoinGroup or SyncGroup: its session cannot expire."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def note_commit(self, connection: int, now_ms: int) -> None:

@@ -37,7 +37,7 @@ def keep_session(group: ClassicGroup, member: Member, ctx: Context, out: Outcome
 def open_round(
     group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger, arrived: Member | None = None
 ) -> None:
-    """Begin a rebalance of a classic group: every member must rejoin. ``arrived``: member whose JoinGroup caused it."""
+    """Begin a rebalance of a classic group: every member must rejoin. ``arrived``: member whose JoinGroup began it."""
     rebalance = group.round
     if rebalance.state is GroupState.COMPLETING_REBALANCE:
         _drop_assignments(group, ctx, out)
@@ -115,7 +115,7 @@ def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_de
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """End the join phase after the initial rebalance delay or the rebalance timeout; new members extend the delay."""
+    """End the join phase at the end of the initial rebalance delay (new members extend it) or the rebalance timeout."""
     rebalance, out = group.round, Outcome()
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
         return out
@@ -131,10 +131,10 @@ def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
 
 
 def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    """End the join phase with the members that joined: a new generation, or an empty group.
+    """End the join phase with the members that sent JoinGroup: begin a generation, or empty the group.
 
-    Missing dynamic members are removed, static ones stay (protocol/groups.md#static-members). If no member joined, the
-    group waits once more for the static members.
+    Dynamic members without a JoinGroup are removed, static ones stay (protocol/groups.md#static-members). If no member
+    sent a JoinGroup, the group waits one more rebalance timeout for the static members.
     """
     rebalance = group.round
     for late in [m for m in rebalance.members.values() if m.join is None and not m.is_static]:
@@ -142,7 +142,7 @@ def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     if rebalance.members and not rebalance.awaiting_join:
         timeout_ms = max(
             rebalance.rebalance_timeout_ms(), 1
-        )  # a client may send a timeout of 0 or less: the timer needs at least 1 ms
+        )  # a client may send a rebalance timeout <= 0: the timer needs 1 ms
         out.timers.append(SetTimer(TimerKey("round", group.group_id), ctx.now_ms + timeout_ms))
         return
     out.timers.append(CancelTimer(TimerKey("round", group.group_id)))
@@ -223,7 +223,7 @@ def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
 
 
 class RemovalRequest(NamedTuple):
-    """Client and reason of a member's removal, for the journal; ``by``: the client, if not the member itself."""
+    """Client that requested a member's removal (``by``; None: the member itself) and its reason, for the journal."""
 
     reason: str | None = None
     api_version: int | None = None
@@ -236,7 +236,7 @@ NO_REQUEST: Final = RemovalRequest()
 def remove_member(
     group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, request: RemovalRequest = NO_REQUEST
 ) -> Member:
-    """Remove a member and refuse its waiting requests; the caller starts or completes the rebalance."""
+    """Remove a member and refuse the requests that it waits for; the caller begins or ends a rebalance."""
     member = group.round.remove(member_id)
     out.timers.append(CancelTimer(TimerKey("session", group.group_id, member_id)))
     if member.join is not None:
@@ -261,7 +261,7 @@ def remove_member(
 
 
 def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger) -> None:
-    """Rebalance the remaining members, or end the join phase if only the removed member was missing."""
+    """Rebalance the group after a member's removal, or end the join phase if only that member had not joined."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         open_round(group, ctx, out, trigger)
     else:
@@ -278,7 +278,7 @@ def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
-    """After a failed append, drop the rebalance: refuse waiting requests, restore the persisted generation.
+    """Drop the rebalance after a failed append: refuse held requests, return to the persisted generation.
 
     Members that received a later generation must rejoin at once, so that no member sees its generation decrease.
     """

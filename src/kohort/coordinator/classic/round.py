@@ -1,7 +1,7 @@
-"""Volatile state of a classic group: members, waiting requests, progress of the rebalance.
+"""Volatile state of a classic group: members, requests that await a response, progress of the rebalance.
 
-A ``Round`` starts from the persisted generation (``Round.of``); the group may drop it until the leader's assignment is
-persisted. Counters keep the cost of a JoinGroup or Heartbeat independent of the group's size.
+A ``Round`` starts from the persisted generation (``Round.of``). Until the leader's assignments are persisted, the group
+may drop it. Counters keep the cost of a JoinGroup or Heartbeat independent of the group's size.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 """First JoinGroup version in which an error response may omit the protocol name (KIP-559)."""
 NAMES_PARSED_MAX: Final = 20_000
-"""Most topic names that are parsed from different subscriptions in one generation; parsing them takes some 25 ms."""
+"""Maximum number of topic names that are parsed from subscriptions per generation (some 25 ms)."""
 SUBSCRIPTIONS_COMPARED: Final = 8
-"""Number of parsed subscriptions compared with the next one; most subscriptions differ in owned partitions only."""
+"""Number of parsed subscriptions with which the next is compared: most differ in owned partitions only."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
-    """Answer a JoinGroup with error ``code`` and a member id, by default that of the request."""
+    """Refuse a JoinGroup with error ``code``. ``member_id``: member id in the response (None: as requested)."""
     message = request.message_as(JoinGroupRequest)
     name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
     known_id = message.member_id if member_id is None else member_id
@@ -56,7 +56,7 @@ def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> N
 
 
 class Round:
-    """Members of a classic group with their waiting requests, and the state of the group's rebalance."""
+    """Members of a classic group with their unanswered requests, and the state of the group's rebalance."""
 
     def __init__(self, state: GroupState, state_since_ms: int, generation_id: int) -> None:
         self.state = state
@@ -68,14 +68,14 @@ class Round:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         self.pending_join: dict[str, int] = {}
-        """Pending member ids: assigned by the broker, not joined yet; with the time of the assignment in ms."""
+        """Member ids that the broker assigned and no client has joined with, each with its assignment time in ms."""
         self.pending_sync: set[str] = set()
         self.awaiting_join = 0
         self.supporters: Counter[str] = Counter()
         self.subscribed_topics: frozenset[str] | None = frozenset()
-        """Topics that the members of the generation subscribe to; None if unknown."""
+        """Topics to which the members of the current generation subscribe; None if unknown."""
         self.partition_counts: dict[str, int] = {}
-        """Partition counts of the subscribed topics when the generation began, to explain later rebalances."""
+        """Partition counts of the subscribed topics when the generation began: a later change explains a rebalance."""
         self.opened_at_ms = state_since_ms
         self.initial = False
         """True during the initial rebalance delay of a group that was empty."""
@@ -88,7 +88,7 @@ class Round:
 
     @classmethod
     def of(cls, persisted: GroupMetadataValue | None, now_ms: int) -> Round:
-        """Build the volatile state of a persisted generation: Stable with members, else Empty."""
+        """Build the volatile state of a persisted generation: Stable if it has members, else Empty."""
         if persisted is None:
             return cls(GroupState.EMPTY, now_ms, 0)
         since_ms = persisted.current_state_timestamp
@@ -165,7 +165,7 @@ class Round:
                 del self.supporters[name]
 
     def park_join(self, member: Member, request: GroupRequest) -> GroupRequest | None:
-        """Hold the member's JoinGroup until the join phase ends; return an older JoinGroup that it replaces."""
+        """Hold a member's JoinGroup until the join phase ends; return its earlier JoinGroup, if one was held."""
         older, member.join = member.join, request
         if older is None:
             self.awaiting_join += 1
@@ -182,19 +182,19 @@ class Round:
         return self.awaiting_join == len(self.members) and not self.pending_join
 
     def rebalance_timeout_ms(self) -> int:
-        """Return the longest rebalance timeout of the members, in ms (protocol/groups.md#rebalances)."""
+        """Return the longest rebalance timeout of all members, in ms (protocol/groups.md#rebalances)."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a client that offers these protocols may join (protocol/groups.md#matching-protocols)."""
+        """Return True if a client with these protocols may join the group (protocol/groups.md#matching-protocols)."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)
 
     def vote(self) -> str | None:
-        """Select the protocol of the next generation: each member votes for its first protocol that all support.
+        """Select the protocol of the next generation: a member's vote is its first protocol that all members support.
 
-        If votes are equal, the first member's preference wins. The rules: protocol/groups.md#protocol-vote.
+        If two protocols get equally many votes, the first member's preference wins (protocol/groups.md#protocol-vote).
         """
         candidates = {name for name, count in self.supporters.items() if count == len(self.members)}
         votes: Counter[str] = Counter()
@@ -209,7 +209,7 @@ class Round:
         return next(name for name, _ in first.protocols if votes[name] == most)
 
     def parse_subscriptions(self) -> None:
-        """Set ``subscribed_topics`` from the members' subscriptions, once per generation; None for too many names."""
+        """Set ``subscribed_topics`` once per generation, from the members' subscriptions; None for too many topics."""
         self.subscribed_topics = None
         if not self.members:
             self.subscribed_topics = frozenset()
@@ -223,7 +223,7 @@ class Round:
 
 
 def _topics_of(blobs: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all topics of the encoded subscriptions; None for too many topic names. Raises ProtocolError."""
+    """Return all topics in encoded subscriptions; None for too many topic names. Raises ProtocolError."""
     topics: set[str] = set()
     parsed: deque[bytes] = deque(maxlen=SUBSCRIPTIONS_COMPARED)
     left = NAMES_PARSED_MAX

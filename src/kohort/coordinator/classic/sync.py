@@ -1,9 +1,9 @@
-"""SyncGroup (14) v0-5: the leader's assignment becomes the persisted generation (KIP-345, KIP-559).
+"""SyncGroup (14) v0-5: the leader's assignments become the persisted generation (KIP-345, KIP-559).
 
 The rules: protocol/groups.md#syncgroup.
 
-Deviation from Kafka: when a member repeats a SyncGroup that waits for its answer, the older request gets
-REBALANCE_IN_PROGRESS instead of no answer.
+Deviation from Kafka: when a member repeats a SyncGroup that still waits for its response, the older request gets
+REBALANCE_IN_PROGRESS instead of no response.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
 
 
 def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer a SyncGroup of a stable group; else hold it until the leader's SyncGroup persists the generation."""
+    """Answer a SyncGroup to a stable group; else hold it until the leader's SyncGroup persists the generation."""
     message = request.message_as(SyncGroupRequest)
     group = groups.check_group(message.group_id)
     rebalance = group.round
@@ -89,9 +89,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
             out.replies.append(Reply(member.sync, synced(rebalance, member)))
             member.sync = None
             keep_session(group, member, ctx, out)
-    value = generation_of(
-        rebalance, joined_ms
-    )  # as in Kafka, the group's record is built before the group becomes Stable
+    value = generation_of(rebalance, joined_ms)  # the GroupMetadata record precedes the state Stable, as in Kafka
     out.records.append(GroupWritten(group.group_id, value))
     out.evidence = partial(_assignment_written, group.group_id, group.persisted, value, ctx.now_ms, took_ms)
 
@@ -138,7 +136,7 @@ def synced(rebalance: Round, member: Member) -> SyncGroupResponse:
 
 
 def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """Remove the members whose SyncGroup did not arrive in time (protocol/groups.md#rebalances)."""
+    """Remove the members that sent no SyncGroup within the rebalance timeout (protocol/groups.md#rebalances)."""
     rebalance, out = group.round, Outcome()
     if rebalance.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not rebalance.pending_sync:
         return out

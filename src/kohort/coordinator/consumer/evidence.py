@@ -41,7 +41,7 @@ STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions",
 
 
 class HeartbeatChanges(NamedTuple):
-    """Changes of group and member that one ConsumerGroupHeartbeat causes."""
+    """Changes of a consumer group and of its member that one ConsumerGroupHeartbeat causes."""
 
     raised: RaisedEpoch | None
     computed: ComputedTarget | None
@@ -50,7 +50,7 @@ class HeartbeatChanges(NamedTuple):
 
 
 def note_changes(group: ModernGroup, beat: Beat, changes: HeartbeatChanges, ctx: Context, out: Outcome) -> None:
-    """Journal the changes that a ConsumerGroupHeartbeat causes, in the order of its steps."""
+    """Journal the changes by a ConsumerGroupHeartbeat: member, group epoch, target assignment, reconciliation."""
     arrival = beat.arrival
     if arrival.replaces is not None:
         old = arrival.replaces
@@ -102,7 +102,7 @@ def note_reconciled(
     reconciliation: ReconciliationTarget,
     ctx: Context,
 ) -> MemberReconciled:
-    """Build the journal entry of a member's reconciliation step; record when its revocations began."""
+    """Build the journal entry of a member's reconciliation by one heartbeat; note when its revocations began."""
     volatile, now_ms = group.volatile, ctx.now_ms
     held_before, held_after = set(places(before)), set(places(after))
     revoked = held_before - held_after
@@ -149,7 +149,7 @@ def _awaited(
 
 
 def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str, tuple[int, ...]]:
-    """Return partition numbers by topic name; a deleted topic has its id in hexadecimal instead."""
+    """Return partition numbers by topic name; a deleted topic appears as its id in hexadecimal."""
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         found.setdefault(_name(topic, topics), []).append(partition)

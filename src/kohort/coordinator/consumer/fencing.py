@@ -1,4 +1,4 @@
-"""Members of a consumer group that leave or expire, static members that leave temporarily, and tombstones.
+"""Departure, expiry and temporary leave (static members) of consumer group members, and their tombstones.
 
 The rules: protocol/consumer-groups.md#members-and-epochs, protocol/consumer-groups.md#timers.
 """
@@ -39,9 +39,9 @@ from kohort.wire.messages.group_consumer import (
 
 
 def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = None) -> list[ConsumerGroupRecord]:
-    """Return the tombstones of a consumer group except its offsets; the group epoch's tombstone comes last.
+    """Return the tombstones of all group records but offsets; the tombstone of the group epoch comes last.
 
-    ``member_ids``: members with persisted records; None: the group's members.
+    ``member_ids``: members with persisted records; None: all members of the group.
     """
     group_id = group.group_id
     written = group.members if member_ids is None else member_ids
@@ -54,7 +54,7 @@ def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = No
 
 
 def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
-    """Return the tombstones of a member in Kafka's order: assignment, target, metadata."""
+    """Return a member's tombstones in Kafka's order: current assignment, target assignment, metadata."""
     return [
         CurrentWritten(group_id, member_id, None),
         TargetWritten(group_id, member_id, None),
@@ -65,7 +65,7 @@ def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
 def remove_members(
     group: ModernGroup, removed: Sequence[ConsumerMember], cause: EpochCause, ctx: Context, out: Outcome
 ) -> None:
-    """Remove members from a consumer group and raise its epoch once; their partitions become free."""
+    """Remove members from a consumer group and raise the group epoch once; their partitions become unowned."""
     group_id = group.group_id
     for member in removed:
         out.records += tombstones_of_member(group_id, member.member_id)
@@ -100,7 +100,7 @@ def remove_member(group: ModernGroup, member: ConsumerMember, event: EpochEvent,
 
 
 def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Remove a leaving member. Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """Remove a member that leaves. Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     group = check_consumer_group(groups, message.group_id)
     if message.instance_id is None:
@@ -119,7 +119,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
 
 
 def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
-    """Keep an absent static member's partitions until its session ends; its pending revocations are complete."""
+    """Keep a static member that left temporarily (epoch -2), without the partitions that it had to revoke."""
     current = member.current
     away = CurrentAssignment(
         LEAVING_FOR_A_WHILE_EPOCH,

@@ -26,12 +26,12 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 
 FIRST_EPOCH: Final = 1
-"""Epoch of a group without records; the first subscription raises it to 2, the first epoch that members see."""
+"""Epoch of a new group; its first subscription raises the epoch to 2, the first one in responses."""
 NO_OWNER: Final = -1
 
 
 class ConsumerGroupState(Enum):
-    """State of a consumer group; the value is its name in responses. Derived from the members, never persisted."""
+    """State of a consumer group, derived from its members, never persisted; the value is its name in responses."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -41,20 +41,20 @@ class ConsumerGroupState(Enum):
 
 
 class ComputedTarget(NamedTuple):
-    """Target assignment that the assignor computed for one epoch of a group."""
+    """Target assignment that the assignor computed for one epoch of a consumer group."""
 
     epoch: int
     specs: Mapping[str, MemberSpec]
     targets: Mapping[str, Target]
     changed: Sequence[str]
-    """Ids of the members whose target assignment changed, in Kafka's order."""
+    """Ids of the members whose target assignment changed, in the order in which Kafka writes their records."""
     assignor: str
     moves: tuple[Move, ...]
 
 
 @dataclass(slots=True)
 class PendingTarget:
-    """Target assignment of a large group, which a timer computes and persists in steps."""
+    """Target assignment of a large group: computed and persisted in steps, each started by a timer."""
 
     epoch: int = sys.maxsize
     steps: Steps[ComputedTarget] | None = None
@@ -66,30 +66,30 @@ class PendingTarget:
 
 @dataclass(slots=True)
 class VolatileState:
-    """Volatile state of a consumer group; after a failover the new coordinator computes it again."""
+    """Volatile state of a consumer group; after a failover the new coordinator rebuilds it."""
 
     checked_topics_version: int = -1
-    """Version of the broker's topics when the group's topic hash was last compared."""
+    """Version of the broker's topics at the last comparison of the group's topic hash."""
     topics: TopicsOfGroup | None = None
-    """Existing subscribed topics of the group; None after loading, until the next heartbeat."""
+    """Existing topics to which the group subscribes; None from loading until the next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
-    """Subscription with existing topics by member id, as of the last target assignment."""
+    """Subscription of each member id, with the ids of existing topics, as of the last target assignment."""
     pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
-    """True after a conversion from a classic group that was rebalancing: the members have no assignment yet."""
+    """True if the group was converted from a rebalancing classic group: its members have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
-    """Topics that the client whose heartbeat started the pattern search has DESCRIBE permission for."""
+    """Predicate: may the client whose heartbeat began the pattern search DESCRIBE this topic?"""
     resolving: TopicSearch | None = None
     fenced: set[tuple[str, str, str]] = field(default_factory=set)
-    """Refused requests of this epoch that are already journaled, each as (client or member, API, error)."""
+    """Refused requests of this epoch that are already journaled, each as (member id or client id, API, error)."""
     fenced_in_epoch: int = 0
     epoch_raised_ms: int | None = None
     revoking_since_ms: dict[str, int] = field(default_factory=dict)
-    """Time in ms at which a member's revocation began, by member id."""
+    """Time in ms at which each member's revocation began, by member id."""
     released_ms: dict[tuple[bytes, int], int] = field(default_factory=dict)
-    """Time in ms at which a partition became unowned, by topic id and partition."""
+    """Time in ms at which each partition became unowned, by topic id and partition."""
 
     def note_released(self, held: Iterable[tuple[bytes, int, int]], now_ms: int) -> None:
         for topic_id, partition, _ in held:
@@ -97,7 +97,7 @@ class VolatileState:
 
 
 class ModernGroup:
-    """Consumer group (KIP-848; Kafka's ModernGroup): records, and indices for a constant cost of heartbeats."""
+    """Consumer group (KIP-848; Kafka's ModernGroup): persisted state, and indices that keep heartbeats cheap."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -108,23 +108,23 @@ class ModernGroup:
         self.target_at_ms = 0
         self.targets: dict[str, Target] = {}
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
-        # Indices over the group's records, updated by replay.
+        # Indices over the group's persisted state, updated by replay.
         self.most_members = 0
-        """Largest number of members so far: Kafka's member table, whose order matters, never shrinks."""
+        """Largest number of members so far: it sets the order of Kafka's member table, which never shrinks."""
         self.instances: dict[str, str] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Owner of each partition by topic id and number: assigned, or pending revocation."""
+        """Member id of each partition's owner (assigned, or not yet revoked), by topic id and partition."""
         self.subscribers: Counter[str] = Counter()
-        """Number of members that subscribe to each topic by name."""
+        """Number of members that subscribe by name to each topic."""
         self.regex_users: Counter[str] = Counter()
-        """Number of members with each subscription pattern."""
+        """Number of members that use each subscription pattern."""
         self.matched: Counter[str] = Counter()
         """Number of subscription patterns that match each topic."""
         self.assignor_votes: Counter[str] = Counter()
         self.classic_members = 0
         self.classic_protocols: Counter[str] = Counter()
-        """Number of classic members that offer each protocol."""
-        # Volatile state, not restored by replay.
+        """Number of classic members that offer each protocol name."""
+        # Volatile state: replay does not restore it.
         self.presence: dict[str, ConsumerPresence] = {}
         self.volatile = VolatileState()
 
@@ -160,7 +160,7 @@ class ModernGroup:
         return {*metadata.subscribed_topic_names, *self.matches_of(metadata)}
 
     def matches_of(self, metadata: ConsumerMetadata) -> tuple[str, ...]:
-        """Return the topics that match a member's subscription pattern."""
+        """Return the topics that match the subscription pattern in a member's metadata."""
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return () if resolved is None else tuple(resolved.topics)
 
@@ -189,7 +189,7 @@ class ModernGroup:
 
 
 class ConsumerGroups(ClassicGroups):
-    """Groups of a ``__consumer_offsets`` partition: consumer groups in ``consumer``, other groups in ``by_id``."""
+    """Groups of a ``__consumer_offsets`` partition: consumer groups in ``consumer``, classic ones in ``by_id``."""
 
     def __init__(self) -> None:
         super().__init__()

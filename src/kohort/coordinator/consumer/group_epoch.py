@@ -1,4 +1,4 @@
-"""Group epoch of a consumer group: causes of a higher epoch, the hash of subscribed topics, group options.
+"""Group epoch of a consumer group: what raises it, the hash of subscribed topics, the group's own options.
 
 The rules: protocol/consumer-groups.md#group-epoch, protocol/consumer-groups.md#options-of-groups.
 """
@@ -38,7 +38,7 @@ def settings_of(group_id: str, ctx: Context) -> GroupSettings:
 
 
 class RaisedEpoch(NamedTuple):
-    """Next epoch of a consumer group, with the topic hash and the cause."""
+    """Next epoch of a consumer group, with the hash of its topics and the cause of the change."""
 
     epoch: int
     metadata_hash: int
@@ -46,7 +46,7 @@ class RaisedEpoch(NamedTuple):
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Return the group's existing topics; and the previous ones if topics changed since the last heartbeat."""
+    """Return the existing topics of a group; also the previous ones if topics changed since the last heartbeat."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()
@@ -58,7 +58,7 @@ def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dic
 def changed_names(
     group: ModernGroup, before: Collection[ConsumerMetadata], after: ConsumerMetadata | None
 ) -> tuple[list[str], list[str]]:
-    """Return the topics that the group begins and ceases to subscribe to when ``after`` replaces ``before``."""
+    """Return the topics that gain their first or lose their last subscriber when ``after`` replaces ``before``."""
     stays = set() if after is None else set(after.subscribed_topic_names)
     begun = [name for name in stays if not group.subscribes_to(name)]
     fewer = Counter(name for metadata in before for name in metadata.subscribed_topic_names)
@@ -78,7 +78,7 @@ def changed_names(
 
 
 def hash_without(group: ModernGroup, removed: Collection[ConsumerMetadata], ctx: Context) -> int:
-    """Return the hash of the group's subscribed topics without the subscriptions of the removed members."""
+    """Return the hash of the topics that the group subscribes to after the removal of members."""
     return current_topics(group, ctx)[0].hash_with(*changed_names(group, removed, None), ctx.topics)
 
 
@@ -100,8 +100,8 @@ def preferred_assignor(
 ) -> str:
     """Return the server assignor that most members prefer, with metadata ``after`` in place of ``before``.
 
-    Without any preference it is the broker's first. If votes are equal, the first in Kafka's table order wins. In Kafka
-    the heartbeat's sender decides, so that alternating heartbeats raise the epoch.
+    If no member prefers one, the broker's first assignor is used. If votes are equal, the first in the order of Kafka's
+    hash table wins. In Kafka the sender of a heartbeat wins, so that alternating heartbeats raise the epoch.
     """
     votes = group.assignor_votes
     if before is not after and (before is None or after is None or before.server_assignor != after.server_assignor):
@@ -120,7 +120,7 @@ def preferred_assignor(
 def raised_epoch(
     group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: Who, ctx: Context
 ) -> RaisedEpoch | None:
-    """Return the group epoch after a heartbeat; None if the target assignment stays valid.
+    """Return the group epoch after a heartbeat; None if the heartbeat does not raise it.
 
     ``before``: previous metadata of the member, or of the static member that it replaces; None for a new member.
     """
@@ -130,7 +130,7 @@ def raised_epoch(
         if assignor != preferred_assignor(group, ctx):
             cause = EpochCause(event="assignor_changed", who=who, assignor=assignor)
     if cause is None and group.volatile.converted_amid_rebalance:
-        # A conversion to a consumer group needs a new epoch even if a returning static member changes nothing else.
+        # A converted group needs a new epoch even if a returning static member changes nothing else.
         cause = EpochCause(event="converted", who=who)
     group.volatile.converted_amid_rebalance = False
     version = ctx.topics.version
@@ -153,7 +153,7 @@ def _change_of_member(
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""
-    # A pattern without search result matches no topic; the search raises the epoch later.
+    # A pattern without search results matches no topic; its search raises the group epoch later.
     resolved = regex != regex_before and (not regex or regex in group.regexes)
     if names == names_before and not resolved:
         return None

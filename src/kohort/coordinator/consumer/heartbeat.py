@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68) v0-1: the whole decision, from the member's metadata to its next assignment.
 
-The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. Each step computes values;
-replaying the records changes the group. The journal follows from the differences (``evidence.note_changes``).
+The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. A decision computes values
+only: replay of its records changes the group. ``evidence.note_changes`` builds the journal entries.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from kohort.wire.messages.group_consumer import (
 def decide_consumer_heartbeat(
     groups: ConsumerGroups, group: ModernGroup, request: GroupRequest, ctx: Context
 ) -> Outcome:
-    """Add the heartbeat's sender to the group, or reconcile its assignment. Raises ApiError with Kafka's message."""
+    """Add the heartbeat's sender to the group, or reconcile its assignment. Raises ApiError with Kafka's text."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     out = Outcome(round_changed=False)
     owned = _owned_partitions(message)
@@ -114,13 +114,13 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def replacement_of(group: ModernGroup, static_member: ConsumerMember, member_id: str) -> Arrival:
-    """Return the member, under its new id, that replaces a static member of the same instance id."""
+    """Return the state of a member that replaces a static member of the same instance id under a new id."""
     current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
 
 
 def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx: Context) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group."""
+    """Raise GROUP_MAX_SIZE_REACHED if a client that is not a member joins a full group."""
     most = ctx.config.group_consumer_max_size
     if len(group.members) >= most and not (member_id in group.members or instance_id in group.instances):
         problem = f"The consumer group has reached its maximum capacity of {most} members."
@@ -139,7 +139,7 @@ def _check_heartbeat(
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
-    """Raise FENCED_MEMBER_EPOCH unless the epoch is current, or the previous one after a lost response."""
+    """Raise FENCED_MEMBER_EPOCH unless a heartbeat has the current epoch, or after a lost response the previous one."""
     if epoch == member.epoch:
         return
     if epoch < member.epoch and epoch == member.current.previous_epoch and _is_among(owned, member.current.assigned):
@@ -170,9 +170,9 @@ def _check_released(static_member: ConsumerMember, member_id: str) -> None:
 def advance(
     group: ModernGroup, beat: Beat, ctx: Context, out: Outcome, *, becomes_classic: bool = False
 ) -> CurrentAssignment:
-    """Update metadata, group epoch and target assignment after a heartbeat; return the member's next assignment.
+    """Update metadata, group epoch and target assignment by a heartbeat; return the member's next assignment.
 
-    If the group ``becomes_classic``, no target assignment is computed; if one is due, the member's assignment stays.
+    If the group ``becomes_classic``, no target assignment is computed; the member keeps its assignment if one is due.
     """
     if beat.arrival.replaces is not None:
         _take_place(group, beat.arrival, beat.arrival.replaces, out)
@@ -254,7 +254,7 @@ def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, ou
 def _reconciliation(
     group: ModernGroup, beat: Beat, computed: ComputedTarget | None, ctx: Context
 ) -> ReconciliationTarget | None:
-    """Return the target assignment to which the member is reconciled; None for a stable member without changes."""
+    """Return the target assignment to reconcile the member with; None for a stable member without changes."""
     arrival, current = beat.arrival, beat.arrival.current
     epoch = group.target_epoch if computed is None else computed.epoch
     changed = arrival.metadata is None or _subscribes_otherwise(arrival.metadata, beat.metadata)

@@ -40,7 +40,7 @@ class ConsumerMember:
 
     @property
     def is_classic(self) -> bool:
-        """Return True if the member of the consumer group uses the classic protocol."""
+        """Return True if this consumer group member uses the classic protocol."""
         return self.metadata.classic_member_metadata is not None
 
     @property
@@ -49,27 +49,27 @@ class ConsumerMember:
 
 
 class Arrival(NamedTuple):
-    """Persisted state of the member that sent a request, before the request."""
+    """Persisted state of a request's sender before the request."""
 
     member_id: str
     metadata: ConsumerMetadata | None
-    """Persisted metadata of the member; None for a new member."""
+    """Persisted metadata of the sender; None for a new member."""
     current: CurrentAssignment
     target: Target | None
     replaces: ConsumerMember | None = None
-    """Static member that the sender replaces; both may have the same member id."""
+    """Static member that the sender replaces; its member id may equal the sender's."""
 
 
 class Beat(NamedTuple):
-    """Heartbeat or JoinGroup to a consumer group: previous member state, updated metadata, owned partitions."""
+    """Heartbeat or JoinGroup to a consumer group: sender's previous state, new metadata, owned partitions."""
 
     arrival: Arrival
     metadata: ConsumerMetadata
     owned: OwnedPartitions | None
-    """Partitions that the member reports as owned; None if it reports none."""
+    """Partitions that the member reports as owned; None if the request has no such report."""
     who: Who
     software: str | None
-    """Name and version of the client, for the journal, if the request changes the member."""
+    """Name and version of the client software, for the journal, if the request changes the member."""
 
 
 def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions | None, request: GroupRequest) -> Beat:
@@ -79,7 +79,7 @@ def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions
 
 
 def new_member_id(rng: Rng) -> str:
-    """Return a random UUID in Kafka's text form; it never begins with '-'."""
+    """Return a random UUID in Kafka's text form; the first character is never '-'."""
     while True:
         bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
         member_id = uuid_to_text(bits.to_bytes(16))
@@ -92,9 +92,9 @@ class ConsumerPresence(Presence):
     """Session and deadlines of a consumer group's member."""
 
     rejoin_by_ms: int | None = None
-    """Time in ms by which a classic member must send JoinGroup; set with the first REBALANCE_IN_PROGRESS response."""
+    """Time in ms by which a classic member must send JoinGroup, set by its first REBALANCE_IN_PROGRESS response."""
 
     def note_commit(self, _connection: int, now_ms: int) -> None:
-        """Record the time of the member's commit; unlike a heartbeat, a commit does not renew the session."""
+        """Record the time of a member's commit. In consumer groups a commit does not renew the session."""
         self.commits += 1
         self.last_commit_ms = now_ms

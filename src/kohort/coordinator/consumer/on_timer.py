@@ -1,4 +1,4 @@
-"""Timers of a consumer group; start of a loaded group, and its end when another broker coordinates it.
+"""Timers of a consumer group; actions after the group is loaded, and when another broker coordinates it.
 
 The rules: protocol/consumer-groups.md#timers.
 """
@@ -23,7 +23,7 @@ TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](
 )
 
 RETRY_MS: Final = 500
-"""Time in ms after which a member's removal is repeated if its append failed."""
+"""Time in ms after which the removal of a member is tried again if the append of its records failed."""
 
 
 def on_timer(group: ModernGroup, key: TimerKey, ctx: Context) -> Outcome:

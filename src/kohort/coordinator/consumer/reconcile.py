@@ -1,4 +1,4 @@
-"""Reconciliation of a member's assignment with its target assignment, one step per heartbeat: pure functions.
+"""Pure functions that bring a member's assignment one step closer to its target assignment per heartbeat.
 
 The rules: protocol/consumer-groups.md#reconciliation (Kafka's CurrentAssignmentBuilder).
 """
@@ -18,9 +18,9 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 Target = Mapping[bytes, frozenset[int]]
-"""Target assignment of a member: partitions by topic id, without empty topics."""
+"""Target assignment of a member: partitions by topic id; topics without partitions are absent."""
 AssignedPartitions = Mapping[bytes, Mapping[int, int]]
-"""Assigned partitions: topic id to partition to the epoch of its assignment, without empty topics."""
+"""Assigned partitions: topic id to partition to the member epoch of its assignment; no empty topics."""
 
 NO_PARTITIONS: Final[Mapping[bytes, Mapping[int, int]]] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
@@ -30,7 +30,7 @@ IsFree = Callable[[bytes, int], bool]
 
 
 class ReconciliationState(IntEnum):
-    """State of a member's reconciliation; the value is the number in its assignment record."""
+    """State of a member's reconciliation; the value is its number in the member's current assignment record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -38,17 +38,17 @@ class ReconciliationState(IntEnum):
 
 
 class CurrentAssignment(NamedTuple):
-    """Current assignment of a consumer group's member; immutable."""
+    """Current assignment of a consumer group member; immutable."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: ReconciliationState = ReconciliationState.STABLE
     assigned: AssignedPartitions = NO_PARTITIONS
     pending: AssignedPartitions = NO_PARTITIONS
-    """Partitions that the member must revoke and has not yet reported as revoked."""
+    """Partitions that the member must revoke and still reports as owned."""
 
     def partitions(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield topic id, partition and epoch of the member's assigned partitions and its pending revocations."""
+        """Yield topic id, partition and epoch of each assigned partition and of each pending revocation."""
         for part in (self.assigned, self.pending):
             for topic_id, partitions in part.items():
                 for partition, epoch in partitions.items():
@@ -59,7 +59,7 @@ NEW_MEMBER: Final = CurrentAssignment()
 
 
 def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
-    """Parse a member's assignment record (type 8).
+    """Parse a member's current assignment record (type 8).
 
     Records before Kafka 4.3 have no epoch per partition: each partition gets the member epoch.
     """
@@ -116,15 +116,15 @@ def target_value_of(target: Target) -> ConsumerGroupTargetAssignmentMemberValue:
 
 
 class ReconciliationTarget(NamedTuple):
-    """Target assignment to which a member is reconciled, with its subscribed topics."""
+    """Target assignment of a member, with its subscribed topics."""
 
     epoch: int
     target: Target
     topics: Collection[bytes]
-    """Ids of the topics that the member subscribes to; other topics of an older target assignment are ignored."""
+    """Ids of the topics that the member subscribes to; the target assignment's other topics are ignored."""
     subscription_changed: bool = False
     subscribes_to_nothing: bool = False
-    """True if the member subscribes to no topic name, existing or not."""
+    """True if the member subscribes to no topic name, not even to one of a missing topic."""
 
 
 def reconciled(
@@ -132,7 +132,8 @@ def reconciled(
 ) -> CurrentAssignment:
     """Return the member's assignment after a heartbeat that reports the ``owned`` partitions (None: not reported).
 
-    Returns the same object if nothing changes. Only free partitions are added, and those that the member was to revoke.
+    Returns ``current`` itself if nothing changes. Adds only unowned partitions, and partitions that this member itself
+    still had to revoke.
     """
     if current.state is ReconciliationState.STABLE:
         if current.epoch != reconciliation.epoch:
@@ -152,7 +153,7 @@ def _owns(owned: OwnedPartitions | None, held: AssignedPartitions) -> bool:
 def _next(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return the member's assignment one step closer to the target; before revocations the member keeps its epoch."""
+    """Return the member's assignment one step closer to the target; its epoch rises only after its revocations."""
     target = {topic: of for topic, of in reconciliation.target.items() if topic in reconciliation.topics}
     keep, revoke = _split(current.assigned, target)
     if revoke and _owns(owned, revoke):

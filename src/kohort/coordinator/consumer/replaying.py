@@ -1,4 +1,4 @@
-"""Replay of a consumer group's records, after an append and at recovery; updates all indices."""
+"""Replay of consumer group records, after an append and while loading; it also updates the group's indices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpr
 def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> None:
     """Apply a consumer group record to its group.
 
-    After compaction a member's assignment may precede its metadata, and tombstones may lack their records.
+    After compaction, a member's assignment may precede its metadata, and a tombstone may have no earlier record.
     """
     if isinstance(record, EpochWritten):
         group.epoch = FIRST_EPOCH if record.value is None else record.value.epoch
@@ -93,7 +93,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
         _add_names(group, group.matched, before.topics, -1)
     if value is None:
         return
-    # intern(): patterns often match the same thousands of topics, so they share the strings
+    # intern(): patterns often match the same thousands of topic names, so that they share memory
     topics = list(map(intern, value.topics))
     group.regexes[regex] = ConsumerGroupRegularExpressionValue(
         topics=topics, version=value.version, timestamp=value.timestamp

@@ -1,7 +1,7 @@
 """Search for the topics that match a group's subscription patterns, in steps between heartbeats (ADR 11).
 
-The rules: protocol/consumer-groups.md#regular-expressions. A search uses the topic names that exist at its begin. Each
-step persists the matching topics, with a new group epoch if they changed.
+The rules: protocol/consumer-groups.md#regular-expressions. A search uses the topic names that exist when it begins.
+Each step persists the matching topics that it found, with a new group epoch if they changed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ STEP_PAUSE_MS: Final = 1
 def refresh_timers(
     group: ModernGroup, metadata: ConsumerMetadata, request: GroupRequest, ctx: Context
 ) -> list[SetTimer]:
-    """Return the timer that searches topics for the group's patterns, if a search is due after a heartbeat.
+    """Return the timer that starts a group's pattern search, if one is due after a heartbeat; else an empty list.
 
-    A search is due for a new pattern, for new topics, or after the refresh interval. Topics that the heartbeat's sender
-    may not describe are left out for all members.
+    A search is due for a new pattern, for new topics, or after the refresh interval. It finds only topics that the
+    heartbeat's sender may describe, for all members.
     """
     regex = metadata.subscribed_topic_regex
     if not regex and not group.regex_users:
         return []
     volatile = group.volatile
     if volatile.resolving is not None and ctx.now_ms < volatile.resolving.stepped_ms + REFRESH_AT_MOST_EVERY_MS:
-        return []  # a topic search of this group is in flight
-    last_ms = (
-        volatile.regexes_refreshed_ms if group.regexes else None
-    )  # a group without any search result searches at once
+        return []  # a pattern search of this group is running
+    # A group without search results starts a search at once.
+    last_ms = volatile.regexes_refreshed_ms if group.regexes else None
     if last_ms is not None and ctx.now_ms < last_ms + REFRESH_AT_MOST_EVERY_MS:
         return []
     is_unresolved = any(one not in group.regexes for one in (*group.regex_users, *([regex] if regex else ())))
@@ -90,7 +89,7 @@ def _later(group: ModernGroup, ctx: Context, out: Outcome) -> Outcome:
 
 
 def _unresolved(group: ModernGroup, ctx: Context) -> list[str]:
-    """Return the patterns to search topics for: only new patterns if topics and permissions are unchanged."""
+    """Return the patterns to search topics for: only new ones if no topic and no permission changed."""
     tried = (
         group.volatile.regexes_topics_version == ctx.topics.version
         and group.volatile.regex_may_describe is may_describe_all

@@ -1,7 +1,7 @@
 """Sessions of consumer group members, and the timers of their deadlines.
 
-The rules: protocol/consumer-groups.md#timers. When a session timer fires, it compares ``Presence.expires_at_ms``, which
-heartbeats move.
+The rules: protocol/consumer-groups.md#timers. Heartbeats increase ``Presence.expires_at_ms`` without setting the
+session timer again; when the timer fires, it reads this time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def timers_of_member(group_id: str, member_id: str) -> tuple[TimerKey, ...]:
 
 
 def session_timeout_ms(group: ModernGroup, member: ConsumerMember, ctx: Context) -> int:
-    """Return a member's session timeout in ms: the group's option, or a classic member's own timeout."""
+    """Return a member's session timeout in ms: the group option, or for a classic member its own timeout."""
     classic = member.metadata.classic_member_metadata
     return settings_of(group.group_id, ctx).session_timeout_ms if classic is None else classic.session_timeout_ms
 
@@ -55,7 +55,7 @@ def begin_session(
 
 
 def renew_session(group: ModernGroup, member: ConsumerMember, connection: int, ctx: Context) -> list[SetTimer]:
-    """Renew a member's session; set its timer again only if the session now ends earlier than before."""
+    """Renew a member's session; set the session timer again only if the session now ends earlier than before."""
     presence = group.presence[member.member_id]
     presence.note_request(connection, ctx.now_ms)
     expires_at_ms = ctx.now_ms + session_timeout_ms(group, member, ctx)
@@ -80,7 +80,7 @@ def begin_all(group: ModernGroup, ctx: Context) -> list[SetTimer]:
 
 
 def awaits_revocation(member: ConsumerMember) -> bool:
-    """Return True if the member must report a revocation within its rebalance timeout."""
+    """Return True if the member must revoke partitions within its rebalance timeout."""
     return (
         member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
         and member.epoch != LEAVING_FOR_A_WHILE_EPOCH

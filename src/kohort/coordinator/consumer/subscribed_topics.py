@@ -1,4 +1,4 @@
-"""Topics of a consumer group: existing subscribed topics with their hash, and the search for pattern matches.
+"""Existing topics that a consumer group subscribes to, with their hash; search for topics that match a pattern.
 
 A member may name tens of thousands of topics, of which few exist. The cost of a request depends on its own names and
 the group's existing topics, not on the names of other members. Searches go in steps (ADR 11).
@@ -16,11 +16,11 @@ from kohort.pattern import Pattern
 
 _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
-"""Topic names compared with a subscription pattern in one step: a few milliseconds."""
+"""Number of topic names that one step compares with a subscription pattern: a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
-"""Number of topic names whose comparison costs as much as parsing a subscription pattern."""
+"""Number of topic names whose comparison takes as long as parsing a subscription pattern."""
 MACHINE_STEPS_A_NAME: Final = 500
-"""Steps of a pattern's automaton that cost as much as comparing a usual topic name."""
+"""Number of automaton steps of a pattern that take as long as the comparison of a usual topic name."""
 
 
 class ExistingTopic(NamedTuple):
@@ -44,14 +44,14 @@ class TopicsOfGroup:
         self.found: dict[str, ExistingTopic] = {}
         self.version = -1
         self.changed: set[str] = set()
-        """Topic names that got their first or lost their last subscriber since ``found`` was updated."""
+        """Topic names that gained their first or lost their last subscriber since the last update of ``found``."""
         self._looked_up: dict[str, ExistingTopic | None] = {}
 
     def __len__(self) -> int:
         return len(self.found) + sum(self._looked_up.get(name) is not None for name in self.changed)
 
     def refresh(self, group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingTopic] | None:
-        """Update ``found``; return the previous topics if other topics exist now."""
+        """Update ``found``; return its previous topics if the group's existing topics changed."""
         for name in self.changed:
             found = self._looked_up[name] if name in self._looked_up else find_topic(name, topics)
             if found is not None and group.subscribes_to(name):
@@ -112,7 +112,7 @@ def _found_among(group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingT
 
 
 class TopicSearch:
-    """Search for the topics that match subscription patterns, among the topics that the client may describe."""
+    """Search for the topics that match subscription patterns, among topics that the client may describe."""
 
     def __init__(self, regexes: list[str], names: Iterable[str], may_describe: MayDescribe, now_ms: int) -> None:
         self.stepped_ms = now_ms
@@ -134,7 +134,7 @@ class TopicSearch:
         return found
 
     def _work(self, regexes: list[str]) -> Iterator[tuple[str, list[str]] | None]:
-        """Yield each pattern with its matching topics, or None at the end of a step."""
+        """Yield each pattern with its matching topics, and None at the end of each step."""
         left = NAMES_A_STEP
         for regex in regexes:
             topics: list[str] = []
@@ -149,9 +149,9 @@ class TopicSearch:
                         left = NAMES_A_STEP
                         yield None
             except ApiError:
-                topics = []  # pattern too costly, or valid in RE2/J only: it matches no topic
+                topics = []  # the pattern is too costly, or valid in RE2/J only: it matches no topic
             if len(topics) >= NAMES_A_STEP:
-                yield None  # a step with many matches ends here, as persisting them takes a whole step
+                yield None  # end the step after many matches: persisting them takes a whole step
                 left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 

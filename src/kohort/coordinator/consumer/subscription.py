@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: checks that do not need the group, and the member's metadata afterwards.
+"""ConsumerGroupHeartbeat: checks of its fields alone, and the member metadata that it leads to.
 
 The rules: protocol/consumer-groups.md#heartbeats. A null field of the heartbeat means no change.
 """
@@ -19,7 +19,7 @@ FIRST_WITH_OWN_MEMBER_ID: Final = 1
 UNCHANGED: Final = -1
 CONSUMER: Final = "consumer"
 SUBSCRIBED_NAMES_MAX: Final = 10_000
-"""Most topic names that one member may subscribe to: sorting, counting and persisting them takes some 20 ms."""
+"""Maximum number of topic names in one member's subscription: sorting and persisting them takes some 20 ms."""
 OWNED_TOPICS_MAX: Final = 100_000
 RE2J_MESSAGES: Final = {
     "missing )": "missing closing )",
@@ -32,11 +32,11 @@ RE2J_MESSAGES: Final = {
     "invalid character class range": "invalid character class range",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""Kafka's message for an invalid subscription pattern, by the beginning of kohort's message."""
+"""Kafka's message for an invalid subscription pattern, by the first words of kohort's message."""
 
 
 def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> None:
-    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, or UNSUPPORTED_VERSION if the consumer protocol is disabled."""
+    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, or if the consumer protocol is off UNSUPPORTED_VERSION."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     if CONSUMER not in config.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
@@ -90,7 +90,7 @@ def _invalid(problem: str) -> ApiError:
 
 
 def updated_metadata(before: ConsumerMetadata | None, request: GroupRequest) -> ConsumerMetadata:
-    """Return the member's metadata after its heartbeat; ``before`` itself if nothing changed."""
+    """Return the member's metadata after its heartbeat; ``before`` itself if the heartbeat changes nothing."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     if before is not None and _is_unchanged(message) and _same_client(before, request):
         return before
@@ -128,7 +128,7 @@ def _re2j_message(why: str) -> str:
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return True for a heartbeat with all fields: the member's first one, or one after an error."""
+    """Return True if no field of the heartbeat is null: a member's first heartbeat, or one after an error."""
     has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 

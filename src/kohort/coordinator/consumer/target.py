@@ -1,4 +1,4 @@
-"""Target assignment of a consumer group: when it is due, its computation at once or in steps, and its records.
+"""Target assignment of a consumer group: when to compute it, its computation in one or several steps, its records.
 
 The rules: protocol/consumer-groups.md#target-assignment (KIP-1263 for the interval).
 """
@@ -29,9 +29,9 @@ from kohort.wire.messages.consumer_group_records import (
 
 STEP_PAUSE_MS: Final = 1
 RETRY_MS: Final = 500
-"""Time in ms after which the records of a target assignment are appended again if the append failed."""
+"""Time in ms after which a failed append of target assignment records is repeated."""
 WRITTEN_AT_ONCE: Final = 300
-"""Number of members whose target assignments are persisted in one step."""
+"""Maximum number of members whose target assignments one step persists."""
 SNAPSHOT_US: Final = 0.7
 SPEC_US: Final = 8
 TOPIC_US: Final = 2
@@ -42,7 +42,7 @@ RECORD_US: Final = 15
 
 
 class ResolvedSubscription(NamedTuple):
-    """Member's subscription with its existing topics; members with equal subscriptions share all but ``metadata``."""
+    """Member's subscription with its existing topics; all but ``metadata`` is shared by equal subscriptions."""
 
     metadata: ConsumerMetadata
     resolved: ConsumerGroupRegularExpressionValue | None
@@ -57,7 +57,7 @@ class ResolvedSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """Subscriptions of a group's members for one target assignment; only changed ones are looked up again."""
+    """Subscriptions of all group members for one target assignment; only changed ones are resolved again."""
 
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
@@ -68,7 +68,7 @@ class Subscriptions:
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
     def of(self, member_id: str, metadata: ConsumerMetadata) -> tuple[ResolvedSubscription, bool]:
-        """Return the subscription of a member, and True if no earlier member has an equal one."""
+        """Return the subscription of a member, and True if no member before it has an equal one."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)
@@ -96,7 +96,7 @@ class Subscriptions:
     ) -> ResolvedSubscription:
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
-        if matched not in self._matched:  # many patterns may match the same topics: convert each tuple of topics once
+        if matched not in self._matched:  # patterns may match equal topics: convert each tuple of topics once
             self._matched[matched] = self._topic_ids(matched)
         topic_ids = self._matched[matched]
         if names:
@@ -110,12 +110,12 @@ class Subscriptions:
 
 
 class HeartbeatSender(NamedTuple):
-    """Member that sent a heartbeat, with its updated metadata."""
+    """Member that sent the current heartbeat, with its updated metadata."""
 
     member_id: str
     metadata: ConsumerMetadata
     owned: Target
-    """Previous target assignment of the sender, or of the static member that it replaces."""
+    """Previous target assignment of the sender, or of the static member that the sender replaces."""
     replaces: str | None
 
 
@@ -128,7 +128,7 @@ def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
 
 
 def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx: Context) -> ComputedTarget | None:
-    """Return the group's target assignment including ``sender``; None if it takes more than one step (ADR 11)."""
+    """Return the group's target assignment including ``sender``; None if it takes several steps (ADR 11)."""
     try:
         next(_computed(group, epoch, sender, ctx, Pace()))
     except StopIteration as end:
@@ -138,7 +138,7 @@ def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx:
 
 
 def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
-    """Start a timer that computes a large group's target assignment; later heartbeats use it (KIP-1263)."""
+    """Start a timer that computes a large group's target assignment in steps, for later heartbeats (KIP-1263)."""
     group.volatile.pending_target = PendingTarget()
     begin = SetTimer(TimerKey("target", group.group_id), ctx.now_ms)
     out.timers.append(begin)
@@ -146,9 +146,9 @@ def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
 
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
-    """Compute or persist one step of a large group's target assignment, for the group epoch at its begin."""
+    """Compute or persist a large group's target assignment for one step, for the epoch when it was begun."""
     out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
-    if pending is None or group.target_epoch >= pending.epoch:  # the last member left during the computation
+    if pending is None or group.target_epoch >= pending.epoch:  # the group's last member left during the computation
         group.volatile.pending_target = None
         return out
     if pending.steps is None:
@@ -174,7 +174,7 @@ def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
 def _write_some(
     group: ModernGroup, pending: PendingTarget, computed: ComputedTarget, ctx: Context, out: Outcome
 ) -> None:
-    """Persist the target assignments of some more members; after the last one, persist the target epoch."""
+    """Persist the target assignments of the next members; after the last member, persist the target epoch."""
     end = pending.written + WRITTEN_AT_ONCE
     for member_id in computed.changed[pending.written : end]:
         now_id = _id_now(group, member_id, computed.specs[member_id])
@@ -198,7 +198,7 @@ def _write_some(
 
 
 def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
-    """Return the current id of a member; None if it left. A returning static member has a new id."""
+    """Return a member's current id: a new one if its static member returned, None if it left the group."""
     if member_id in group.members:
         return member_id
     return None if spec.instance_id is None else group.instances.get(spec.instance_id)
@@ -245,7 +245,7 @@ def _specs(
     order = yield from group_order(members, group.most_members, pace)
     first: list[str] = []
     if sender is not None:
-        first.append(sender.member_id)  # Kafka orders the topics: those of the member that sent the heartbeat first
+        first.append(sender.member_id)  # as in Kafka, the sender's topics precede those of other members
         if sender.replaces is not None and sender.replaces != sender.member_id:
             order.remove(sender.replaces)
         if sender.member_id not in members:

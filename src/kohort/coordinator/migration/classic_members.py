@@ -47,16 +47,15 @@ from kohort.wire.messages.group_classic import (
 
 
 def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a JoinGroup to a group of either protocol; an empty consumer group becomes a classic group."""
+    """Decide on a JoinGroup to a group of any protocol; an empty consumer group becomes a classic group."""
     group = _consumer_group_of(groups, request)
     if group is None:
         return decide_join(groups, request, ctx)
     if group.members:
         try:
             return join_consumer_group(groups, group, request, ctx)
-        except (
-            ApiError
-        ) as error:  # a consumer group refuses a JoinGroup without a member id in the response, unlike a classic group
+        except ApiError as error:
+            # The response of a consumer group that refuses a JoinGroup has no member id; a classic group's has one.
             out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
             note_fenced_in_consumer_group(group, request, error, ctx, out)
             return out
@@ -94,7 +93,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "SyncGroup must name the protocol of the member's JoinGroup response"
         )
     out = Outcome(round_changed=False)
-    # A member that must revoke has already rejoined: it gets its new partitions with its next JoinGroup.
+    # A member that must revoke has sent JoinGroup again: its next JoinGroup gets the new partitions.
     unrevoked = member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
     if group.target_epoch > member.epoch and not unrevoked:
         _await_rejoin(group, member, ctx, out)
@@ -111,7 +110,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
 
 
 def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Renew a classic member's session; answer REBALANCE_IN_PROGRESS if the member must rejoin."""
+    """Renew a classic member's session; return REBALANCE_IN_PROGRESS if the member must rejoin."""
     message = request.message_as(HeartbeatRequest)
     member, _ = classic_member(group, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
@@ -130,7 +129,7 @@ def classic_member(
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
     """Return the classic member of a consumer group that sent a request, and its classic metadata.
 
-    Raises UNKNOWN_MEMBER_ID, also for a member of the consumer protocol, or FENCED_INSTANCE_ID.
+    Raises FENCED_INSTANCE_ID, or UNKNOWN_MEMBER_ID (also for a member that uses the consumer protocol).
     """
     if instance_id is not None:
         owner = group.instances.get(instance_id)
@@ -146,7 +145,7 @@ def classic_member(
 
 
 def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest, ctx: Context) -> None:
-    """Renew the session of a classic member, by its own session timeout."""
+    """Renew a classic member's session with the session timeout of its JoinGroup."""
     presence, metadata = group.presence.get(member.member_id), member.metadata.classic_member_metadata
     if presence is not None and metadata is not None:
         presence.note_request(request.connection, ctx.now_ms)
@@ -161,7 +160,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 
 
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
-    """Return True if the classic member has an old epoch, must revoke, or can get partitions that became free."""
+    """Return True if the classic member has an old epoch, must revoke partitions, or can get released ones."""
     state = member.current.state
     if member.epoch < group.target_epoch or state is ReconciliationState.UNREVOKED_PARTITIONS:
         return True

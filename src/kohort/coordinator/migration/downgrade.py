@@ -1,7 +1,7 @@
 """Conversion of a consumer group to a classic group, after its last consumer-protocol member left.
 
-The rules: protocol/consumer-groups.md#both-protocols-in-one-group. The conversion replaces the outcome of the member's
-departure.
+The rules: protocol/consumer-groups.md#both-protocols-in-one-group. The decision to convert the group replaces the
+decision to remove that member.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 
 
 class _GroupAfter(NamedTuple):
-    """State of a consumer group after the replay of given records, as far as a conversion needs it."""
+    """Members and target assignments of a consumer group as they will be after the replay of records."""
 
     members: dict[str, ConsumerMetadata]
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool
-    """True if the epoch is unchanged, the target assignment current, and reached by the remaining members."""
+    """True if the epoch stays, and all remaining members have reached the current target assignment."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
-    """Return the conversion to a classic group, if the outcome ``out`` leaves only classic members; else ``out``."""
+    """Return the decision to make the group classic if ``out`` leaves only classic members; else ``out``."""
     group = groups.consumer.get(group_id)
     if group is None or not _may_be_due(group, out.records, ctx):
         return out
@@ -61,7 +61,7 @@ def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool
 
 
 def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:
-    """Return True if the group becomes classic when the static ``member`` rejoins with the classic protocol."""
+    """Return True if the group becomes classic when its static ``member`` rejoins with the classic protocol."""
     if member.is_classic or group.classic_members != len(group.members) - 1:
         return False
     return may_downgrade(ctx.config) and len(group.members) <= ctx.config.group_max_size
@@ -70,11 +70,11 @@ def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Con
 def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, out: Outcome, ctx: Context) -> Outcome:
     """Convert a consumer group whose last consumer member, a static one, rejoined with the classic protocol.
 
-    The records of the join precede the end of the consumer group, as in Kafka.
+    The records of the join precede the tombstones of the consumer group, as in Kafka.
     """
     after = _after(group, out.records)
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
-    # A classic group has no target assignment: members without their whole target must rejoin.
+    # A classic group has no target assignment: members that have not reached theirs must rejoin.
     is_settled = after.is_settled and all(group.is_settled(one) for one in others if one is not replaced)
     conversion = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
     end = [record for record in conversion.records if isinstance(record, GroupWritten)]

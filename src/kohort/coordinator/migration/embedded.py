@@ -1,4 +1,4 @@
-"""Helpers of both group conversions: ``group.consumer.migration.policy``, partitions by name and by topic id."""
+"""Common parts of both group conversions: the migration policy, partitions by topic name and by topic id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def may_downgrade(config: BrokerConfig) -> bool:
 
 
 def partitions_by_id(partitions: Iterable[TopicPartition], topics: TopicsView) -> dict[bytes, frozenset[int]]:
-    """Return partitions by topic id; unknown topics are left out, as in Kafka."""
+    """Return partition numbers by topic id; unknown topics are left out, as in Kafka."""
     by_id: dict[bytes, set[int]] = {}
     for topic, partition in partitions:
         topic_id = topics.topic_id(topic)
@@ -44,7 +44,7 @@ def assignment_for(
     topics: TopicsView,
     protocol: str | None = None,
 ) -> bytes:
-    """Encode a classic member's assignment, in the version of its subscription for ``protocol``."""
+    """Encode a classic member's assignment in the version of its subscription metadata for ``protocol``."""
     named = ((topics.topic_name(topic_id), numbers) for topic_id, numbers in partitions.items())
     flat = [TopicPartition(name, p) for name, numbers in named if name is not None for p in sorted(numbers)]
     return build_assignment(Assignment(flat), _version_of(metadata, protocol))

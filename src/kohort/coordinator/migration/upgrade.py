@@ -1,4 +1,4 @@
-"""Conversion of a classic group to a consumer group, by records, so that the conversion survives a failover.
+"""Conversion of a classic group to a consumer group by records, so that it survives a failover.
 
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 """
@@ -57,7 +57,7 @@ from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHear
 def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outcome) -> ModernGroup:
     """Convert a classic group with members to a consumer group; add its records to ``out``.
 
-    Members keep their partitions. The classic group is unchanged. Raises GROUP_ID_NOT_FOUND with the reason.
+    Members keep their partitions. ``group`` itself does not change. Raises GROUP_ID_NOT_FOUND with the reason.
     """
     _check(group, ctx)
     rebalance = group.round
@@ -129,7 +129,7 @@ def _refused(group: ClassicGroup, why: str) -> ApiError:
 
 
 class _Converted:
-    """Classic member, converted to the consumer protocol. Raises ProtocolError for unreadable metadata."""
+    """Classic member as a member of a consumer group. Raises ProtocolError for unreadable metadata."""
 
     def __init__(self, member: Member, protocol: str | None, topics: TopicsView) -> None:
         subscription = parse_subscription(member.metadata_of(protocol) or member.protocols[0][1])
@@ -165,7 +165,7 @@ def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_h
 
 
 def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a ConsumerGroupHeartbeat; the first one of a member converts a classic group. Raises ApiError."""
+    """Decide on a ConsumerGroupHeartbeat; if it is a join to a classic group, convert the group. Raises ApiError."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     group_id = message.group_id
     if message.member_epoch < JOINING_EPOCH:
@@ -191,7 +191,7 @@ def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupReq
         if classic.persisted is not None:
             converted.records.append(GroupWritten(classic.group_id, None))
     decided = decide_consumer_heartbeat(groups, group, request, ctx)
-    # The conversion cannot be refused from here on, so requests that wait in the classic group are answered.
+    # The conversion is certain from here on: answer the requests that wait in the classic group.
     refuse_parked(classic.round.members.values(), ErrorCode.REBALANCE_IN_PROGRESS, converted)
     cancel_timers(classic, converted)
     classic.round.pending_join.clear()
@@ -209,6 +209,6 @@ def _restore_volatile(groups: Groups, was: ModernGroup, decided: Outcome) -> Out
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
     group.volatile = was.volatile
     if group.volatile.topics is not None:
-        # The replaced static member may have been the last subscriber of a topic.
+        # The replaced static member may have been a topic's last subscriber.
         group.volatile.topics.changed.update(group.subscribed_names(), group.volatile.topics.found)
     return Outcome(round_changed=False) if decided.then is None else decided.then()

@@ -2,9 +2,9 @@
 offsets valid after the commit of their transaction (KIP-98, KIP-447, KIP-890), topic ids from v6 (KIP-1319).
 
 The rules: protocol/offsets.md#offsetcommit, protocol/offsets.md#offsets-in-transactions. The caller has checked that a
-transaction is open and includes the offsets.
+transaction is open and includes the group's ``__consumer_offsets`` partition.
 
-Deviation from Kafka: the answer keeps the request's order of topics, without topics that have no partitions.
+Deviation from Kafka: the response keeps the request's order of topics, and omits topics that have no partitions.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _APIS: Final[dict[type, _Api]] = {
 
 
 def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Commit the offsets of all valid partitions in one append; invalid partitions get an error each."""
+    """Commit the offsets of all valid partitions in one append; each invalid partition gets its own error."""
     message = request.message_as(OffsetCommitRequest)
     out = Outcome(round_changed=False)
     member, group_code = None, ErrorCode.NONE
@@ -85,7 +85,7 @@ def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcom
 
 
 def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Commit offsets in a transaction (TxnOffsetCommit); older versions have no member id."""
+    """Commit offsets in a transaction (TxnOffsetCommit); requests before v3 have no member id."""
     message = request.message_as(TxnOffsetCommitRequest)
     out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
     member, group_code = None, ErrorCode.NONE
@@ -98,7 +98,7 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
         note_refused(groups, message.group_id, request, error, ctx, out)
     answer = _commit_topics(request, message, group_code, NO_RETENTION, ctx, out)
     if member is not None:
-        # A TxnOffsetCommit comes from the member's producer, so it does not renew the member's session.
+        # TxnOffsetCommit comes from the member's producer: the member's session is not renewed.
         member.commits += 1
         member.last_commit_ms = ctx.now_ms
         note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
@@ -203,7 +203,7 @@ def value_of(
 ) -> OffsetCommitValue:
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
-        # Record version 1, the only one with an expiry time, has no leader epoch and no topic id: ignore both.
+        # Offset record version 1, the only one with an expiry time, has neither leader epoch nor topic id.
         return OffsetCommitValue(
             offset=p.committed_offset,
             metadata=metadata,
@@ -220,14 +220,14 @@ def value_of(
 
 
 def is_too_long(metadata: str | None, limit: int) -> bool:
-    """Return True if commit metadata exceeds ``limit``, counted in UTF-16 units as in Kafka, not in bytes."""
+    """Return True if a commit's metadata text exceeds ``limit`` UTF-16 units (as in Kafka), not bytes."""
     if metadata is None or 2 * len(metadata) <= limit:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def note_progress(member: Committer, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
-    """Record the time of a member's commit that moves an offset forward."""
+    """Record the time of a member's commit if it moves an offset forward."""
     for record in out.records:
         assert isinstance(record, OffsetCommitted)
         assert record.value is not None

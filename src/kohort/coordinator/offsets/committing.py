@@ -1,7 +1,7 @@
-"""Permission of members to commit and fetch offsets, by group protocol; journal entries of commits.
+"""Permission to commit and fetch offsets, by group protocol and member; journal entries of commits.
 
 The rules: protocol/offsets.md#offsetcommit, protocol/consumer-groups.md#offsets-of-members (KIP-1251). ``epoch`` is a
-classic generation or a member epoch: one field on the wire.
+classic generation id or a member epoch: requests have one field for both.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
 NO_EPOCH: Final = -1
-"""Epoch in an OffsetCommit or OffsetFetch of a client that is not a member."""
+"""Epoch in an OffsetCommit or OffsetFetch whose client is not a group member."""
 FIRST_COMMIT_OF_MEMBERS: Final = 9
 JOURNALED_OFFSETS_MAX: Final = 20
-"""Most offsets of one commit in a journal entry."""
+"""Maximum number of offsets of one commit that its journal entry contains."""
 
 
 class Committing(NamedTuple):
@@ -43,7 +43,7 @@ class Committing(NamedTuple):
     epoch: int
     api_version: int
     places: Iterable[tuple[bytes, int]] = ()
-    """Topic id and partition of all existing committed partitions."""
+    """Topic id and partition number of each committed partition that exists."""
     in_transaction: bool = False
 
     @property
@@ -59,11 +59,11 @@ class Committer(Protocol):
     last_progress_ms: int | None
 
     def note_commit(self, connection: int, now_ms: int) -> None:
-        """Record a commit; in the classic protocol it renews the member's session."""
+        """Record that the member committed; in the classic protocol, renew its session."""
 
 
 def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member | None:
-    """Return the classic group's member that commits; None for a client that is not a member. Raises ApiError."""
+    """Return the classic group member that sends a commit; None if the client is not a member. Raises ApiError."""
     if commit.epoch < 0 and group.state is GroupState.EMPTY:
         return None  # an empty group accepts commits with any member id
     if commit.is_anonymous:
@@ -80,10 +80,10 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
 
 
 def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> ConsumerPresence | None:
-    """Return the session of the consumer group's member that commits; None without a member. Raises ApiError.
+    """Return the session of the consumer group member that commits; None for a non-member. Raises ApiError.
 
-    A commit with an earlier epoch is valid if the member has owned all its partitions since then: it was in flight when
-    the epoch rose.
+    A commit with an earlier epoch, in flight when the epoch rose, is accepted if the member has owned all partitions of
+    the commit since that epoch.
     """
     if commit.epoch < 0 and not group.members:
         return None
@@ -103,7 +103,7 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
 
 
 def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float:
-    """Return the epoch in which the member got a partition; infinite if it does not own the partition."""
+    """Return the member epoch in which the member got a partition; infinite if it does not own the partition."""
     for held in (current.assigned, current.pending):
         epoch = held.get(topic_id, {}).get(partition)
         if epoch is not None:
@@ -112,7 +112,7 @@ def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float
 
 
 def check_fetch_from_consumer(group: ModernGroup, member_id: str | None, epoch: int) -> None:
-    """Raise ApiError if an OffsetFetch names an unknown member, or a member with another epoch than its own."""
+    """Raise ApiError if an OffsetFetch has an unknown member id, or an epoch that is not the member's."""
     if member_id is None and epoch <= NO_EPOCH:
         return
     member = group.check_member(member_id or "")
@@ -126,7 +126,7 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return the first offsets of a refused commit with the committed ones; empty for other requests."""
+    """Return the first offsets of a refused OffsetCommit, with the committed ones; none for other requests."""
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
     moves: list[OffsetMove] = []
@@ -147,7 +147,7 @@ def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsVie
 def note_unfenced(
     request: GroupRequest, group_id: str, offsets: GroupOffsets | None, ctx: Context, out: Outcome
 ) -> None:
-    """Journal a commit by a client that is not a member: once per hour, and whenever an offset moves back."""
+    """Journal a non-member's commit, once per hour and client, and each time that an offset moves back."""
     written = [r for r in out.records if isinstance(r, OffsetCommitted) and r.value is not None]
     if not written:
         return
@@ -180,7 +180,7 @@ def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int 
 
 
 def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
-    """Yield topic id and partition of the given partitions that exist."""
+    """Yield topic id and partition number of each existing partition among the given ones."""
     for name, partition in named:
         topic_id, count = (None, None) if name is None else (topics.topic_id(name), topics.partition_count(name))
         if topic_id is not None and count is not None and 0 <= partition < count:
@@ -188,9 +188,9 @@ def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView)
 
 
 def check_commit(groups: Groups, group_id: str, commit: Committing, missing: ErrorCode) -> Committer | None:
-    """Return the member that commits offsets; None for a client that is not a member.
+    """Return the member that sends a commit; None for a client that is not a member.
 
-    Raises ApiError; for a member id in an unknown group with the error code ``missing``.
+    Raises ApiError; for a member id in a group that does not exist, with the error code ``missing``.
     """
     consumer = groups.consumer.get(group_id)
     if consumer is not None:
@@ -215,7 +215,7 @@ def note_refused(
 
 
 def check_fetch(groups: Groups, group_id: str, member_id: str | None, epoch: int) -> None:
-    """Check member id and epoch of an OffsetFetch to a consumer group; classic groups accept any. Raises ApiError."""
+    """Check member id and epoch of an OffsetFetch to a consumer group; a classic group accepts any. Raises ApiError."""
     consumer = groups.consumer.get(group_id)
     if consumer is not None:
         check_fetch_from_consumer(consumer, member_id, epoch)

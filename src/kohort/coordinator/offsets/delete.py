@@ -1,4 +1,4 @@
-"""OffsetDelete (47) v0, KIP-496; offsets of deleted topics; expiry of offsets.
+"""OffsetDelete (47) v0, KIP-496; deletion of the offsets of deleted topics; expiry of offsets.
 
 The rules: protocol/offsets.md#deletion, protocol/offsets.md#expiry.
 """
@@ -29,7 +29,7 @@ from kohort.wire.messages.offsets import (
 
 
 def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Delete a group's offsets of topics without subscribers; a missing offset is no error."""
+    """Delete committed offsets of topics to which no member subscribes; a partition without offset is no error."""
     message = request.message_as(OffsetDeleteRequest)
     is_busy = _users_of(groups, message.group_id)
     offsets = groups.offsets.get(message.group_id)
@@ -55,7 +55,7 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a function from a topic to True if a member subscribes to it. Raises ApiError if that is unknown."""
+    """Return a predicate: does a group member subscribe to this topic? Raises ApiError if that is unknown."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if consumer is not None:
         return consumer.subscribes_to
@@ -76,7 +76,7 @@ def refuse_offset_delete(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
-    """Delete a group's offsets of deleted topics; offsets that belong to a recreated topic stay."""
+    """Delete a group's committed offsets of deleted topics; offsets of a topic created again since then stay."""
     out = Outcome(round_changed=False)
     for topic, partition in offsets.deletable():
         if topic not in names:
@@ -88,7 +88,7 @@ def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collectio
 
 
 def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Delete expired offsets of a consumer group, and the group if it is empty and has no offsets."""
+    """Delete a consumer group's expired offsets; also the group, if no member and no offset is left."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     used: dict[str, bool] = {}
@@ -112,12 +112,12 @@ def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Co
 
 
 def expires_at_ms(value: OffsetCommitValue, since_ms: int, retention_ms: int) -> int:
-    """Return the expiry time of an offset: set by its commit, or the retention time after ``since_ms``."""
+    """Return an offset's expiry time in ms: set by its commit, else ``since_ms`` plus the retention time."""
     return value.expire_timestamp if value.expire_timestamp != -1 else since_ms + retention_ms
 
 
 def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Delete expired offsets of a classic group, and the group if it is empty and has no offsets."""
+    """Delete a classic group's expired offsets; also the group, if no member and no offset is left."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     kept = 0
@@ -135,7 +135,7 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
 
 
 def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
-    """Return True if a committed offset was unused for the retention time."""
+    """Return True if a committed offset expired: its own expiry time, or the retention time without use."""
     if value.expire_timestamp != -1:
         return now_ms >= value.expire_timestamp
     rebalance = group.round

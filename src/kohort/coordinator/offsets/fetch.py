@@ -43,7 +43,7 @@ Lookup = Callable[[str, str | None, int], GroupOffsets]
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Steps[Reply]:
-    """Answer an OffsetFetch with the committed offsets; an unknown group has none."""
+    """Answer an OffsetFetch with the committed offsets; a group that does not exist has no offsets."""
     message = request.message_as(OffsetFetchRequest)
     pace = Pace()
     if request.api_version >= FIRST_WITH_GROUPS:
@@ -68,7 +68,7 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
 
 
 def refuse_offset_fetch(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer an OffsetFetch with an error: per group from v8, at top level from v2, per partition in v0 and v1."""
+    """Refuse an OffsetFetch: one error per group (v8 and later), per response (v2 to v7) or per partition (v0, v1)."""
     message, version = request.message, request.api_version
     assert isinstance(message, OffsetFetchRequest)
     if version >= FIRST_WITH_GROUPS:
@@ -105,9 +105,9 @@ def _group(
 def _requested_topics(
     group: OffsetFetchRequestGroup, offsets: GroupOffsets, topics: TopicsView, *, by_id: bool
 ) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
-    """Yield id, name and partitions of each topic in an OffsetFetch; the name of an unknown id is None.
+    """Yield topic id, topic name and partitions of each topic in an OffsetFetch; unknown ids have name None.
 
-    A request for all topics by id gets no deleted topics, which have no id.
+    A request for all topics by id gets no deleted topics: they have no id.
     """
     if group.topics is None:
         for name, partitions in all_of(offsets):
@@ -120,7 +120,7 @@ def _requested_topics(
 
 
 def all_of(offsets: GroupOffsets) -> Iterator[tuple[str, list[int]]]:
-    """Yield each topic with its committed partitions in order; the group may change between steps."""
+    """Yield each topic with its committed partitions in ascending order; offsets may change in between."""
     for name in [*offsets.by_topic]:
         yield name, sorted(offsets.by_topic.get(name, ()))
 
@@ -164,7 +164,7 @@ def _valid(
 ) -> tuple[OffsetCommitValue, ErrorCode]:
     """Return a partition's committed offset; -1 if it belongs to a deleted topic of the same name.
 
-    With ``stable``, an offset that is pending in a transaction gives UNSTABLE_OFFSET_COMMIT.
+    If ``stable``, a pending offset of an open transaction gives UNSTABLE_OFFSET_COMMIT.
     """
     if stable and offsets.is_pending(name, partition):
         return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT

@@ -13,18 +13,18 @@ class Groups(ConsumerGroups):
         super().__init__()
         self.offsets: dict[str, GroupOffsets] = {}
         self.open: dict[int, set[str]] = {}
-        """Ids of groups with pending offsets, by the producer of the open transaction."""
+        """Ids of the groups with pending offsets, by the producer id of the open transaction."""
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.by_id or group_id in self.consumer
 
     def ensure_any(self, group_id: str, now_ms: int) -> None:
-        """Create a group without members, to hold offsets, if the group id does not exist."""
+        """Create an empty group that holds offsets if no group of this id exists."""
         if group_id not in self.consumer:
             self.ensure(group_id, now_ms)
 
     def ensure_consumer(self, group_id: str) -> ModernGroup:
-        """Return the consumer group; if missing, create it in place of a classic group of that name."""
+        """Return the consumer group of an id; if none exists, create it, in place of a classic group of that id."""
         group = self.consumer.get(group_id)
         if group is None:
             self.by_id.pop(group_id, None)
@@ -37,7 +37,7 @@ class Groups(ConsumerGroups):
             self.ensure(group_id, now_ms)
 
     def maybe_forget(self, group_id: str) -> None:
-        """Drop a group without state: after a failed first JoinGroup, or a deletion."""
+        """Drop a group without members, records and offsets: after a failed first JoinGroup, or a deletion."""
         group = self.by_id.get(group_id)
         if group is not None and group.is_blank and group_id not in self.offsets:
             del self.by_id[group_id]

@@ -9,18 +9,18 @@ from kohort.coordinator.records import read_plain_offset
 from kohort.wire.messages.group_records import OffsetCommitValue
 
 Kept = OffsetCommitValue | bytes
-"""Committed offset: parsed, or as record bytes (``is_plain_offset``), which take a third of the memory."""
+"""Committed offset: parsed, or as record bytes (``is_plain_offset``), which need a third of the memory."""
 
 
 class Pending(NamedTuple):
-    """Pending offset of a transaction, numbered by ``order``; None as ``value``: a later commit replaced it."""
+    """Pending offset of a transaction (``value``; None: a later commit replaced it), and its write order."""
 
     order: int
     value: OffsetCommitValue | None
 
 
 class PendingOffsets:
-    """Pending offsets of one group, by producer."""
+    """Pending offsets of one group, by producer id."""
 
     __slots__ = ("_by_producer", "_written")
 
@@ -48,7 +48,7 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[topic, partition] = Pending(self._written, value)
 
     def overtake(self, topic: str, partition: int, order: int | None = None) -> None:
-        """Drop pending offsets of a partition that precede a commit on the log, up to ``order`` (None: all)."""
+        """Drop a partition's pending offsets that are older than a commit: those before ``order`` (None: all)."""
         for offsets in self._by_producer.values():
             pending = offsets.get((topic, partition))
             if pending is not None and (order is None or pending.order < order):
@@ -70,7 +70,7 @@ class GroupOffsets:
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, Kept]] = {}
         self.pending: PendingOffsets | None = None
-        """Pending offsets of open transactions; None if there are no such transactions for the group."""
+        """Pending offsets of open transactions; None if no open transaction has offsets of this group."""
 
     def __len__(self) -> int:
         return sum(map(len, self.by_topic.values()))
@@ -93,11 +93,11 @@ class GroupOffsets:
         return self.pending is not None and self.pending.holds(topic, partition)
 
     def may_hold(self, topics: Collection[str]) -> bool:
-        """Return False if no offset of these topics is committed, and no offset at all is pending."""
+        """Return False if these topics have no committed offset and the group has no pending offset at all."""
         return self.pending is not None or not self.by_topic.keys().isdisjoint(topics)
 
     def deletable(self) -> Iterator[tuple[str, int]]:
-        """Yield every partition of the group whose offset records need a tombstone."""
+        """Yield each partition of the group whose committed or pending offset needs a tombstone."""
         for topic, partitions in self.by_topic.items():
             for partition in partitions:
                 yield topic, partition

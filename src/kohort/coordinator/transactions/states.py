@@ -39,9 +39,9 @@ class TransactionState(Enum):
 NUMBERS: Final = {state: number for number, state in enumerate(TransactionState)}
 BY_NUMBER: Final = {number: state for state, number in NUMBERS.items()}
 NAMES: Final = frozenset({state.value for state in TransactionState} | {"Dead", "PrepareEpochFence"})
-"""All names of transaction states in Kafka; no transaction is ever listed with the last two."""
+"""Names of all transaction states in Kafka; kohort lists no transaction in the last two states."""
 DECIDED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""States in which the transaction's outcome is persisted; markers may be missing."""
+"""States in which a transaction's outcome is persisted, but markers may not be written yet."""
 AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {

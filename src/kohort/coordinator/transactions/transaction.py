@@ -20,7 +20,7 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """State of a transactional id. ``client_version`` 2: the producer gets a new epoch after each transaction."""
+    """State of a transactional id. ``client_version`` 2: the producer's epoch rises after each transaction."""
 
     transactional_id: str
     producer_id: int
@@ -31,7 +31,7 @@ class Transaction:
     updated_ms: int = NONE
     started_ms: int = NONE
     last_epoch: int = NONE
-    """Previous epoch of a producer that missed the response with the current one; not persisted, as in Kafka."""
+    """Previous epoch of a producer that missed the response with its new epoch; not persisted, as in Kafka."""
     previous_producer_id: int = NONE
     next_producer_id: int = NONE
     client_version: int = 0
@@ -44,7 +44,7 @@ class Transaction:
         return found
 
     def moved(self, by_ms: int) -> Transaction:
-        """Return the transaction with its times moved by ``by_ms``, to or from the wall-clock times of records."""
+        """Return the transaction with all times moved by ``by_ms``: its records contain wall-clock times."""
         if not by_ms:
             return self
         updated, started = (at_ms if at_ms == NONE else at_ms + by_ms for at_ms in (self.updated_ms, self.started_ms))
@@ -76,7 +76,7 @@ def build_record(transactional_id: str, transaction: Transaction | None) -> tupl
 
 
 def parse_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | None]:
-    """Parse a record to transactional id and state; None for a tombstone. Raises CorruptLog for invalid bytes."""
+    """Parse a record to transactional id and state (None: tombstone). Raises CorruptLog for invalid bytes."""
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind != KEY_TYPE:
