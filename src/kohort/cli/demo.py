@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 2.0
 WAIT_S: Final = 20.0
-"""Maximum time, in seconds, until the console has sampled the last event of the demo."""
+"""Maximum time to wait until the console has sampled the last event of the demo, in seconds."""
 LONGEST_STAY_S: Final = 3600.0
 TITLE: Final = "kohort demo"
 
@@ -68,7 +68,7 @@ class DemoConsole(DemoHooks):
 
         self._page = ConsolePage()
         cluster = ClusterAccess({SERVERS: bootstrap})
-        settings = LiveSettings(interval_s=INTERVAL_S, watch=False)  # no watcher: the demo's broker writes a journal
+        settings = LiveSettings(interval_s=INTERVAL_S, watch=False)  # the demo's broker writes a journal
         source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
         if self._wants_console:
             try:

@@ -111,7 +111,7 @@ def fail(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> 
 
 
 def discard_stdout() -> None:
-    """Redirect stdout to /dev/null after its reader closed (``| head``): Python's flush at exit would fail."""
+    """Redirect stdout to /dev/null if its reader closed the pipe (``| head``): Python's flush at exit would fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -26,7 +26,7 @@ def plugins() -> dict[str, str]:
 
 
 def plugin_command(name: str) -> click.Command | None:
-    """Import a command of another package; if the import fails, return a command that raises the reason."""
+    """Return a command of another package; if its import fails, return a command that raises the import error."""
     for entry in _entries().select(name=name):
         return _loaded(entry)
     return None

@@ -41,7 +41,7 @@ class ConsoleAnswers:
         self._source = source
 
     def groups(self, span: TimeSpan) -> ConsoleGroups:
-        """Return all groups with the worst health first; during an outage only the names of the groups."""
+        """Return all groups, the worst health first; during an outage of the cluster, only the names of the groups."""
         try:
             known = self._source.groups(span.at_ms)
         except ClusterUnreachable as lost:
@@ -131,7 +131,7 @@ class ConsoleAnswers:
         return DoctorReport(examined=len(groups), findings=found, unknown=without_health + len(unknown))
 
     def causes(self, since_ms: int | None, group: str | None, span: TimeSpan) -> CausesReport:
-        """Return rebalances by cause over time, groups and hosts with most rebalances, and shares of stable time."""
+        """Return rebalances by cause over time, groups and hosts with most rebalances, stable time by group."""
         within = span_of_causes(self._source, since_ms, group, span)
         wide = max(1, within.end_ms - within.since_ms)
         return CausesReport(
@@ -167,7 +167,7 @@ class SpanOfCauses(NamedTuple):
 
 
 def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | None, span: TimeSpan) -> SpanOfCauses:
-    """Return the rebalances of a time span, of one group or all groups; by default of the last day."""
+    """Return the rebalances of one group or of all groups in a time span; default: the last day."""
     end_ms = span.end_ms if span.end_ms is not None else source.known_until_ms()
     covered = source.about().journal.since_ms
     if since_ms is None:
@@ -197,7 +197,7 @@ def _within(points: Sequence[LagPoint], from_ms: int | None, until_ms: int | Non
 
 
 def _real(found: Iterable[RebalanceFinding]) -> list[RebalanceFinding]:
-    """Leave out second rounds of a rebalance, and findings that are no rebalance."""
+    """Return the findings that are rebalances, without later rounds of the same rebalance."""
     return [one for one in found if one.end != "no_rebalance" and one.parent is None]
 
 

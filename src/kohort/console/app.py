@@ -57,7 +57,7 @@ class ConsoleOptions:
     allow_changes: bool = False
     hosts: Hosts = field(default_factory=Hosts)
     login: TryLogin | None = None
-    """Function that checks name and password; None if the console needs no login."""
+    """Function that checks user name and password; None if the console needs no login."""
     secure: bool = False
     """True if the console is served over TLS: cookies are then marked as secure."""
     pipelines: Sequence[Path] = ()
@@ -88,7 +88,7 @@ class ConsoleApp:
         self._threads: anyio.CapacityLimiter | None = None
         self._login_threads: anyio.CapacityLimiter | None = None
         self._cluster_threads: anyio.CapacityLimiter | None = None
-        """Separate threads for ``/cluster``, which reports outages: it must not wait for other requests."""
+        """Threads only for requests of ``/cluster``: its reports of outages must not wait for other requests."""
 
     def begin(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -193,7 +193,7 @@ class ConsoleApp:
         return session.view
 
     async def _encoded(self, request: Request, work: Callable[[], bytes]) -> Response:
-        """Encode and gzip an answer on a thread. Must not be used for the answer with the CSRF token."""
+        """Encode and gzip an API answer on a worker thread. Must not be used for the answer with the CSRF token."""
         takes = _takes_gzip(request)
         headers = {**NO_STORE, **VARIES, "content-type": "application/json"}
 
@@ -205,7 +205,7 @@ class ConsoleApp:
         return await self._blocking(made)
 
     def _groups_now(self) -> bytes:
-        """Return the present list of groups as JSON, encoded once per sample."""
+        """Return the group list of the last sample as JSON, encoded only once for each sample."""
         try:
             at_ms = self._source.groups(None).at_ms
         except ClusterUnreachable:
@@ -249,7 +249,7 @@ class ConsoleApp:
     async def _stream(self, request: Request, view: ConsoleView, group: str | None) -> Response:
         source = view.source
         if not view.full_rights and not await self._blocking(lambda: source.sees(group or "")):
-            group = None  # the times of these events would reveal a group that the user may not DESCRIBE
+            group = None  # the times of the group's events would reveal a group that the user may not DESCRIBE
         queue = self.hub.open(group, is_narrowed=not view.full_rights)
         if queue is None:
             raise Rejected(503, "too many browser tabs are open", "close some tabs of the console")
@@ -259,9 +259,9 @@ class ConsoleApp:
         return _Events(content, lambda: self.hub.close(queue), headers)
 
     def _first_events(self, source: ConsoleSource, group: str | None) -> bytes:
-        """Return the first events of a browser's stream: reachability, last sample, group.
+        """Return the first events of a browser's stream: cluster reachability, time of the last sample, group state.
 
-        A page may have requested older values before its stream was open.
+        The page may have loaded older values before it opened the stream.
         """
         try:
             known = source.groups(None)
@@ -276,7 +276,7 @@ class ConsoleApp:
         return b"%sevent: group\ndata: %s\n\n" % (events, json_of(GroupStatus(status=found)))
 
     def _publish_changes(self, news: SourceNews) -> None:
-        """Encode changed groups on the calling thread, and publish them to the browsers on the event loop."""
+        """Encode changes of groups on the calling thread, and publish them to the browsers on the event loop."""
         events: list[tuple[str, bytes, str | None]] = []
         if news.reach is not None:
             events.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
@@ -322,7 +322,7 @@ class ConsoleApp:
             return response
         check, login = self._options.login, None
         if max(len(name), len(password)) <= LONGEST:
-            # count the attempt before the password check, so that parallel attempts are limited
+            # count each login attempt before its password check: this limits parallel attempts, too
             self._attempts.failed(address)
             login = await anyio.to_thread.run_sync(lambda: check(name, password), limiter=self._login_threads)
         if login is None:

@@ -56,7 +56,7 @@ TO: Final = {
     "file": "from-file",
     "group": "",
 }
-"""Option of ``kohort group reset-offsets`` for each value of ``to``; ``group`` is ``kohort group clone``."""
+"""``kohort group reset-offsets`` option by value of the field ``to``; ``group`` stands for ``kohort group clone``."""
 FILE: Final = "offsets.csv"
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = ("offsets", "offsets:delete", "members:remove", "group:delete")
@@ -93,7 +93,7 @@ class Changes:
         self._plans: OrderedDict[str, PlannedChange] = OrderedDict()
 
     def plan(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Any:
-        """Return the effect of a change without executing it, with ``confirm`` (token) and ``command``.
+        """Plan a change; return its effect, the token that confirms it (``confirm``) and the equal ``kohort`` command.
 
         Raises UsageError for an invalid request, NothingThere for a missing group or member, RefusedByState.
         """
@@ -151,7 +151,7 @@ class Changes:
         return OffsetTarget(name)
 
     def apply(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Result:
-        """Execute a planned change. Raises Rejected (409) for an unknown plan, or if request or group have changed."""
+        """Execute a planned change. Raises Rejected (409) for an unknown plan, a changed request or a changed group."""
         plan = self._plans.pop(request.confirm or "", None)
         if plan is None or self._clock() - plan.made_s > PLAN_S:
             raise Rejected(409, "unknown or expired plan", "create a new plan, and confirm it")
@@ -276,7 +276,7 @@ def _execute(admin: Admin, plan: PlannedChange, about: GroupDescription | None) 
 
 
 def _raise_first(errors: Mapping[Any, KohortError], count: int) -> None:
-    """Raise the first error if each of the ``count`` items failed."""
+    """Raise the first error if the change failed for each of the ``count`` partitions or members."""
     if errors and len(errors) >= count:
         raise next(iter(errors.values()))
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_RECORDS: Final = 100
 CAUSES_BACK_MS: Final = 3_600_000
-"""Maximum age of pushed client metrics that are shown, in ms."""
+"""Maximum age of client metrics from which the software of members that triggered rebalances is read, in ms."""
 
 
 class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +66,7 @@ class ClusterQueries:
     """Queries of the cluster. ``clients`` may have the rights of the logged-in user."""
 
     def __init__(self, source: ConsoleSource, pipelines: Sequence[Path] = (), *, full_rights: bool = True) -> None:
-        """``full_rights``: False if the source shows only what one user may DESCRIBE."""
+        """``full_rights``: False if the data source shows only groups and topics that one user may DESCRIBE."""
         self._source, self._pipelines, self._full_rights = source, pipelines, full_rights
 
     def describe(self, clients: WatchClients, group: str) -> GroupDescribed:
@@ -79,7 +79,7 @@ class ClusterQueries:
             return described(about, sample.groups[0], coordinators(admin).get(about.coordinator_id))
 
     def clients(self, clients: WatchClients | None, group: str) -> ConsoleClients:
-        """Return software, timeouts and pushed metrics of a group's members."""
+        """Return client software, timeouts and pushed metrics of each member of a group."""
         found = self._source.groups(None).groups.get(group)
         if found is None:
             raise NothingThere(f"group {printable(group)!r} does not exist")
@@ -92,7 +92,7 @@ class ClusterQueries:
     ) -> CausesSoftware:
         """Return the client software of the members that triggered rebalances.
 
-        The journal has it, or else client metrics pushed within the last hour.
+        Reads it from the journal, or else from client metrics pushed within the last hour.
         """
         found = span_of_causes(self._source, since_ms, group, span).every
         groups = {rebalance.group for rebalance in found if rebalance.trigger is not None}
@@ -132,14 +132,14 @@ class ClusterQueries:
             )
 
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
-        """Return the records around a group's committed offset; ``around``: number before, and from it on."""
+        """Return records around a group's committed offset; ``around``: number of records before it, and from it on."""
         with clients.admin() as admin:
             ends = position_of(admin, group, place)
         before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
         return peek(clients.consumer, group, place, ends, range(-before, after))
 
     def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
-        """Return records of a partition from offset ``at`` on, or the last ones of the partition."""
+        """Return at most ``many`` records of a partition, from offset ``at`` on (None: its last records)."""
         with clients.admin() as admin:
             starts, ends = ends_of(admin, [place], "earliest"), ends_of(admin, [place], "latest")
         if place not in ends:
@@ -189,7 +189,7 @@ def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientRep
     try:
         with clients.admin() as admin:
             return read_reports(clients.consumer, admin, back_ms), "this cluster stores no client metrics (KIP-714)"
-    except KohortError as error:  # without pushed metrics, the journal still has some of the software
+    except KohortError as error:  # without client metrics, the journal still names the software of some members
         return None, f"client metrics could not be read: {error}"
 
 

@@ -33,7 +33,7 @@ class ConsoleLog:
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, note: Note) -> None:
-        """Write a log line; only count it if a line of its kind was written within the last minute."""
+        """Write a note to the log; if one of its kind was written within the last minute, only count the note."""
         self._lines.write([note], _now_ms())
         self._write_counts_later()
 
@@ -82,7 +82,7 @@ def _now_ms() -> int:
 
 PIECE: Final = 64 << 10
 MOST_UNREAD: Final = 64 << 20
-"""Limit of all answers that clients have not read yet, in bytes; a single larger answer is sent alone."""
+"""Maximum total size of the answers that clients have not read yet, in bytes; a single larger answer is sent alone."""
 ANSWER_S: Final = 120.0
 
 
@@ -92,7 +92,7 @@ class AnswerBudget:
     def __init__(self, most_bytes: int = MOST_UNREAD) -> None:
         self._most = most_bytes
         self._open: dict[asyncio.Timeout, int] = {}
-        """Size of each answer that is being sent, in bytes, the oldest answer first."""
+        """Size in bytes of each answer that is being sent, by the timeout of its sending; oldest answer first."""
 
     @property
     def size(self) -> int:
@@ -160,7 +160,7 @@ class ConsoleConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection; if there are too many, first close the one that is idle longest."""
-        if len(self.connections) >= AT_ONCE - 1:  # above the limit, uvicorn would answer 503
+        if len(self.connections) >= AT_ONCE - 1:  # at ``AT_ONCE`` connections, uvicorn would answer 503
             waiting = [one for one in self.connections if isinstance(one, ConsoleConnection) and one.phase != "work"]
             if waiting:
                 min(waiting, key=lambda one: one.since_s).cut()
@@ -168,7 +168,7 @@ class ConsoleConnection(H11Protocol):
 
     @property
     def phase(self) -> Phase:
-        """Present phase of the connection: request head, work of the console, or unread answer."""
+        """Phase: ``head`` (receives a request head), ``work`` (makes an answer), ``answer`` (client reads it)."""
         if self.flow.write_paused:
             return "answer"
         if self.cycle is not None and not self.cycle.response_complete and not self.transport.is_closing():

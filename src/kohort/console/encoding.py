@@ -29,9 +29,9 @@ def json_in_html(result: Any) -> str:
 
 
 LEAST_BYTES: Final = 1400
-"""Answers below this size (bytes) are not compressed: they fit into one packet anyway."""
+"""Minimum size of compressed answers, in bytes: smaller answers fit into one packet anyway."""
 FAST_LEVEL: Final = 3
-"""gzip level of answers, which are compressed per request: higher levels take twice the time to save a tenth."""
+"""gzip level of API answers, which are compressed per request: higher levels double the time to save a tenth."""
 BEST_LEVEL: Final = 9
 """gzip level of static files, which are compressed only once."""
 ENCODED: Final = {"content-encoding": "gzip"}
@@ -57,7 +57,7 @@ def _is_zero(weight: str) -> bool:
 
 
 def gzipped(content: bytes, level: int = FAST_LEVEL) -> bytes | None:
-    """Return ``content`` compressed; None if gzip saves less than a tenth. Blocks for milliseconds."""
+    """Return ``content`` gzipped; None if gzip saves less than a tenth. Blocks the thread for milliseconds."""
     if len(content) < LEAST_BYTES:
         return None
     smaller = gzip.compress(content, level, mtime=0)

@@ -23,7 +23,7 @@ from kohort.version import VERSION
 AS_IN_PAGES: Final = "!'()*"
 """Characters that JavaScript's encodeURIComponent keeps, but Python's ``quote`` would encode."""
 MOST_BYTES: Final = 32 << 20
-"""Limit of all answers in an exported file, in bytes; older events are left out."""
+"""Maximum total size of the answers in an exported file, in bytes; above it, the oldest events are left out."""
 
 
 def view_of(group: str, tab: str = "timeline") -> str:
@@ -31,9 +31,9 @@ def view_of(group: str, tab: str = "timeline") -> str:
 
 
 def exported(source: ConsoleSource, group: str, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Return the API's answers about a group by path; above ``most_bytes`` older events are left out.
+    """Return the API's answers about a group, by path; without the oldest events if they exceed ``most_bytes``.
 
-    Raises NothingThere for a missing group, UsageError if the present state alone is too large.
+    Raises NothingThere for a missing group, UsageError if the group's present state alone is too large.
     """
     times = [entry.at_ms for entry in source.entries(group, None)]
     since_ms: int | None = None
@@ -59,7 +59,7 @@ def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[s
     }
     for route, handler in view.routes():
         if route.exported:
-            with suppress(NothingThere):  # a cluster without journal has no answer here
+            with suppress(NothingThere):  # this route has no answer without a journal
                 found[f"/{route.path.format(at)}"] = route.answer(handler, query, [group])
     found[f"/doctor?group={quote(group, safe='*-._')}"] = found["/doctor"]
     if (history := found.get(f"/groups/{at}/rebalances")) is not None:

@@ -24,7 +24,7 @@ from kohort.results.console import ConsoleFailure
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
 MOST_TARGET: Final = 128 << 10
-"""Maximum length of path and query in bytes: a group name of 32,767 bytes takes three times that."""
+"""Maximum length of path and query in bytes: percent-encoding triples the longest group name, 32,767 bytes."""
 MOST_BODY: Final = 256 << 10
 JSON_TYPE: Final = "application/json"
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
@@ -80,7 +80,7 @@ def check_same_site(headers: Mapping[str, str]) -> None:
 
 
 def check_origin(headers: Mapping[str, str], scheme: str) -> None:
-    """Raise Rejected for a POST from another page than the console's own."""
+    """Raise Rejected for a POST request of any page other than the console's own."""
     check_same_site(headers)
     origin = headers.get("origin")
     if origin is None:

@@ -57,12 +57,12 @@ class ConsoleJournal:
         self._lock = threading.Lock()
         self._by_group: dict[str, deque[tuple[int, bytes]]] = {}
         self._order: deque[str] = deque()
-        """Group of each journal entry, oldest entry first: the oldest is dropped first."""
+        """Group of each journal entry, oldest entry first: the memory limit drops the oldest entry first."""
         self._added = 0
         self._versions: dict[str, int] = {}
-        """Value of ``_added`` when the last entry of each group was added."""
+        """Value of the counter ``_added`` at each group's newest entry: it shows whether a group has new entries."""
         self._cached: dict[str, _CachedRebalances] = {}
-        """Rebalances of each group, computed once per new entry: most groups get none between two samples."""
+        """Computed rebalances by group, reused until the group has a new journal entry."""
         self._bytes = 0
         self.since_ms: int | None = None
         self.until_ms: int | None = None
@@ -106,7 +106,7 @@ class ConsoleJournal:
     def rebalances(self, since_ms: int, until_ms: int | None, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
         """Return the rebalances that started in a time span, by group.
 
-        Reads entries from ``back_ms`` earlier on, which explain the first rebalances.
+        Reads journal entries from ``back_ms`` before the span on, which explain its first rebalances.
         """
         return {
             group: _since(since_ms, find_rebalances(self.entries(group, until_ms, since_ms - back_ms)))
@@ -114,7 +114,7 @@ class ConsoleJournal:
         }
 
     def recent_rebalances(self, since_ms: int, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return the rebalances since a time, by group; computed again only for groups with new entries."""
+        """Return the rebalances since ``since_ms``, by group; recompute only groups with new journal entries."""
         return {group: _since(since_ms, self._rebalances_of(group, since_ms - back_ms)) for group in self.groups()}
 
     def _rebalances_of(self, group: str, since_ms: int) -> list[RebalanceFinding]:
@@ -140,7 +140,7 @@ IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 def snapshot_from_journal(
     group: str, entries: Sequence[JournalEntry], at_ms: int
 ) -> tuple[GroupSnapshot, list[RebalanceFinding]] | None:
-    """Return a group's state at a past time, and its rebalances until then; None without journal entries."""
+    """Return a group's state at ``at_ms``, and its rebalances until then; None without journal entries until then."""
     until = [entry for entry in entries if entry.at_ms <= at_ms]
     if not until:
         return None
@@ -152,7 +152,7 @@ def snapshot_from_journal(
     state = "Stable" if members else "Empty"
     if last is not None and last.end in IN_FLIGHT:
         state = "PreparingRebalance" if protocol == "classic" else "Reconciling"
-    if isinstance(until[-1], GroupDeleted):  # unlike its state, the rebalances of a deleted group remain visible
+    if isinstance(until[-1], GroupDeleted):  # a deleted group has no members, but its rebalances remain visible
         members, state = (), "Dead"
     places = sorted({tp for member in members for tp in member.assignment})
     snapshot = GroupSnapshot(
@@ -191,7 +191,7 @@ def _place(text: str) -> TopicPartition:
 
 
 def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
-    """Return the least possible partition count of each topic, as assigned partitions show it."""
+    """Return a lower bound of each topic's partition count: the highest assigned partition number plus one."""
     found: dict[str, int] = {}
     for tp in places:
         found[tp.topic] = max(found.get(tp.topic, 0), tp.partition + 1)
@@ -199,7 +199,7 @@ def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
 
 
 BACK_MS: Final = 86_400_000
-"""Maximum age of journal entries that are read at the start, in ms."""
+"""Maximum age of journal entries that the console reads at its start, in ms."""
 WAIT_MS: Final = 500
 RETRY_S: Final = 2.0
 LONGEST_RETRY_S: Final = 60.0
@@ -225,7 +225,7 @@ class JournalThread:
         self._watch: BackgroundWatch | None = None
         self._status = JournalReport(kind=None, why_not="not read yet")
         self.was_read = threading.Event()
-        """Set when all present entries were read, or if no journal exists."""
+        """Set after the first attempt to read the journal, also if it failed or no journal exists."""
         self._thread = threading.Thread(target=self._run, name="kohort-console-journal", daemon=True)
 
     @property
@@ -236,7 +236,7 @@ class JournalThread:
 
     @property
     def is_known(self) -> bool:
-        """True if a journal exists, and its writer has not stopped."""
+        """True if the cluster has a journal, and the watcher that writes it has not stopped."""
         return self._status.kind is not None and not self._status.stale
 
     def begin(self) -> None:
@@ -268,7 +268,7 @@ class JournalThread:
                             source.close()
                             since_ms = max(since_ms, (self._kept.until_ms or 0) + 1)
             except Wakeup:
-                return  # the method ``end`` woke the consumer
+                return  # ``JournalThread.end`` called ``wakeup`` of the consumer
             except Exception as error:  # noqa: BLE001 - a stopped thread would leave an old journal
                 self._status = JournalReport(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
                 self.was_read.set()
@@ -277,7 +277,7 @@ class JournalThread:
 
     def _consumer_with(self, options: Mapping[str, Any]) -> Consumer:
         self._consumer = made = self._clients.consumer(options)
-        if self._ending.is_set():  # ``end`` was called before the consumer was created
+        if self._ending.is_set():  # ``JournalThread.end`` ran before the consumer existed
             made.wakeup()
         return made
 
@@ -295,7 +295,7 @@ class JournalThread:
             entries = source.wait(WAIT_MS)
 
     def _start_watcher(self, access: JournalAccess) -> None:
-        """Start a watcher, whose journal file the next attempt to read opens."""
+        """Start a watcher once; the next attempt to read the journal opens the watcher's file."""
         if not self._may_watch:
             self._status = JournalReport(kind=None, why_not="the cluster has no journal; start `kohort watch`")
         elif self._watch is None:

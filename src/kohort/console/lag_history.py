@@ -34,7 +34,7 @@ class LagHistory:
         self._points: dict[str, deque[LagPoint]] = {}
 
     def add(self, found: Iterable[GroupFinding]) -> None:
-        """Add a point of the lag of each group; remove the points of deleted groups."""
+        """Add the present lag of each group as a point; remove the points of deleted groups."""
         groups = list(found)[:MOST_GROUPS]
         most = max(LEAST_OF_GROUP, min(MOST_OF_GROUP, MOST_POINTS // max(1, len(groups))))
         kept, self._points = self._points, {}
@@ -64,7 +64,7 @@ def point_of(found: GroupFinding) -> LagPoint:
 
 
 def thinned(points: Sequence[LagPoint], most: int) -> list[LagPoint]:
-    """Return at most ``most`` points, evenly spaced, including the last."""
+    """Return at most ``most`` lag points, evenly spaced, including the last."""
     if len(points) <= most:
         return list(points)
     step = (len(points) - 1) / (most - 1)

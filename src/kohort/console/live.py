@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kohort.console")
 SNAPSHOTS_KEPT: Final = 6
 MOST_LETTERS: Final = 2 << 20
-"""Limit of the total length of all shown group names, in characters."""
+"""Maximum total length of the names of all shown groups, in characters."""
 FIRST_WAIT_S: Final = 20.0
 PAUSE_FACTOR: Final = 4
 """Minimum pause after a sample of all groups, as a multiple of the sample's duration."""
@@ -71,7 +71,7 @@ class LiveSource:
         """Partition objects of the last sample, which the next sample reuses to save memory."""
         self._known: GroupsKnown | None = None
         self._coordinators: dict[str, int] = {}
-        """Last known coordinator of each group."""
+        """Node id of each group's last known coordinator."""
         self._reach = Reachability(self.now_ms, time.monotonic, self._reach_changed)
         self._cluster_id: str | None = None
         self._publish: Callable[[SourceNews], object] = lambda _: None
@@ -156,7 +156,7 @@ class LiveSource:
         self._publish(SourceNews(reach=ReachNews(outage)))
 
     def _pulse(self) -> None:
-        """Request the list of nodes every two seconds, on a separate connection, as a sample may take long."""
+        """Request the list of nodes every two seconds, on a separate connection: a sample of groups may take long."""
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
@@ -222,7 +222,7 @@ class LiveSource:
         return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
 
     def groups_of_silent_brokers(self, listed: ListedGroups, names: Sequence[str]) -> dict[str, str]:
-        """Return known groups that are not listed because their coordinator did not answer, with the reason."""
+        """Return known groups that were not listed because their coordinator did not answer; value: the reason."""
         silent = {
             group: f"its coordinator, broker {node}, does not answer: {listed.errors[node]}"
             for group, node in self._coordinators.items()

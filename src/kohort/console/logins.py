@@ -23,9 +23,9 @@ IDLE_S: Final = 12 * 3600.0
 LIFE_S: Final = 7 * 24 * 3600.0
 MOST_SESSIONS: Final = 1_000
 FAILURES: Final = 5
-"""Wrong passwords of one network within ``FAILED_S`` seconds; then its next attempt must wait."""
+"""Maximum number of wrong passwords of one network within ``FAILED_S`` seconds; then its next attempt must wait."""
 PRESSED: Final = 20 * FAILURES
-"""Maximum number of wrong passwords of all networks in ``FAILED_S`` seconds; above it each network has one attempt."""
+"""Limit of wrong passwords of all networks in ``FAILED_S`` seconds; at the limit, each network may fail only once."""
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024
@@ -52,7 +52,7 @@ class ConsoleSession:
     seen_s: float
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     view: ConsoleView | None = None
-    """Groups and topics that the user may see; None before the first request, or with the console's rights."""
+    """API answers limited to the user's rights; None before the first request, or if the console's rights apply."""
 
 
 class Sessions:
@@ -112,7 +112,7 @@ class Attempts:
             self._failed.popitem(last=False)
 
     def succeeded(self, address: str) -> None:
-        """Forget the wrong passwords of an address after a successful login."""
+        """Forget the wrong passwords of the client's network after a successful login."""
         self._failed.pop(network_of(address), None)
         if self._all:
             self._all.pop()
@@ -130,7 +130,7 @@ def network_of(address: str) -> str:
 
 
 def by_password(password: str, user: str = "operator") -> TryLogin:
-    """Return a login function that accepts any user name with the console's password."""
+    """Return a login function that accepts any user name together with the console's password."""
     expected = hashlib.sha256(password.encode()).digest()
 
     def check(name: str, entered: str) -> LoggedIn | None:
@@ -145,7 +145,7 @@ def _hash(cookie: str) -> bytes:
 
 
 def login_html(target: str, error: str) -> str:
-    """Return the HTML of the login page; ``target``: path to open after the login, ``error``: of the last attempt."""
+    """Return the HTML of the login page; ``target``: path to open after login, ``error``: of the last attempt."""
     alert = f'<p role="alert">{escape(error)}</p>' if error else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kohort console: log in</title>'

@@ -33,7 +33,7 @@ MOST_GZIPPED: Final = 256
 SINGLE_FILE_POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
-"""Content security policy of the exported file: its own scripts run, and no request is allowed."""
+"""Content security policy of the exported file: allows its own scripts, but no requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ConsolePage:
 
     def gzipped(self, found: StaticFile) -> bytes | None:
         if found.tag not in self._gzipped:
-            # files of a source tree may change, so old compressed versions accumulate
+            # limit the cache: static files may change, and their old compressed versions stay in it
             if len(self._gzipped) >= MOST_GZIPPED:
                 self._gzipped.clear()
             self._gzipped[found.tag] = gzipped(found.content, BEST_LEVEL)
@@ -83,7 +83,7 @@ class ConsolePage:
     def single_file(self, answers: Mapping[str, Any], first: str | None = None) -> str:
         """Return the console's page as one HTML file that needs no server.
 
-        ``answers``: answers of the API, by path without ``/api/v1``; ``first``: path of the first view.
+        ``answers``: answers of the API, by path without ``/api/v1``; ``first``: path of the view that opens first.
         """
         names = {f"/static/{path.relative_to(self._folder).as_posix()}": path for path in self._modules()}
         imports = {
@@ -108,7 +108,7 @@ class ConsolePage:
         return html.replace("</head>", f"{head}</head>", 1).replace("</body>", f"{start}</body>", 1)
 
     def _static_imports(self) -> list[str]:
-        """Return the JavaScript modules that the page imports statically, directly or not."""
+        """Return the JavaScript modules that the page imports statically, also those that other modules import."""
         bare = {
             name: at.removeprefix("/static/")
             for text in INLINE.findall(self._html)
@@ -143,7 +143,7 @@ class ConsolePage:
 
 
 def _absolute_imports(text: str, name: str) -> str:
-    """Replace relative imports by names of the import map: data URLs have no relative paths."""
+    """Replace a module's relative imports by names of the import map: data URLs do not support relative imports."""
     folder = posixpath.dirname(name)
 
     def named(found: re.Match[str]) -> str:

@@ -18,7 +18,7 @@ PULSE_S: Final = 2.0
 PULSE_MS: Final = 6_000
 """Timeout of a request for the cluster's nodes, in ms."""
 OVERDUE_S: Final = 30.0
-"""Delay of a sample, in seconds beyond three times the last duration, that counts as an outage."""
+"""Delay of a sample that counts as an outage, in seconds, in addition to three times the last sample's duration."""
 LONGEST_ERROR: Final = 300
 
 
@@ -44,7 +44,7 @@ class GroupUnknown(KohortError):
 
 
 def foreseen(error: Exception) -> KohortError:
-    """Return an error that the page can show; an unexpected exception is logged with its traceback."""
+    """Return the error for the page to show; log an unexpected exception with its traceback."""
     if isinstance(error, KohortError):
         return error
     logger.error("a thread of the console failed: an error in kohort", exc_info=error)
@@ -77,7 +77,7 @@ class Reachability:
         return self._unreachable
 
     def pulse_answered(self) -> bool:
-        """Note that the cluster answered the small request; return True if the previous one failed."""
+        """Record an answer to the request for the cluster's nodes; return True if the previous request failed."""
         with self._lock:
             returned, self._pulse_failed = self._pulse_failed, False
             if self._unreachable is None:
@@ -102,7 +102,7 @@ class Reachability:
             self._changed(self._unreachable)
 
     def sampled(self, began_s: float, next_within_s: float) -> None:
-        """Note a complete sample that began at ``began_s``; the next one must begin within ``next_within_s``."""
+        """Record a complete sample that began at ``began_s``; the next sample must begin within ``next_within_s``."""
         with self._lock:
             now_s = self._clock()
             self._due_s = now_s + next_within_s + 3 * (now_s - began_s) + OVERDUE_S

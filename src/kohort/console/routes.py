@@ -27,11 +27,11 @@ class TimeSpan:
     from_ms: int | None = None
     until_ms: int | None = None
     at_ms: int | None = None
-    """Past time whose state is requested, in ms; None: now."""
+    """Past time of the requested state, in ms; None: now."""
 
     @property
     def end_ms(self) -> int | None:
-        """Last time of the requested span in ms: ``until_ms`` or ``at_ms``; None: now."""
+        """End of the requested time span in ms: the earlier of ``until_ms`` and ``at_ms``; None: now."""
         return min((ms for ms in (self.until_ms, self.at_ms) if ms is not None), default=None)
 
 
@@ -40,7 +40,7 @@ class ApiQuery:
     params: Mapping[str, str]
     body: bytes
     clients: WatchClients | None
-    """Clients with the rights of the logged-in user; None for a recording."""
+    """Kafka clients with the rights of the logged-in user; None for a recording."""
     user: str | None
     unreachable: ClusterUnreachable | None = None
 
@@ -65,14 +65,14 @@ class ApiQuery:
         return [text for text in self.params.get(name, "").split(",") if text]
 
     def with_clients(self) -> WatchClients:
-        """Return the clients of the cluster. Raises Rejected for a recording, ClusterUnreachable during an outage."""
+        """Return the Kafka clients. Raises Rejected for a recording, ClusterUnreachable if the cluster is down."""
         clients = self.clients_or_none()
         if clients is None:
             raise Rejected(404, "a recording has no cluster", "use kohort console --bootstrap HOST:PORT")
         return clients
 
     def clients_or_none(self) -> WatchClients | None:
-        """Return the clients of the cluster, None for a recording. Raises ClusterUnreachable during an outage."""
+        """Return the Kafka clients, None for a recording. Raises ClusterUnreachable if the cluster is down."""
         if self.unreachable is not None:
             raise self.unreachable
         return self.clients
@@ -90,15 +90,15 @@ S = TypeVar("S")
 @dataclass(frozen=True, slots=True)
 class Route(Generic[S]):
     path: str
-    """Path below ``/api/v1/`` with ``{}`` for each name, such as ``groups/{}/fenced``."""
+    """Path below ``/api/v1/``, with ``{}`` in place of a group or topic name, such as ``groups/{}/fenced``."""
     answer: Callable[[S, ApiQuery, Sequence[str]], Any]
-    """Function that answers: gets the handler, the query, and the names in the path."""
+    """Function that returns the answer; arguments: object that handles the route, query, names in the path."""
     method: Literal["GET", "POST"] = "GET"
     exported: bool = False
-    """True if a page that is exported as one file includes this answer."""
+    """True if a page exported as one file includes the answer of this route."""
 
     def names_in(self, segments: Sequence[str]) -> list[str] | None:
-        """Return the names in a request's path; None if the path does not match this route."""
+        """Return the group or topic names in a request's path; None if the path does not match this route."""
         pattern = self.path.split("/")
         if len(pattern) != len(segments) or not all(p in (NAME, s) for p, s in zip(pattern, segments, strict=True)):
             return None
@@ -106,7 +106,7 @@ class Route(Generic[S]):
 
 
 def segments_of(raw_path: bytes) -> list[str]:
-    """Split a path at ``/`` and decode the parts, which may contain slashes. Raises UsageError for invalid UTF-8."""
+    """Split a path at ``/``, then decode each segment: names may contain ``/``. Raises UsageError if not UTF-8."""
     parts = raw_path.decode("latin-1").strip("/").split("/")
     try:
         return [unquote(part, errors="strict") for part in parts]

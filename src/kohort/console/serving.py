@@ -22,10 +22,10 @@ with needs("console", "the console"):
     import uvicorn
 
 HEADERS: Final = 256 << 10
-"""Maximum size of a request head in bytes: a long group name takes three bytes per byte."""
+"""Maximum size of a request head in bytes: percent-encoding triples the length of a group name."""
 GRACE_S: Final = 1
 FAREWELL_S: Final = 0.1
-"""Time to send the last event of open streams when the server stops, in seconds."""
+"""Maximum time to send the last event to open streams when the server stops, in seconds."""
 END_S: Final = 5.0
 START_S: Final = 10.0
 BACKLOG: Final = 128
@@ -42,7 +42,7 @@ class ConsolePlace:
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Install no signal handlers: the command handles signals."""
+        """Install none of uvicorn's signal handlers: the command ``kohort`` handles signals."""
         yield
 
     async def on_tick(self, counter: int) -> bool:
@@ -52,7 +52,7 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop the server; abort all connections, also open streams, after ``FAREWELL_S``."""
+        """Stop the server; after ``FAREWELL_S``, abort all connections including open streams."""
         if self.server_state.tasks:
             await asyncio.wait(set(self.server_state.tasks), timeout=FAREWELL_S)
         for connection in list(self.server_state.connections):
@@ -64,7 +64,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) -> Iterator[str]:
-    """Serve a console while the block runs; yield its URL. Raises ConfigError if the address cannot be used."""
+    """Serve a console within the ``with`` block; yield its URL. Raises ConfigError if the address cannot be used."""
     listening = _listening(place)
     config = uvicorn.Config(
         app,
@@ -73,7 +73,7 @@ def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) 
         lifespan="off",
         loop="asyncio",
         log_config=None,
-        log_level="warning",  # omits uvicorn's lines about its start and end
+        log_level="warning",  # omits uvicorn's log lines about its start and stop
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -119,7 +119,7 @@ class _Running:
     async def _serve(self) -> None:
         loop: Any = asyncio.get_running_loop()
         self._loop = loop
-        # uvicorn has no option for the time limit of TLS handshakes; asyncio's default is a minute
+        # asyncio's time limit of TLS handshakes is a minute, and uvicorn has no option to change it
         if self._server.config.is_ssl:
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_S)
         self._app.begin()
@@ -141,7 +141,7 @@ def _listening(place: ConsolePlace) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((place.host, place.port))
-        listening.listen(BACKLOG)  # clients can connect before the server is up; they wait
+        listening.listen(BACKLOG)  # clients may connect before the server is up; their requests wait
     except OSError as error:
         listening.close()
         raise ConfigError(f"the console cannot listen on {place.host}:{place.port}: {error.strerror}") from error

@@ -27,13 +27,13 @@ class GroupsKnown:
     rebalances: Mapping[str, Sequence[RebalanceFinding]] | None = None
     """Rebalances of the last hour, by group; None without a journal."""
     unseen: Sequence[str] = ()
-    """Problems that concern the whole cluster, as sentences."""
+    """Sentences about groups that were not sampled, because of a failed broker or a limit of the console."""
     unseen_groups: Mapping[str, str] = field(default_factory=dict)
-    """Reason why a group was not described, or only in part, by group."""
+    """Reason, by group, why the group was described only in part or not at all."""
 
     @property
     def unknown(self) -> dict[str, str]:
-        """Groups that the cluster lists but that were not described, with the reason."""
+        """Groups that the cluster listed but did not describe, with the reason by group."""
         return {group: why for group, why in self.unseen_groups.items() if group not in self.groups}
 
 
@@ -57,7 +57,7 @@ class SourceNews:
     gone: Sequence[str] = ()
     entries: Sequence[JournalEntry] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Groups that could not be described, with the reason."""
+    """Groups that the cluster listed but did not describe, with the reason by group."""
     reach: ReachNews | None = None
 
 
@@ -71,7 +71,7 @@ class ConsoleSource(Protocol):
     def about(self) -> SourceAbout: ...
 
     def now_ms(self) -> int:
-        """Return the present time in ms, or the end of a recording."""
+        """Return the present time in ms; for a recording, the time of its end."""
 
     def known_until_ms(self) -> int:
         """Return the last time with a known state, in ms: now, or the start of an outage."""
@@ -88,19 +88,19 @@ class ConsoleSource(Protocol):
         """Return the journal entries of a group up to a time, oldest first."""
 
     def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
-        """Return the rebalances that opened between two times, by group."""
+        """Return the rebalances that started between two times, by group."""
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
         """Return the lag of a group over time, oldest first."""
 
     def clients(self) -> WatchClients | None:
-        """Return the clients of the cluster; None for a recording."""
+        """Return the Kafka clients for the cluster; None for a recording."""
 
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
         """Return True if the logged-in user may DESCRIBE the group and the topics."""
 
     def listen(self, publish: Callable[[SourceNews], object]) -> None:
-        """Call ``publish`` for every change of the groups, on any thread."""
+        """Call ``publish`` for every change of the groups, from any thread."""
 
     def begin(self) -> None: ...
 

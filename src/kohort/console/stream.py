@@ -14,14 +14,14 @@ PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
 MOST_QUEUED: Final = 64
 MOST_QUEUED_BYTES: Final = 1 << 20
-"""Maximum size of the unsent events of one stream in bytes; an overflow becomes one ``resync``."""
+"""Maximum size of the unsent events of one stream in bytes; above it, one ``resync`` event replaces them."""
 MOST_KEPT: Final = 256
 MOST_KEPT_BYTES: Final = 4 << 20
-"""Maximum size of sent events, in bytes, that are kept for tabs that reconnect (Last-Event-ID)."""
+"""Maximum total size of sent events that are kept for tabs that reconnect with Last-Event-ID, in bytes."""
 RETRY_MS: Final = 1_000
 RESYNC: Final = b"id: %d\nevent: resync\ndata: {}\n\n"
 WITHOUT_VALUES: Final = ("reach", "resync")
-"""Names of events that contain no data of groups."""
+"""Names of events without data of groups, which users with limited rights may get, too."""
 GOODBYE: Final = b"event: bye\ndata: {}\n\n"
 
 
@@ -71,7 +71,7 @@ class EventQueue:
         return self._bytes
 
     async def next(self, within_s: float) -> bytes | None:
-        """Return all unsent events of the stream; None if no event arrives within ``within_s``."""
+        """Wait for unsent events of the browser tab and return all; None if no event arrives within ``within_s``."""
         if not self._events:
             self._woken.clear()
             try:
@@ -138,7 +138,7 @@ class Hub:
     async def stream(
         self, queue: EventQueue, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the events of a stream until the browser or the server closes it; ``first``: the first events."""
+        """Yield the events of a stream until browser or server closes it; ``first`` returns the initial events."""
         try:
             self._resume(queue, last_id)
             yield b"retry: %d\n\n" % RETRY_MS
@@ -155,7 +155,7 @@ class Hub:
             self.close(queue)
 
     def _resume(self, queue: EventQueue, last_id: str | None) -> None:
-        """Queue the events after ``last_id`` again, or a ``resync`` if they are no longer kept."""
+        """Queue the events after ``last_id`` again, or a ``resync`` event if those are no longer kept."""
         if last_id is None or not (last_id.isascii() and last_id.isdecimal() and len(last_id) < 19):
             return
         last = int(last_id)

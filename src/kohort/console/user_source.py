@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kohort.watch.opening import WatchClients
 
 RIGHTS_S: Final = 10.0
-"""Time for which a right is cached, in seconds: a revoked right stays valid for so long."""
+"""Time for which a user's rights are cached, in seconds; a revoked right remains valid for that time."""
 MOST_NAMES: Final = 20_000
 HIDDEN: Final = REASONS[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
@@ -40,7 +40,7 @@ class UserRights:
         self._groups: dict[str, tuple[float, bool]] = {}
         self._topics: tuple[float, frozenset[str]] | None = None
         self._lock = threading.Lock()
-        """Serializes queries, so that parallel requests query the user's rights only once."""
+        """Allows one query of the user's rights at a time, so that parallel requests share its result."""
 
     def groups(self, names: Collection[str]) -> set[str]:
         with self._lock:
@@ -70,7 +70,7 @@ class UserRights:
 
 
 def is_allowed(error: KohortError | None) -> bool:
-    """Return True if a describe result proves the right: no error, or GROUP_ID_NOT_FOUND."""
+    """Return True if a describe response proves the right to DESCRIBE the group: no error, or GROUP_ID_NOT_FOUND."""
     return error is None or (isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -110,7 +110,7 @@ class UserSource:
         topics = self._rights.topics()
         told = known.rebalances
         found = {name: one for name, one in known.groups.items() if name in seen}
-        if at_ms is None:  # a past state has no offsets, so nothing must be hidden
+        if at_ms is None:  # a past state contains no offsets, so no topic must be hidden
             narrow = {name: self._narrowed(one, topics, told) for name, one in found.items()}
             found = {name: one for name, one in narrow.items() if one is not None}
         return GroupsKnown(
@@ -130,7 +130,7 @@ class UserSource:
     def _narrowed(
         self, found: GroupFinding, topics: frozenset[str], rebalances: Mapping[str, Sequence[RebalanceFinding]] | None
     ) -> GroupFinding | None:
-        """Return a group with only the topics that the user may DESCRIBE; None for a deleted group."""
+        """Return the state of a group with only topics that the user may DESCRIBE; None for a deleted group."""
         if all(one.topic in topics for one in found.partitions):
             return found
         looks = [narrowed(look, topics) for look in self._source.snapshots(found.group)]
@@ -174,7 +174,7 @@ class UserSource:
 
 
 def narrowed(look: GroupSnapshot, topics: frozenset[str]) -> GroupSnapshot:
-    """Return a snapshot without the offsets of topics that the user may not DESCRIBE, as OffsetFetch does."""
+    """Return a snapshot without offsets of topics that the user may not DESCRIBE, which OffsetFetch omits, too."""
     assigned = {tp for member in look.members for tp in member.assignment}
     partitions = [
         one if one.partition.topic in topics else PartitionSnapshot(partition=one.partition, error=HIDDEN)

@@ -28,7 +28,7 @@ class ConsoleView:
         *,
         full_rights: bool = True,
     ) -> None:
-        """``changes``: None if the console allows no changes; ``full_rights``: False for the rights of one user."""
+        """``changes``: None if the console allows none; ``full_rights``: False for the rights of a single user."""
         self.source, self.full_rights = source, full_rights
         self.answers = ConsoleAnswers(source)
         self._queries = ClusterQueries(source, pipelines, full_rights=full_rights)

@@ -158,9 +158,9 @@ class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     interval_ms: int
     metrics: list[str]
-    """Prefixes of the metrics that clients push; ``*`` means all metrics."""
+    """Prefixes of the names of metrics that clients push; ``*`` means all metrics."""
     match: list[str]
-    """Conditions such as ``client_id=REGEX``; the subscription applies to clients that match all."""
+    """Conditions such as ``client_id=REGEX``; the subscription applies to clients that match all conditions."""
 
 
 class SubscriptionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metrics.list"):
@@ -197,9 +197,9 @@ class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
     pushed_at_ms: int
     interval_ms: int
     is_last: bool
-    """True if the client pushed its metrics while it closed."""
+    """True if this was the last push of the client, sent while it closed."""
     is_cut: bool
-    """True if metrics above the limit were dropped."""
+    """True if the push contained more values than the maximum, and the excess was dropped."""
     labels: dict[str, str]
     values: list[PushedValue]
 

@@ -41,9 +41,9 @@ class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     allow_changes: bool
     journal: JournalReport
     unseen: list[str]
-    """Errors of failed samples, one sentence each."""
+    """Sentences about groups and brokers that could not be sampled."""
     unreachable: UnreachableCluster | None = None
-    """Null while the cluster answers; otherwise health, lag and members of all groups are unknown."""
+    """Present outage of the cluster: health, lag and members of groups are unknown. Null without an outage."""
     user: str | None
     """Name of the logged-in user; null without a login."""
     token: str | None
@@ -59,7 +59,7 @@ class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.gr
     groups: list[GroupRow]
     trends: dict[str, list[int | None]]
     unreachable: UnreachableCluster | None = None
-    """Null while the cluster answers; otherwise the rows have only the names of the last sample."""
+    """Present outage of the cluster: rows have only group names of the last sample. Null without an outage."""
 
 
 class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):
@@ -132,7 +132,7 @@ class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
     rebalance_timeout_ms: int | None
     """Rebalance timeout: ``max.poll.interval.ms`` in Java clients and librdkafka."""
     last_poll_ms_ago: int | None
-    """Time from the client's last poll to its report (``said_at_ms``)."""
+    """Time from the client's last poll to the client's metrics report (``said_at_ms``), in ms."""
     longest_poll_gap_ms: int | None
     said_at_ms: int | None
     unknown: dict[str, str]
@@ -175,4 +175,4 @@ CONSOLE_RESULTS = (
     ConsolePipelines,
     ConsoleFailure,
 )
-"""Results that no command prints; docs/schemas has their schemas too."""
+"""Result classes that only the console returns; docs/schemas has their schemas, too."""

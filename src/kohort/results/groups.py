@@ -27,7 +27,7 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
     log_start_offset: int | None
     log_end_offset: int | None
     lag: int | None
-    """Records after the committed offset; negative if the offset is beyond the log end."""
+    """Number of records after the committed offset; negative if the offset is beyond the log end."""
     member_id: str | None
     client_id: str | None
     host: str | None
@@ -103,7 +103,7 @@ class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wh
     group: str
     known: int
     patterns: list[PatternFinding] = []
-    """Patterns that the listed rebalances form."""
+    """Patterns found in the listed rebalances."""
     rebalances: list[RebalanceFinding]
 
 
@@ -120,7 +120,7 @@ class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
     read_again: int | None
     """Number of offsets that the group reads again because of the reset."""
     error: str | None = None
-    """Error of the coordinator for this partition."""
+    """Error that the coordinator returned for the new offset of this partition; null without an error."""
 
 
 class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,7 +218,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     lag_ms: int | None = None
     """Age of the oldest unread record of the group, in ms."""
     lag_ms_complete: bool = True
-    """False if timestamps of some records could not be read: the age may be greater."""
+    """False if timestamps of some records were not read: the oldest unread record may be older than ``lag_ms``."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
@@ -227,9 +227,9 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     stuck_members: int | None = 0
     """Number of members with lag but without progress."""
     stable_share_1h: float | None = None
-    """Share of the last hour without a rebalance; null without a journal."""
+    """Share of the last hour in which the group did not rebalance; null without a journal."""
     topics: list[str] = []
-    """Up to 100 topics that the group subscribes to or has committed."""
+    """Up to 100 topics that the group subscribes to or has committed offsets of."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):
@@ -246,12 +246,12 @@ class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: int
     behind: int
-    """Number of the topic's partitions with a lag."""
+    """Number of partitions of the topic in which the group has a lag."""
     lag: int | None
     stable_lag: int | None
     lag_ms: int | None
     lead: int | None
-    """Smallest distance from log start to a committed offset of the topic, in offsets."""
+    """Minimum distance from log start to the group's committed offset, over the partitions of the topic, in offsets."""
     written_per_s: float | None
     read_per_s: float | None
     eta_ms: int | None
@@ -265,7 +265,7 @@ class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
     examined: int
     findings: list[DoctorFinding]
     unknown: int = 0
-    """Groups with unknown health: one sample alone, a view of the past, or a coordinator without a response."""
+    """Number of groups with unknown health: sampled only once, shown at a past time, or not described."""
 
 
 class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):
@@ -307,7 +307,7 @@ class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
     moved: int
     moved_in_all: int
     pause_from_s: float
-    """Lower bound of the time without owner, summed over all partitions, in seconds."""
+    """Lower bound of the time in which a partition has no owner, summed over all partitions, in seconds."""
     pause_to_s: float
     idle: int
     most_partitions: int
@@ -324,7 +324,7 @@ class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-i
     executed: bool = False
     prediction: WhatIfFinding
     compare: list[ComparedAssignor] = []
-    """Predictions with all assignors (``--compare``)."""
+    """Predictions of the same change with every assignor (``--compare``)."""
 
 
 class WatchedRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/watch"):

@@ -18,11 +18,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
     """Result of a command. Fields may be added with a default, but are never renamed."""
 
     LINES: ClassVar[str] = ""
-    """Name of the list field whose entries are the lines of ``ndjson``; empty: one line."""
+    """Name of the list field whose entries are the lines of ``ndjson``; empty: the whole result is one line."""
     ON_LINES: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are repeated on every line of ``ndjson``."""
     SEVERAL: ClassVar[type[Result] | None] = None
-    """Struct of a list result, such as topics; its first field is the list."""
+    """Result class that the command prints for several objects, such as several described groups."""
 
 
 class SeveralResults(Result, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ def line_schema_name(result: type[Result]) -> str:
 
 
 def schema_of(result: type[Result]) -> dict[str, Any]:
-    """Return the JSON schema of a result; alternatives: one of its lines, several results."""
+    """Return the JSON schema of a result, which also accepts one of its ``ndjson`` lines, or several such results."""
     row = _row_of(result)
     kinds = [kind for kind in (result, row, result.SEVERAL) if kind is not None]
     (whole, *others), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")

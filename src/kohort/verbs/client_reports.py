@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 POLL_MS: Final = 200
 READ_S: Final = 10.0
 BACK_MS: Final = 900_000
-"""Maximum age of the client metrics of members, in ms."""
+"""Maximum age of client metrics that are shown for group members, in ms."""
 
 
 def read_reports(

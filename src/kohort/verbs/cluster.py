@@ -28,7 +28,7 @@ STATISTICS: Final = {
 
 
 def node_rows(admin: Admin) -> tuple[list[NodeRow], int]:
-    """Return all nodes, including stopped ones, and the number of partitions without a leader."""
+    """Return a row for each node, also for stopped nodes, and the number of partitions without a leader."""
     described = admin.describe_cluster(timeout_ms=ADMIN_MS)
     topics = all_topics(admin)
     stopped = stopped_nodes(admin) or []

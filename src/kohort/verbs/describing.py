@@ -38,7 +38,7 @@ def described(
     coordinator: str | None,
     status: GroupFinding | None = None,
 ) -> GroupDescribed:
-    """Return a described group: members from ``about``, offsets from ``snapshot``."""
+    """Return the result of ``kohort group describe``: members from ``about``, offsets from ``snapshot``."""
     owners = {tp: member for member in about.members for tp in member.assignment}
     partitions = [
         _partition_row(p, owners.get(p.partition))

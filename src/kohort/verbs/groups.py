@@ -37,7 +37,7 @@ def is_missing(error: KohortError | None) -> bool:
 
 
 def no_such_group(admin: Admin, group_id: str) -> KohortError:
-    """Return the error for a missing group, with the nearest name. Raises KohortError for another group type."""
+    """Return the error for a missing group, with the nearest group name. Raises KohortError for another group type."""
     listed = {g.group_id: g.group_type for g in admin.list_groups(timeout_ms=ADMIN_MS)}
     names = list(listed)
     check_described(group_id, listed.get(group_id, ""))
@@ -65,7 +65,7 @@ def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """Return log start or log end (``which``) of the partitions that exist. Raises all other errors."""
+    """Return log starts (``which``: earliest) or log ends (latest) of existing partitions. Raises other errors."""
     results = admin.list_offsets(dict.fromkeys(partitions, which), timeout_ms=ADMIN_MS)
     for error in results.errors.values():
         if not isinstance(error, ApiError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -87,7 +87,7 @@ def find_members(about: GroupDescription, names: Sequence[str]) -> list[MemberDe
 def remove_members(
     admin: Admin, group_id: str, chosen: Sequence[MemberDescription], reason: str
 ) -> tuple[list[MemberDescription], Results[str, None]]:
-    """Remove members from a group; return the removed members, and the errors of the others."""
+    """Remove members from a group; return the removed members, and the results with the errors of the other members."""
     static = [m.group_instance_id for m in chosen if m.group_instance_id is not None]
     dynamic = [m.member_id for m in chosen if m.group_instance_id is None]
     results = admin.remove_group_members(

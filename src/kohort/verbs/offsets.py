@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Offsets = Mapping[TopicPartition, int]
 FilePlan = Mapping[str, dict[TopicPartition, int]]
-"""New offsets of a CSV file by group; the empty name stands for the only group of the command."""
+"""New offsets from a CSV file, by group; the name is empty if the file has no column for the group."""
 INT64_MAX: Final = 2**63 - 1
 
 
@@ -38,7 +38,7 @@ class OffsetTarget:
 def offsets_for(
     admin: Admin, way: OffsetTarget, group_id: str, committed: Offsets, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the new offsets of a group by partition. Raises NothingThere, RefusedByState."""
+    """Return the offsets to commit for a reset, by partition. Raises NothingThere, RefusedByState."""
     if way.name == "from-file":
         return within(admin, way.plan.get(group_id) or way.plan.get("", {}))
     if way.name in ("to-earliest", "to-latest"):
@@ -72,7 +72,7 @@ def first_after(admin: Admin, partitions: Sequence[TopicPartition], at_ms: int) 
 
 
 def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPartition, int]:
-    """Return the offsets sorted by partition. Raises NothingThere if a wanted partition is missing."""
+    """Return the offsets ``found``, sorted by partition. Raises NothingThere if they lack a ``wanted`` partition."""
     missing = sorted(set(wanted) - set(found))
     if missing:
         names = ", ".join(str(tp) for tp in missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
@@ -142,7 +142,7 @@ def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, i
 def _rows_of(text: str) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(text)))
-    except csv.Error as error:  # such as a field over 128 KiB, or a NUL character
+    except csv.Error as error:  # for example a field over 128 KiB, or a NUL character
         raise UsageError(f"invalid CSV: {error}") from None
 
 
@@ -165,7 +165,7 @@ class Moved:
     failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
     gone: Sequence[TopicPartition] = ()
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """New offsets with the commit metadata of the cloned group, by partition."""
+    """New offsets with the commit metadata of the group that is cloned, by partition; empty for a reset."""
 
     @property
     def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:
@@ -173,7 +173,7 @@ class Moved:
 
 
 def move(admin: Admin, group_id: str, topics: Sequence[str], way: OffsetTarget, *, execute: bool) -> Moved:
-    """Compute new offsets of a group; commit them with ``execute``. Raises NothingThere, RefusedByState."""
+    """Compute the new offsets of a group, and commit them if ``execute``. Raises NothingThere, RefusedByState."""
     about = described_or_none(admin, group_id)
     if about is None and not topics and way.name != "from-file":
         raise no_such_group(admin, group_id)
@@ -220,7 +220,7 @@ def moved_rows(moved: Mapping[str, Moved]) -> list[MovedPartition]:
 
 
 def clone_offsets(admin: Admin, source: str, target: str, *, execute: bool) -> Moved:
-    """Copy the offsets and metadata of group ``source`` to ``target``; without ``execute`` only show them.
+    """Copy committed offsets and commit metadata of group ``source`` to ``target``; commit only if ``execute``.
 
     Raises UsageError, NothingThere, RefusedByState.
     """

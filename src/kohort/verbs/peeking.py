@@ -25,7 +25,7 @@ PEEK_OPTIONS: Final = {
     "auto.offset.reset": "earliest",
     "isolation.level": "read_uncommitted",
 }
-"""Consumer options that override the user's: records of open transactions must be visible, too."""
+"""Consumer options that override the user's options: records of open transactions must be visible, too."""
 
 
 def position_of(admin: Admin, group_id: str, partition: TopicPartition) -> Ends:
@@ -59,7 +59,7 @@ class Ends(NamedTuple):
 
 
 def peek(consumer_with: ConsumerWith, group: str, partition: TopicPartition, ends: Ends, around: range) -> GroupPeek:
-    """Read records around the committed offset of a partition: ``start`` before it to ``stop`` after it."""
+    """Read the records of a partition around the committed offset; ``around``: offsets relative to it."""
     first, behind = max(ends.start, ends.committed + around.start), min(ends.end, ends.committed + around.stop)
     with consumer_with(PEEK_OPTIONS) as consumer:
         records = read_between(consumer, partition, first, behind) if first < behind else []

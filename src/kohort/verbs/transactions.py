@@ -38,7 +38,7 @@ class HangingTransactions:
 
 
 def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_ms: float) -> HangingTransactions:
-    """Return the hanging transactions of some topics (or all) whose producers are silent for ``silent_ms``.
+    """Return the hanging transactions in ``topics`` (empty: all topics) whose producers are silent for ``silent_ms``.
 
     Raises ApiError.
     """
@@ -63,7 +63,7 @@ def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_m
 
 
 def _hangs(partition: TopicPartition, name: str | None, described: Results[str, TransactionDescription]) -> bool:
-    """Return True if the transaction of this id does not contain the partition; False if that is unknown."""
+    """Return True if no transaction of transactional id ``name`` has the partition; False if describing it failed."""
     if name is None:
         return True
     if name in described.errors:
@@ -72,7 +72,7 @@ def _hangs(partition: TopicPartition, name: str | None, described: Results[str, 
 
 
 def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenTransaction:
-    """Return the open transaction that starts at an offset. Raises NothingThere with the open transactions."""
+    """Return the open transaction at ``start_offset``. Raises NothingThere, which lists the open transactions."""
     known = admin.describe_producers([partition], timeout_ms=ADMIN_MS)[partition]
     present = [producer for producer in known if producer.transaction_start_offset is not None]
     for producer in present:
@@ -84,7 +84,7 @@ def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenT
 
 
 def known_to_coordinator(admin: Admin, transaction: OpenTransaction) -> TransactionDescription | None:
-    """Return the coordinator's transaction if it contains the partition: then the transaction does not hang."""
+    """Describe the transaction if its coordinator lists the partition: then it does not hang. Otherwise return None."""
     name = _names_of(admin, [transaction]).get(transaction.producer.producer_id)
     if name is None:
         return None

@@ -95,7 +95,7 @@ class AclOptions:
         ]
 
     def filters(self) -> list[AclBindingFilter]:
-        """Return filters for the ACLs that the options describe; an option that is not set matches anything."""
+        """Return filters for ACLs with the values of the options; an option that is not set matches any value."""
         from kohort.client.admin.acls import AclBindingFilter
 
         if self.produces or self.consumes:
@@ -183,7 +183,7 @@ def check_principal(text: str) -> None:
 
 @contextmanager
 def authorizer_needed(cluster: ClusterAccess) -> Iterator[None]:
-    """Explain how to configure an authorizer if the cluster returns SECURITY_DISABLED."""
+    """If the cluster returns SECURITY_DISABLED, raise an error that explains how to configure an authorizer."""
     try:
         yield
     except ApiError as error:
@@ -286,7 +286,7 @@ Examples:
 @cluster_options
 @output_of(AclsRemoved)
 def remove(described: AclOptions, yes: bool, cluster: ClusterAccess, output: str) -> None:
-    described.rights()  # check the options before the connection; raises UsageError
+    described.rights()  # check the options before connecting; raises UsageError
     filters = described.filters()
     with authorizer_needed(cluster), cluster.admin() as admin:
         found = [acl for each in filters for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]

@@ -37,7 +37,7 @@ VITALS: Final = (
     ("COMMIT-MS", f"{CONSUMER}coordinator.commit.latency.avg"),
     ("REBALANCE-MS", f"{CONSUMER}coordinator.rebalance.latency.max"),
 )
-"""Columns of the consumer table, each with the name of the client metric that it shows."""
+"""Column headings of the table of consumers, each with the client metric that the column shows."""
 HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
 
 

@@ -102,7 +102,7 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
         targets = {}
         for tp in moved:
             now = _replicas(topics, tp)
-            # without NODE among the replicas: replace the first one, so that their number stays the same
+            # a NODE without replica of the partition replaces the first replica: their number stays the same
             kept = now if node in now else now[1:]
             targets[tp] = [node, *(replica for replica in kept if replica != node)]
         admin.reassign_partitions(targets, timeout_ms=ADMIN_MS)

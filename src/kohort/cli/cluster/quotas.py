@@ -157,6 +157,6 @@ def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
 
 
 def as_json(entity: ClientQuotaEntity) -> dict[str, str | None]:
-    """Encode a quota entity as Kafka does: null stands for the default of its type."""
+    """Return the names of a quota entity by entity type, such as user; None: the default of the type."""
     parts = {"user": entity.user, "client-id": entity.client_id, "ip": entity.ip}
     return {kind: name if isinstance(name, str) else None for kind, name in parts.items() if name is not None}

@@ -158,7 +158,7 @@ def _counted(partitions: int) -> str:
 
 
 def raise_all(errors: dict[str, Any]) -> None:
-    """Print all errors of a command but the last on stderr, and raise the last."""
+    """Print the errors of a command's topics on stderr, except the last error, which is raised."""
     *others, last = errors.values() or (None,)
     for error in others:
         click.echo(printable(f"kohort topics: {error}"), err=True)

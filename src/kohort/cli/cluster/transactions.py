@@ -67,7 +67,7 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
 
     with cluster.admin() as admin:
         found = find_hanging(admin, topics, silent_ms=open_for * 1000, now_ms=time.time() * 1000)
-    # an old broker returns the same error for each partition
+    # print each error once: an old broker returns the same error for every partition
     for text in dict.fromkeys(str(error) for error in found.errors):
         click.echo(harmless(f"kohort transactions: not searched: {text}"), err=True)
     result = HangingTransactionsFound(transactions=found.transactions)
@@ -79,7 +79,7 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
 
 
 def abort_hanging(admin: Admin, partition: TopicPartition, start_offset: int, *, yes: bool) -> None:
-    """Abort an open transaction by writing an abort marker into the partition."""
+    """Abort the open transaction at ``start_offset`` in one partition only, by writing an abort marker."""
     from kohort.verbs.transactions import open_at
 
     found = open_at(admin, partition, start_offset)
@@ -237,7 +237,7 @@ def abort_transaction(
     if transactional_id is None:
         raise click.UsageError("expected TRANSACTIONAL_ID, or --partition and --start-offset")
     with cluster.admin() as admin:
-        # describe first: fencing an unknown transactional id would create it
+        # describe the transactional id first: fencing an unknown id would create it
         found = described(admin, transactional_id)
         partitions = ", ".join(str(tp) for tp in found.partitions) or "no partition"
         confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {partitions})?", yes=yes)

@@ -93,7 +93,7 @@ def add(
     secret = password_of(user, password_env, password_file)
     chosen = list(dict.fromkeys(mechanisms)) or list(MECHANISMS)
     with cluster.admin() as admin:
-        for mechanism in chosen:  # one request for each mechanism: a request may contain a user only once
+        for mechanism in chosen:  # send one request for each SCRAM mechanism: a request may contain a user only once
             upsertion = UserScramCredentialUpsertion(user, secret, mechanism, iterations)
             admin.alter_user_scram_credentials([upsertion], timeout_ms=ADMIN_MS)
     line = f"{user} has a password for {' and '.join(chosen)}"
@@ -101,7 +101,7 @@ def add(
 
 
 def password_of(user: str, env: str | None, file: str | None) -> Secret:
-    """Read a user's password from the options' source, or prompt for it. Raises UsageError, KohortError."""
+    """Return a password from an environment variable or a file, or prompt for it. Raises UsageError, KohortError."""
     if env is not None and file is not None:
         raise click.UsageError("--password-env and --password-file exclude each other")
     if env is not None:

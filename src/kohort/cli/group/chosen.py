@@ -23,7 +23,7 @@ several_groups = with_options(
     ),
     click.option("--all-groups", is_flag=True, help="All consumer groups, of either protocol."),
 )
-"""Options that select groups: the command gets the arguments ``names``, ``more`` and ``all_groups``."""
+"""Decorator that adds options to select groups; the command function gets ``names``, ``more`` and ``all_groups``."""
 
 
 def is_one(given: Mapping[str, Any]) -> bool:
@@ -31,7 +31,7 @@ def is_one(given: Mapping[str, Any]) -> bool:
 
 
 def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[str]:
-    """Return the named groups, or all with ``every``. Raises UsageError for neither and for both."""
+    """Return the named groups, or all groups if ``every``. Raises UsageError unless exactly one of both is given."""
     names = list(dict.fromkeys(named))
     if bool(names) == every:
         raise click.UsageError("expected either GROUP or --all-groups")
@@ -41,7 +41,7 @@ def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[st
 
 
 def raise_last(errors: Sequence[KohortError]) -> None:
-    """Print all errors of a command but the last on stderr, and raise the last."""
+    """Print the errors of a command's groups on stderr, except the last error, which is raised."""
     for error in errors[:-1]:
         click.echo(harmless(f"kohort group: {error}"), err=True)
     if errors:

@@ -122,7 +122,7 @@ def _described(sampled: SampledGroups, status: GroupFinding, nodes: dict[int, st
 
 
 def reconciling_note(group: GroupDescribed) -> str | None:
-    """Describe how far a consumer group is from its target assignment; None if the assignment is reached."""
+    """Return a sentence about a consumer group that has not reached its target assignment; None for other groups."""
     if group.state == "Assigning":
         return (
             f"group {group.group!r} waits for a target assignment of its epoch {group.group_epoch}; "
@@ -139,7 +139,7 @@ def reconciling_note(group: GroupDescribed) -> str | None:
 
 
 def unowned_note(group: GroupDescribed) -> str | None:
-    """Describe the subscribed partitions that no member owns, and the reason; None without such partitions."""
+    """Return a sentence about subscribed partitions that no member owns; None if there are none."""
     if not group.unowned:
         return None
     names = ", ".join(group.unowned[:5]) + (" and more" if len(group.unowned) > 5 else "")
@@ -162,7 +162,7 @@ class CellTable(NamedTuple):
 
 
 def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a table with a row per partition; ``verbose``: with leader epochs (KIP-1099), rates, reasons."""
+    """Return a table with a row per partition; ``verbose``: with leader epochs (KIP-1099), rates, status reasons."""
     findings = {(one.topic, one.partition): one for one in status.partitions}
     epoch = ("LEADER-EPOCH",) if verbose else ()
     more = ("STABLE-LAG", "LEAD", "OUT", "IN", "WHY") if verbose else ()
@@ -194,7 +194,7 @@ def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) 
 
 
 def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a table with a row per member; ``verbose``: with epochs and target assignment (KIP-1099)."""
+    """Return a table with a row per member; ``verbose``: with columns for epochs and target assignment (KIP-1099)."""
     findings = {one.who.member_id: one for one in status.members}
     static = any(m.group_instance_id for m in group.members)
     is_consumer = group.group_type == "consumer"
@@ -227,14 +227,14 @@ UPGRADED = {"consumer": "true", "classic": "false"}
 
 
 def _progress(member: GroupMemberRow, target_epoch: int | None) -> list[object]:
-    """Return epochs and assignments of a member as cells; a classic member has only an assignment."""
+    """Return four table cells: member epoch, assignment, target epoch, target assignment (classic: only assignment)."""
     if member.target_assignment is None:
         return [None, numbered(member.assignment), None, None]
     return [member.member_epoch, numbered(member.assignment), target_epoch, numbered(member.target_assignment)]
 
 
 def state_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a table with the state of a group; ``verbose``: with epochs, at the position of Kafka's own tool."""
+    """Return a table with the state of a group; ``verbose``: with epochs, in the column order of Kafka's own tool."""
     epochs = (group.group_epoch, group.assignment_epoch)
     where = f"({group.coordinator_id})"
     coordinator = f"{group.coordinator} {where}" if group.coordinator else where

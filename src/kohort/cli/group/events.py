@@ -210,7 +210,7 @@ def _since(found: list[RebalanceFinding], from_ms: int) -> list[RebalanceFinding
 
 
 def _latest(found: list[RebalanceFinding], last: int) -> list[RebalanceFinding]:
-    """Return the last rebalances of a group (0: all), and the findings between them that are no rebalance."""
+    """Return the last ``last`` rebalances of a group (0: all), and later findings without a rebalance."""
     rebalances = [finding for finding in found if finding.end != "no_rebalance"]
     from_ms = rebalances[-last].opened_at_ms if 0 < last <= len(rebalances) else 0
     return [finding for finding in found if finding.opened_at_ms >= from_ms]

@@ -36,7 +36,7 @@ class TextCell(NamedTuple):
     text: str = ""
     marks: str = ""
     through: bool = False
-    """True if the member is in the group until the end of the timeline column."""
+    """True if the member stays in the group until the end of this timeline column."""
     silent: tuple[tuple[float, float], ...] = ()
     """Start and end of each interval without heartbeats, as shares of the column's width (0.0 to 1.0)."""
 
@@ -121,7 +121,7 @@ def _fit(text: str, room: int) -> str:
 
 
 def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return a member's partitions at the end of a column (None: not a member), and True if it stayed until then."""
+    """Return a member's last partitions in a timeline column (None: not a member), and True if it stayed to its end."""
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
     within = [s for s in lane.spells if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:

@@ -51,11 +51,11 @@ class WaitConditions:
     good_since: float | None = None
     stable_since: float | None = None
     was_stable: bool = False
-    """True if the group was stable for ``for_ms``, regardless of its lag."""
+    """True if the group was once stable for ``for_ms``, with any lag."""
     summary: str = "the group was not found"
 
     def check(self, snapshot: GroupSnapshot, now: float) -> bool:
-        """Apply the conditions to a sample; return True if the group has met them for ``for_ms``."""
+        """Check the conditions on a snapshot of the group; return True if the group has met them for ``for_ms``."""
         total = lag_of([snapshot]).total
         lag = None if total.unknown else total.records
         steady = not self.stable or snapshot.state == "Stable"
@@ -131,7 +131,7 @@ def wait(
 
 
 def _wait_until_met(admin: Admin, conditions: WaitConditions, deadline: float, every_ms: int) -> bool:
-    """Sample the group until it meets the conditions or time is up; return False if it never existed."""
+    """Sample the group until it meets the conditions or the timeout ends; return False if no sample found the group."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
     limits = SamplingLimits(append_times=0, timeout_ms=min(LONGEST_REQUEST_MS, ADMIN_MS))
@@ -152,7 +152,7 @@ def _wait_until_met(admin: Admin, conditions: WaitConditions, deadline: float, e
         except KohortError as error:
             if not error.retriable:
                 raise
-            existed = True  # a failed sample does not prove that the group is missing
+            existed = True  # a failed request does not prove that the group is missing
             conditions.sample_failed(error)
         if conditions.summary != printed:
             click.echo(f"{cell(conditions.group_id)}: {cell(conditions.summary)}", err=True)
@@ -172,6 +172,6 @@ def _failure(conditions: WaitConditions, timeout_ms: int) -> KohortError:
 
 
 def _shape(snapshot: GroupSnapshot) -> object:
-    """Return the members, assignments and epochs of a group; a rebalance changes them."""
+    """Return state, epoch, members and partition owners of a group: they change in a rebalance."""
     owners = {tp: member.member_id for tp, member in owners_of(snapshot).items()}
     return snapshot.state, snapshot.epoch, frozenset(m.member_id for m in snapshot.members), owners

@@ -82,7 +82,7 @@ def cells_of(found: GroupFinding) -> tuple[object, ...]:
 
 
 def print_notes(sampled: SampledGroups, sampling: SamplingOptions) -> None:
-    """Print on stderr which columns are incomplete, and which option completes them."""
+    """Print on stderr which columns of the group list are incomplete, and the option that completes each."""
     if sampled.times_left_out and sampling.append_times is None:
         text = "LAG-TIME is left out for many groups: --append-times 5000 looks it up for the worst groups"
         click.echo(text, err=True)

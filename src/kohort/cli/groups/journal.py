@@ -32,7 +32,7 @@ store_option = click.option(
 def journal_of(
     cluster: ClusterAccess, admin: Admin, group_id: str | None, since_ms: int | None, store: Path | None
 ) -> Iterator[JournalSource | None]:
-    """Open the journal of one group or of all groups, from ``since_ms`` (None: now) on; None if there is none."""
+    """Open the journal of one group or of all groups from ``since_ms`` (None: now) on; yield None without a journal."""
     from kohort.watch.journal_source import JournalAccess, open_journal
 
     access = JournalAccess(cluster.consumer, admin, os.environ, store, warn)
@@ -53,9 +53,9 @@ def warn(text: str) -> None:
 
 
 def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = None) -> list[JournalEntry]:
-    """Return the entries of a group, oldest first. Raises NothingThere.
+    """Return the journal entries of a group, oldest first. Raises NothingThere.
 
-    Sources, first match: journal of the cluster, file of a watcher, ``__consumer_offsets``.
+    Reads the first of: journal of the cluster, journal file of a watcher, topic ``__consumer_offsets``.
     """
     with cluster.admin() as admin:
         with journal_of(cluster, admin, group_id, 0, store) as source:
@@ -70,7 +70,7 @@ def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = Non
 def follow_journal(
     cluster: ClusterAccess, group_id: str, since_ms: int = 0, store: Path | None = None
 ) -> Iterator[list[JournalEntry]]:
-    """Yield the stored journal entries of a group, then lists of new entries. Raises NothingThere."""
+    """Yield a group's stored journal entries, then each list of new ones. Raises NothingThere without a journal."""
     with cluster.admin() as admin, journal_of(cluster, admin, group_id, since_ms, store) as source:
         if source is None:
             raise NothingThere(f"{cluster.address} has no journal of rebalances: start `kohort watch` to record one")

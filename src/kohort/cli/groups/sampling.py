@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BACK_MS: Final = 3_600_000
 READ_S: Final = 2.0
-"""Maximum time to read the journal, in seconds: rebalances are only one column of the group list."""
+"""Maximum time to read the journal for the group list, in seconds: rebalances are only one of its columns."""
 
 
 def recent_rebalances(
@@ -38,7 +38,8 @@ def recent_rebalances(
 ) -> dict[str, list[RebalanceFinding]] | None:
     """Return the rebalances of these groups in the last hour, by group.
 
-    None if the journal is missing, stale, unreadable or slow. Reads earlier entries, too: they explain a rebalance.
+    None if the journal is missing, stale, unreadable or slow. Also reads journal entries from before that hour, which
+    may explain its first rebalances.
     """
     from kohort.insight.findings.rebalances import find_rebalances
     from kohort.insight.observed.generation_records import BASELINE_MS
@@ -68,7 +69,7 @@ def recent_rebalances(
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAMPLES: Final = 10
 MANY_GROUPS: Final = 1000
-"""Above this number of groups, timestamps are read only if ``--append-times`` is set."""
+"""Number of groups above which record timestamps are read only if ``--append-times`` is set."""
 DEFAULT_TIMES: Final = 5000
 APPEND_MS: Final = 5000
 
@@ -89,9 +90,9 @@ class SampledGroups:
     groups: list[GroupFinding]
     rebalances: dict[str, list[RebalanceFinding]] | None
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Errors of groups that could not be described, and of brokers that listed no groups, by name."""
+    """Errors of groups that could not be described, and of brokers that listed no groups, by group or broker."""
     gaps: list[str] = field(default_factory=list)
-    """Messages about the parts of sampled groups that could not be read."""
+    """Messages about the groups that were sampled only in part."""
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
     snapshots: dict[str, GroupSnapshot] = field(default_factory=dict)
     not_looked_up: int = 0
@@ -139,7 +140,7 @@ def sample_all_groups(
         if others:
             click.echo(harmless(f"groups of other types are left out: {', '.join(others)}"), err=True)
         sampled = sample_named_groups(cluster, admin, names, sampling)
-        # drop errors of groups that were deleted after the listing
+        # ignore groups that were deleted after the cluster listed them
         sampled.errors = {name: error for name, error in sampled.errors.items() if not is_missing(error)}
         sampled.errors |= {f"broker {node_id}": error for node_id, error in listed.errors.items()}
         return sampled
@@ -156,7 +157,7 @@ def sample_one_group(cluster: ClusterAccess, group_id: str, sampling: SamplingOp
 
 
 def print_gaps(sampled: SampledGroups, command: str) -> KohortError | None:
-    """Print the gaps of the sampled groups on stderr; return the last error, None without gaps."""
+    """Print errors and incomplete samples of groups on stderr; return the last error, None without errors."""
     texts = [f"{name}: {error}" if name.startswith("broker ") else str(error) for name, error in sampled.errors.items()]
     for text in [*texts, *sampled.gaps]:
         click.echo(harmless(f"{command}: not sampled: {text}"), err=True)
@@ -167,7 +168,7 @@ def print_gaps(sampled: SampledGroups, command: str) -> KohortError | None:
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Disable the garbage collector: with 10,000 groups it would take a third of the command's time."""
+    """Disable Python's garbage collector in the ``with`` block: for 10,000 groups it would take a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -208,7 +209,7 @@ def sample_named_groups(
 
 
 def samples_of(admin: Admin, names: Sequence[str], sampling: SamplingOptions) -> Iterable[GroupSample]:
-    """Take samples of the groups; only the last sample reads record timestamps."""
+    """Sample the groups once, or several times with ``--watch-for``; only the last sample reads record timestamps."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
     limits = SamplingLimits(append_times=_times(names, sampling), append_ms=APPEND_MS, timeout_ms=ADMIN_MS)

@@ -127,7 +127,7 @@ def shipping(
 def _new_rebalances(
     watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
-    """Yield each new rebalance; rebalances before the first start of the watcher only with ``once``."""
+    """Yield each rebalance that the watcher finds; rebalances before its first start only with ``once``."""
     from kohort.watch.background import NewRebalances
 
     is_first, waited = not kept.positions(), False
@@ -136,7 +136,7 @@ def _new_rebalances(
             raise NothingThere("the cluster has no topic __consumer_offsets, so it never had a group")
         if not waited:
             click.echo("the cluster has no group yet: waiting for the first", err=True)
-            is_first, waited = False, True  # after the first start, every rebalance is new
+            is_first, waited = False, True  # no group existed at the first start: every rebalance is new
         time.sleep(WAIT_S)
     news = NewRebalances(kept)
     while True:

@@ -81,7 +81,7 @@ class _Waiting(NamedTuple):
     ends: dict[TopicPartition, int]
 
     def polls(self) -> Iterator[list[Record]]:
-        """Yield the dead letters before ``ends``: a replayed record that fails again comes after them."""
+        """Yield the dead letters before the log ends at the start: a replayed record that fails again comes later."""
         while any(self.consumer.position(tp) < end for tp, end in self.ends.items()):
             records = self.consumer.poll(_POLL_MS)
             yield [r for r in records if r.offset < self.ends[TopicPartition(r.topic, r.partition)]]
@@ -105,9 +105,9 @@ def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
 
 
 def _replay(name: str, waiting: _Waiting, targets: Mapping[str, Producer | None], *, tombstones: bool) -> _Replayed:
-    """Send dead letters to their source topics; without a producer for a topic, only count them.
+    """Send dead letters to their source topics; for a topic without a producer, only count its dead letters.
 
-    Raises KohortError if a broker rejects a record: it and later ones are not committed.
+    Raises KohortError if a broker rejects a record; the dead letters of the same poll are then not committed.
     """
     reasons: Counter[str] = Counter()
     others = left_out = 0

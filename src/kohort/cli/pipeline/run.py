@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def rows_waiting(pipeline: Pipeline) -> int | None:
-    """Return the number of unread records of the pipeline's topics; None if only Spark's checkpoint knows."""
+    """Return the number of unread records in the pipeline's topics; None if only Spark's checkpoint has the offsets."""
     from kohort.spark.pipeline.sources import source_lag
 
     found = {source.name: source_lag(source) for source in pipeline.sources}
@@ -109,7 +109,7 @@ class Progress:
             self._first_done, self._rows_of_first = now, self._rows
 
     def _pace(self, now: float) -> float:
-        """Return the rows per second since the first micro-batch, which is slow because Spark starts up."""
+        """Return the rows per second since the end of the first micro-batch, which the start of Spark slows down."""
         since = 0.0 if self._first_done is None else now - self._first_done
         return (self._rows - self._rows_of_first) / since if since > 0 else 0.0
 
@@ -154,19 +154,19 @@ Examples:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _master = click.option("--master", default="local[*,3]", show_default=True, help="URL of the Spark master.")
 EVERY = "1 second"
-"""Trigger interval of --continuous if the pipeline file has none."""
+"""Trigger interval of --continuous if the pipeline file sets no interval."""
 
 
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
-    """Start a Spark session. Ctrl-C ends the session at once, except during a run."""
+    """Start a Spark session. Ctrl-C ends the process at once; a pipeline run first completes its micro-batch."""
     from kohort.cli.terminal.exits import ExitCode
     from kohort.spark.pipeline.running.process import exit_on_signal
     from kohort.spark.runtime.environment import spark_home
     from kohort.spark.runtime.session import SHORT_RUN, session
 
     with exit_on_signal(ExitCode.INTERRUPTED) as install:
-        spark_home()  # check for pyspark before the start; raises MissingExtra
+        spark_home()  # before the slow start of Spark; raises MissingExtra without pyspark
         click.echo("starting Spark", err=True)
         began = time.monotonic()
         spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)
@@ -347,7 +347,7 @@ def _sink_line(ledger: Ledger, name: str) -> str:
     # a pipeline with windows or joins writes rows that do not correspond to input rows
     if ledger.sources and stands_for is None:
         return f"  sink {name}: {', '.join([rows_in, *terms])}; {out:,} rows of windows or joins out"
-    # windows and joins change the number of rows: only a column of counts relates output rows to input rows
+    # windows and joins change the number of rows: print ``=`` only if the number of rows in open windows is known
     equal = "=" if not ledger.sources or name in ledger.held else "->"
     first = f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} closed windows"
     return f"  sink {name}: {rows_in} {equal} {' + '.join([first, *terms])}"

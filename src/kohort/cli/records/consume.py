@@ -214,7 +214,7 @@ class RecordPrinter:
         self._last_record = self._last_commit = time.monotonic()
 
     def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
-        """Write records until a limit of the options is reached; with ``commits``, commit once a second."""
+        """Write polled records until a maximum, idle time or log end is reached; ``commits``: commit every second."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)
@@ -236,7 +236,7 @@ class RecordPrinter:
             self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
 
     def commit(self) -> None:
-        """Commit the offsets of the written records. Ctrl-C stops waiting for the response."""
+        """Commit the offsets of the written records. On Ctrl-C, close the consumer without waiting."""
         if written := self._offsets_to_commit():
             try:
                 self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)

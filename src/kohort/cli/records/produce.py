@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kohort.aio.producing.delivery import Delivery
 
 LONGEST_LINE: Final = 16 << 20
-"""Maximum line length in bytes, above the largest record: limits the memory for a file without line ends."""
+"""Maximum length of an input line in bytes, above the largest record; limits memory for files without line ends."""
 
 
 class InputError(KohortError):
@@ -48,7 +48,7 @@ Skip = Callable[[InputError], None]
 
 
 def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
-    """Yield key and value of each input line. ``on_error`` receives malformed lines, and may raise."""
+    """Yield key and value of each input line; pass the error of a malformed line to ``on_error``, which may raise."""
     parse = _json_line if form.kind == "json" else _raw_line
     for number, line in _numbered(file, name):
         if number == 1 and form.kind == "json":
@@ -60,7 +60,7 @@ def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
 
 
 def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers. Raises InputError for a line over ``LONGEST_LINE``."""
+    """Yield the lines of a file with their line numbers. Raises InputError for a line over ``LONGEST_LINE``."""
     number = 0
     while line := file.readline(LONGEST_LINE):
         number += 1

@@ -73,7 +73,7 @@ def console_options(command: F) -> F:
 def console_settings(
     flags: ConsoleFlags, listen: str, option: str, cluster: ClusterAccess | None
 ) -> tuple[ConsolePlace, ConsoleOptions]:
-    """Return address and options of a console. Raises ConfigError for a public address without login."""
+    """Return listen address and options of a console. Raises ConfigError for a public address without login."""
     from kohort.aio.serving.listening import is_loopback
     from kohort.config.listeners import parse_listener
     from kohort.console.app import ConsoleOptions
@@ -123,7 +123,7 @@ def _login_of(flags: ConsoleFlags, cluster: ClusterAccess | None) -> TryLogin | 
 
 
 def _password_in(path: Path) -> str:
-    """Return the first line of a file that only its owner may read. Raises ConfigError."""
+    """Return the password in the first line of a file. Raises ConfigError if users other than the owner may read it."""
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"other users can read {path}: chmod 600 {path}")
     try:
@@ -136,13 +136,13 @@ def _password_in(path: Path) -> str:
 
 
 def _by_cluster(cluster: ClusterAccess) -> TryLogin:
-    """Return a login that lets the cluster check name and password (SASL). Raises ConfigError."""
+    """Return a login function that checks name and password by a SASL login to the cluster. Raises ConfigError."""
     from kohort.watch.opening import WatchClients
 
     with cluster.admin() as admin:
         by_sasl, mechanism = admin.config.security_protocol.startswith("SASL"), admin.config.sasl_mechanism
     if not by_sasl or not mechanism.startswith(("PLAIN", "SCRAM-")):
-        # Other mechanisms ignore the password, so every login would succeed as the console's own user.
+        # other SASL mechanisms ignore the password: every login would succeed with the console's own credentials
         raise ConfigError("--login cluster needs a cluster with SASL PLAIN or SCRAM")
 
     def check(name: str, password: str) -> LoggedIn | None:
@@ -172,7 +172,7 @@ def _without_login(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_console() -> None:
-    """Raise MissingExtra if packages of the console are missing, ConfigError if its files are."""
+    """Raise MissingExtra without the Python packages of the console, ConfigError without its static files."""
     from kohort.console.page import ConsolePage
 
     ConsolePage()
@@ -276,7 +276,7 @@ def serve_console(
     cluster: ClusterAccess | None,
     output: str = "table",
 ) -> None:
-    """Serve the console until SIGTERM or Ctrl-C; ``listen``: address, and the name of its option."""
+    """Serve the console until SIGTERM or Ctrl-C; ``listen``: address, and the name of the option that sets it."""
     from kohort.console.app import ConsoleApp
     from kohort.console.serving import console_served
 

@@ -117,7 +117,7 @@ class MetricsSampler:
         self._begin = begin
         self._journal: JournalSource | None = None
         self.is_served = False
-        """True if more scrapes follow: a later scrape counts the rebalances that have not ended yet."""
+        """True if metrics are served, not printed once: later scrapes count rebalances that have not ended yet."""
 
     def make(self, form: str) -> tuple[bytes, str]:
         from kohort.metrics.exposition import render_page

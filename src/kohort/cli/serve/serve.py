@@ -28,7 +28,7 @@ FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 CONSOLE_INTERVAL_S: Final = 5.0
 CONSOLE_END_S: Final = 0.2
-"""Maximum time for the console to stop, in seconds; the broker's event loop is blocked meanwhile."""
+"""Maximum time to stop the console, in seconds; the broker's event loop is blocked meanwhile."""
 HELP = """Run a broker that any Kafka client can connect to.
 
 Without --data all records are in memory, and are lost when the process ends. With --data they are in the folder DIR, in
@@ -151,7 +151,7 @@ def configure(
         given |= found.options
         folder = Path(found.data_dir) if found.data_dir else None
         _warn_ignored(str(config_file), found.ignored)
-    if listen:  # a repeated listener name replaces the earlier one
+    if listen:  # if --listen repeats a listener name, its last address counts
         named = {parse_endpoint(text, "--listen")[0]: text for text in listen}
         given |= understand({"listeners": ",".join(named.values())}).options
     pairs = {}
@@ -207,7 +207,7 @@ class RunOptions(NamedTuple):
 
 @contextmanager
 def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> Iterator[str]:
-    """Serve a console of the broker at ``bootstrap`` in its own thread; yield the console's URL."""
+    """Serve a console for the broker at ``bootstrap`` on a separate thread; yield the console's URL."""
     from kohort.config.client_files import read_client_file
     from kohort.console.app import ConsoleApp
     from kohort.console.live import LiveSettings, LiveSource
@@ -217,7 +217,7 @@ def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> 
     options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
     cluster = ClusterAccess({**options, SERVERS: bootstrap}, file_name=str(config_file or ""))
     place, limits = console_settings(ConsoleFlags(), listen, "--console", cluster)
-    # no watcher: the broker writes a journal
+    # the console needs no watcher: the broker writes a journal
     settings = LiveSettings(interval_s=CONSOLE_INTERVAL_S, watch=False, end_s=CONSOLE_END_S)
     source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
     with console_served(source, ConsoleApp(source, limits), place) as url:
@@ -258,7 +258,7 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, options: RunOpti
                 metrics=urls.get("metrics"),
                 console=urls.get("console"),
             )
-            # with --output json, print one line even on a terminal: a starting program reads it
+            # print JSON on one line, also on a terminal: the program that started the broker reads this line
             print_result(result, "ndjson")
         else:
             where = f"data {folder}" if folder else "in memory"

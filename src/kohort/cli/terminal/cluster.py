@@ -78,7 +78,7 @@ class ClusterAccess:
 
 
 def _options_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the options of other client types, as one file may serve all types."""
+    """Remove the options of other client types: one configuration file may serve consumers, producers and admins."""
     from kohort.config.client import ConsumerConfig, ProducerConfig
     from kohort.config.options import options_of
 
@@ -130,7 +130,7 @@ def cluster_options(command: F) -> F:
 
 
 def cluster_options_without_config(command: F) -> F:
-    """Add the cluster options to a command with another --config; the client file is --command-config."""
+    """Add the cluster options to a command with a --config of its own: the client file is --command-config."""
     return _with_cluster(command, "--command-config")
 
 
@@ -148,11 +148,11 @@ def _with_cluster(command: F, *config_names: str) -> F:
 
 
 def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> ClusterAccess:
-    """Return the access to the cluster that the options of a command select.
+    """Return address and client options of the cluster that the options of a command select.
 
     The command line wins over the environment, ``--bootstrap`` over the address in a file, ``--set`` over all. With
-    ``--bootstrap`` on the command line, KOHORT_PROFILE is ignored: its password must not reach another cluster. Raises
-    ConfigError for an invalid file, UsageError for contradicting options.
+    ``--bootstrap`` on the command line, KOHORT_PROFILE is ignored: the profile's password must not reach another
+    cluster. Raises ConfigError for an invalid file, UsageError for contradicting options.
     """
     file = _file_of(context)
     for text in file.warnings if file else ():
@@ -191,7 +191,7 @@ def _is_typed(context: click.Context, name: str) -> bool:
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` texts of an option. Raises BadParameter."""
+    """Parse the ``KEY=VALUE`` values of a repeatable option. Raises BadParameter."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -205,7 +205,7 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def _completion(names: Callable[[Admin, str], Iterable[str]]) -> Completion:
-    """Return a shell completion that lists names from the cluster; without an answering broker it is empty."""
+    """Return a shell completion of names in the cluster, which proposes no name if no broker answers."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:

@@ -90,7 +90,7 @@ def exit_code_of(error: KohortError) -> ExitCode:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C within the block."""
+    """Handle SIGTERM like Ctrl-C within the ``with`` block."""
     if current_thread() is not main_thread():
         yield
         return
@@ -105,19 +105,19 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
     on_interrupt = signal.getsignal(signal.SIGINT)
     if callable(on_interrupt):
         on_interrupt(signal.SIGINT, frame)
-    else:  # SIGTERM also interrupts a background process, in which the shell ignores SIGINT
+    else:  # the shell starts background processes with SIGINT ignored; SIGTERM still interrupts them
         raise KeyboardInterrupt
 
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Delay the first Ctrl-C or SIGTERM to the end of the block; raise a second one at once.
+    """Delay the first Ctrl-C or SIGTERM until the ``with`` block ends; a second one raises KeyboardInterrupt at once.
 
-    Without the delay, ``flush`` may raise KeyboardInterrupt after the reader has received the bytes.
+    Without the delay, ``flush`` of stdout may raise KeyboardInterrupt after the reader has received the bytes.
     """
     found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     raising = {number: before for number, before in found.items() if callable(before)}
-    # KeyboardInterrupt is raised only by Python's own handler; with another handler there is nothing to postpone
+    # without Python handlers of SIGINT and SIGTERM, no KeyboardInterrupt can occur, so no delay is needed
     if current_thread() is not main_thread() or not raising:
         yield
         return

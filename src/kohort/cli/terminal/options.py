@@ -21,7 +21,7 @@ yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Add several options to a command, listed in this order in its help."""
+    """Return a decorator that adds several options to a command, listed in this order in its help."""
 
     def decorate(command: F) -> F:
         decorated: Any = command
@@ -43,7 +43,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, given_as: str) -> TopicPartition:
-    """Parse a partition such as ``orders:3``; ``sign``: the separator. Raises BadParameter."""
+    """Parse a partition such as ``orders:3``; ``sign``: separator of topic and number. Raises BadParameter."""
     topic, _, number = text.rpartition(sign)
     if not topic or not number.isascii() or not number.isdecimal() or len(number) > PARTITION_DIGITS:
         raise click.BadParameter(f"{text!r}: expected {shape}, such as orders{sign}3", param_hint=given_as)

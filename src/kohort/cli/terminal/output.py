@@ -27,7 +27,7 @@ class OutputOption(click.Option):
 
 
 def output_of(result: type[Result]) -> Callable[[F], F]:
-    """Add the option ``--output`` to a command that prints ``result``."""
+    """Add the option ``--output`` to a command that prints results of the class ``result``."""
 
     def print_schema(ctx: click.Context, _param: click.Parameter, value: str) -> str:
         if value == "schema" and not ctx.resilient_parsing:
@@ -42,7 +42,7 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
             type=click.Choice(FORMATS),
             default="table",
             envvar="KOHORT_OUTPUT",
-            is_eager=True,  # handled first: --output schema works without the other arguments
+            is_eager=True,  # handled first, so that --output schema works without other arguments
             callback=print_schema,
             help="Output format; schema: the JSON schema.",
         )
@@ -65,7 +65,7 @@ def print_result(result: Result, output: str) -> None:
 
 
 def report(output: str, result: Result, columns: Mapping[str, str], *, none: str = "nothing to show") -> None:
-    """Print a result as JSON or as a table; ``columns``: the field of a row by column heading."""
+    """Print a result as JSON or as a table; ``columns``: name of the result field by column heading."""
     if output != "table":
         print_result(result, output)
         return

@@ -18,7 +18,7 @@ from kohort.notes import printable
 
 GAP: Final = 2
 SHORTEST: Final = 9
-"""Minimum number of characters that remain of a text that is cut to the terminal's width."""
+"""Minimum width of a table column whose texts are cut to fit the terminal, in characters."""
 CUT: Final = "…"
 
 
@@ -30,14 +30,14 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     numeric: tuple[bool, ...]
     above: tuple[tuple[str, str], ...] = ()
-    """Names and values of columns with the same value in all rows, printed above the table."""
+    """Names and values of removed columns that have the same value in all rows; printed above the table."""
 
     def cells(self, column: int) -> list[str]:
         return [row[column] for row in self.rows]
 
 
 def lines_of(table: Table, width: int | None = None) -> list[str]:
-    """Return the lines of a table, headings first; if ``width`` is set, narrowed to it where possible."""
+    """Return the lines of a table, headings first; ``width``: maximum line length, kept where possible."""
     whole, heads = table, [[name] for name in table.columns]
     if width is not None and _width(table, heads) > width:
         heads = _broken_headings(table)
@@ -84,7 +84,7 @@ def _width(table: Table, heads: Sequence[Sequence[str]]) -> int:
 
 
 def _broken(name: str, room: int) -> list[str]:
-    """Split a column heading at a hyphen if it is wider than its column."""
+    """Split a column heading at a hyphen if it is longer than ``room`` characters."""
     breaks = [at + 1 for at, character in enumerate(name) if character == "-"]
     if len(name) <= room or not breaks:
         return [name]
@@ -93,7 +93,7 @@ def _broken(name: str, room: int) -> list[str]:
 
 
 def _lift_constant_columns(table: Table) -> Table:
-    """Remove text columns with the same value in all rows, and print them once above the table."""
+    """Move text columns with the same value in all rows out of the table; the value is printed once above it."""
     once = [i for i, right in enumerate(table.numeric) if not right and len(set(table.cells(i))) == 1]
     kept = [i for i in range(len(table.columns)) if i not in once]
     if not kept and len(table.rows) > 1:
@@ -107,7 +107,7 @@ def _lift_constant_columns(table: Table) -> Table:
 
 
 def _cut(table: Table, heads: Sequence[Sequence[str]], width: int) -> Table:
-    """Cut the texts of the widest columns first, until the table fits the width."""
+    """Shorten the texts of a table, widest columns first, until the table fits the width."""
     rooms = _widths(table, heads)
     least = [max(SHORTEST, _widest(head)) for head in heads]
     over = sum(rooms) + GAP * (len(rooms) - 1) - width
@@ -166,7 +166,7 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def print_prose(text: str, *, indent: str = "", first: str | None = None, err: bool = False) -> None:
-    """Print a text with control characters escaped; on a terminal wrapped and indented."""
+    """Print prose with control characters escaped; on a terminal, wrapped and indented."""
     text = harmless(text)
     begin = indent if first is None else first
     if (sys.stderr if err else sys.stdout).isatty():

@@ -135,7 +135,7 @@ def ago(at_ms: int) -> str:
 
 
 def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> tuple[object, ...]:
-    """Return the table row of a consumer group's member during a rebalance; ``?``: not in the journal."""
+    """Return the table row of a consumer group's member in a rebalance; ``?`` marks values missing in the journal."""
     names = names_of(rebalance)
     since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)
     has = spans(row.has) if row.known else f"{spans(row.has)}?"
@@ -148,7 +148,7 @@ def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> t
 
 
 def moves_table(rebalance: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return columns and rows of the partitions that a rebalance moved, without columns that have no values."""
+    """Return column headings and rows of the partitions that a rebalance moved; columns without values are left out."""
     names = names_of(rebalance)
     columns = ["PARTITION", "FROM", "TO"]
     rows: list[list[object]] = [
