@@ -2,7 +2,7 @@
 
 co-partitioned: partition n of all topics with the same subscribers goes to one member, also if the topics' partition
 counts differ. range does so for equal counts only, and moves nearly all partitions when a member joins. Members keep
-their partition numbers while each has equally many; unowned numbers go to the members with fewest partitions.
+their partition numbers up to an equal count per member; unowned numbers go to the members with fewest partitions.
 
 rack-aware: a partition goes to the least loaded member in a rack of its replicas, else to the least loaded subscriber.
 Kafka's assignors prefer balance to racks (KIP-881); this one prefers racks, to save traffic between zones. Racks:

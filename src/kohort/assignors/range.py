@@ -68,7 +68,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def _deal_ranges(state: _TopicState, may_take: Callable[[str, TopicPartition], bool], assignment: Assignment) -> None:
-    """Assign each member, in member order, a topic's lowest unassigned partitions that ``may_take`` allows."""
+    """Assign each member in order its share of a topic: the lowest unassigned partitions that ``may_take`` allows."""
     for member in state.members:
         allowance = state.allowance(member.member_id)
         taken = [p for p in state.unassigned if may_take(member.member_id, p)][:allowance]

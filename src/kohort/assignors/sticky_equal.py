@@ -138,7 +138,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Assign partitions round robin until all members have the minimum, then one more each to further members."""
+        """Assign partitions round robin until all members have the minimum; assign the rest one per member."""
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0
         while under:

@@ -198,7 +198,7 @@ class Loads:
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
     """Return the sum of the differences in partition counts over all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # of sorted partition counts, the i-th is the larger one in i pairs
+    # in ascending order, the i-th partition count is the larger one of i pairs
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 

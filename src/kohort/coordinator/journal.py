@@ -27,11 +27,11 @@ TriggerEvent = Literal[
     "member_rejoined",  # a member with changed protocols, or the leader, sent JoinGroup
     "member_left",  # a member sent LeaveGroup
     "session_expired",  # the member sent no request within its session timeout
-    "new_member_expired",  # a new member's first generation did not begin within five minutes
+    "new_member_expired",  # five minutes passed without a generation that includes the new member
     "sync_timeout",  # members sent no SyncGroup within the rebalance timeout
     "static_replaced",  # a static member joined under a new member id and changed the protocol
     "over_capacity",  # loaded with more members than group.max.size
-    "append_failed",  # the append of the generation's record failed
+    "append_failed",  # the append of a generation's GroupMetadata record failed
     "downgraded",  # the last consumer-protocol member left: the group became classic
 ]
 Removal = Literal[
@@ -116,7 +116,7 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     change: Change | None = None
     others: tuple[Who, ...] = ()
-    """Members after ``who`` in the same event, such as a LeaveGroup of several members."""
+    """Members besides ``who`` that the event concerns, as in a LeaveGroup of several members."""
     leader_lost: bool = False
     """True if the event removed the group's leader."""
     error: str | None = None
@@ -142,7 +142,7 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     reason: str | None = None
     api_version: int | None = None
     vitals: Vitals | None = None
-    """Session data before this JoinGroup, of a member that rejoins late."""
+    """Session of the member before this JoinGroup, if the member rejoined late."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
     """Session timeout and rebalance timeout in the JoinGroup; None in entries of older kohort versions."""
@@ -190,7 +190,7 @@ class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment
     generation: int
     took_ms: int
     partitions: dict[str, dict[str, tuple[int, ...]]] | None
-    """Partitions by member id and topic; None for protocol types other than consumer, and above 128 KiB."""
+    """Assigned partitions by member id and topic; None for protocol types other than consumer, and over 128 KiB."""
     moves: tuple[Move, ...] = ()
 
 
@@ -258,13 +258,13 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
-    """Topics that the member no longer subscribes to; ``topics_added``: topics new in its subscription."""
+    """Topics that the member's subscription lost; ``topics_added``: topics that it gained."""
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Partition counts before and after, of created (from 0), deleted (to 0), recreated or extended topics."""
     assignor: str | None = None
     """Server assignor that the group newly prefers; None if unchanged."""
     reason: str | None = None
-    """Reason text in the client's LeaveGroup or JoinGroup."""
+    """Reason text in the client's LeaveGroup."""
     signs: SignsOfLife | None = None
     """Activity of a departed member; only in entries by ``kohort watch``."""
     by: Who | None = None
@@ -293,14 +293,14 @@ class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_comput
     assignor: str
     """Name of the server assignor; empty in entries by ``kohort watch`` if the broker chose it."""
     moves: tuple[Move, ...]
-    """Partitions that belong to another member in this target assignment than in the previous one."""
+    """Partitions whose owner in this target assignment differs from their owner in the previous one."""
     members: int
     after_ms: int | None = None
     """Time in ms since the epoch rose; None if it rose before this broker loaded the group."""
 
 
 class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition newly assigned to a member, and the time in ms before in which it had no owner."""
+    """Partition newly assigned to a member, and for how many ms the partition had no owner before."""
 
     topic: str
     partition: int
@@ -326,7 +326,7 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     from_epoch: int
     target_epoch: int
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
-    """Reconciled; or the member must first revoke partitions; or other members must release partitions for it."""
+    """Whether the member is reconciled, must first revoke partitions, or waits for partitions of other members."""
     revoking: dict[str, tuple[int, ...]] = {}
     """Partition numbers that the member must revoke, by topic."""
     revoked: dict[str, tuple[int, ...]] = {}
@@ -360,7 +360,7 @@ class SeenMember(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_seen"):
     """Generation of a classic group that ``kohort watch`` read from ``__consumer_offsets``.
 
-    ``at_ms`` is the coordinator's time. ``kohort watch`` samples group states, so that times of states are bounds.
+    ``at_ms`` is the coordinator's time. ``kohort watch`` samples group states, so the times of states are bounds.
     """
 
     generation: int

@@ -15,7 +15,7 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Within this time in ms, clients without member id on one host that push metrics are taken for one client."""
+"""Time in ms within which clients on one host that push metrics without a member id are indistinguishable."""
 NAME_LETTERS_MAX: Final = 1_000
 """Maximum letters of a client's names (member id, client id, host) together; longer ones are not recorded."""
 NAME_PREFIX_MAX: Final = 300
@@ -87,7 +87,7 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count all offsets deleted since the counter of deletions was ``deleted`` as expired ones."""
+        """Count as expired the offsets deleted since the counter ``self.deleted`` was ``deleted``."""
         self.expired += self.deleted - deleted
         self.deleted = deleted
 

@@ -38,7 +38,7 @@ MATCH_BYTES: Final = 8
 FREE_BYTES: Final = 16_384
 """Maximum bytes of metadata that an existing member may send when the memory limit is reached."""
 MEASUREMENTS: Final = 8
-"""Memory is measured again after one eighth of the limit was added, as removed groups are not subtracted."""
+"""After growth by one eighth of the limit, memory is measured again, to notice removed groups and members."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
 """Number of members whose memory one request measures: a few milliseconds."""

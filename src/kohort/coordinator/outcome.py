@@ -131,7 +131,7 @@ class Outcome:
     worked_us: int = 0
     """Estimated cost of the decision in microseconds, if it is one step of a longer task."""
     then: Callable[[], Outcome] | None = None
-    """Function that makes a further decision after the replay of ``records``, such as to start a session."""
+    """Function that makes a second decision after the replay of ``records``, such as to start a session."""
 
 
 class TopicsView(Protocol):

@@ -129,7 +129,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
                 continue
         elif isinstance(value, SPECIAL):
             replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
-            places.clear()  # a commit that may replace pending offsets needs replay()
+            places.clear()  # a later commit may replace pending offsets, which only replay() does
             continue
         record = _parsed(key, value, skipped)
         if record is None:

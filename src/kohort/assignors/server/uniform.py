@@ -27,7 +27,7 @@ from kohort.steps import Pace, Steps
 
 
 class UniformAssignor(ServerAssignor):
-    """Assigns equally many partitions to all members, or one more to some, where subscriptions allow it."""
+    """Give each member equally many partitions, or one more, as far as the subscriptions allow."""
 
     name = "uniform"
 
@@ -78,7 +78,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # A member may get one partition more only if fewer members remain than such additional partitions.
+            # A member below the maximum gets P div M partitions while more members follow than may get one more.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:

@@ -31,7 +31,7 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
 
 
 def refuse_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Refuse a Heartbeat with ``code``; but answer with success while the group loads, so that members stay."""
+    """Refuse a Heartbeat with ``code``; while the group is being loaded, answer with success, so that members stay."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
     return Reply(request, HeartbeatResponse(error_code=code))

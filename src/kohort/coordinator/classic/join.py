@@ -68,7 +68,7 @@ def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
 
 
 def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
-    """Return the member's rebalance timeout in ms; a JoinGroup v0 has none, so its session timeout counts."""
+    """Return the member's rebalance timeout in ms; a JoinGroup v0 has only a session timeout, used for both."""
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 

@@ -75,7 +75,7 @@ class Round:
         self.subscribed_topics: frozenset[str] | None = frozenset()
         """Topics to which the members of the current generation subscribe; None if unknown."""
         self.partition_counts: dict[str, int] = {}
-        """Partition counts of the subscribed topics when the generation began: a later change explains a rebalance."""
+        """Partition counts of subscribed topics when the generation began; later changes explain a rebalance."""
         self.opened_at_ms = state_since_ms
         self.initial = False
         """True during the initial rebalance delay of a group that was empty."""

@@ -119,7 +119,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
 
 
 def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
-    """Keep a static member that left temporarily (epoch -2), without the partitions that it had to revoke."""
+    """Keep a static member that left temporarily (epoch -2); the partitions that it had to revoke become unowned."""
     current = member.current
     away = CurrentAssignment(
         LEAVING_FOR_A_WHILE_EPOCH,

@@ -31,7 +31,7 @@ NO_OWNER: Final = -1
 
 
 class ConsumerGroupState(Enum):
-    """State of a consumer group, derived from its members, never persisted; the value is its name in responses."""
+    """State of a consumer group, derived from its members, never persisted; the enum value is its name in responses."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -80,7 +80,7 @@ class VolatileState:
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
-    """Predicate: may the client whose heartbeat began the pattern search DESCRIBE this topic?"""
+    """Function that returns True for topics that the client that began the pattern search may describe (ACL)."""
     resolving: TopicSearch | None = None
     fenced: set[tuple[str, str, str]] = field(default_factory=set)
     """Refused requests of this epoch that are already journaled, each as (member id or client id, API, error)."""
@@ -113,7 +113,7 @@ class ModernGroup:
         """Largest number of members so far: it sets the order of Kafka's member table, which never shrinks."""
         self.instances: dict[str, str] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Member id of each partition's owner (assigned, or not yet revoked), by topic id and partition."""
+        """Member id of each partition's owner by topic id and number; a partition not yet revoked has an owner."""
         self.subscribers: Counter[str] = Counter()
         """Number of members that subscribe by name to each topic."""
         self.regex_users: Counter[str] = Counter()

@@ -100,8 +100,9 @@ def preferred_assignor(
 ) -> str:
     """Return the server assignor that most members prefer, with metadata ``after`` in place of ``before``.
 
-    If no member prefers one, the broker's first assignor is used. If votes are equal, the first in the order of Kafka's
-    hash table wins. In Kafka the sender of a heartbeat wins, so that alternating heartbeats raise the epoch.
+    If no member prefers one, the broker's first assignor is used. In a tie, the first assignor in the order of Kafka's
+    hash table wins. In Kafka the assignor that the heartbeat's sender prefers wins a tie, so that heartbeats of
+    different members raise the epoch again and again.
     """
     votes = group.assignor_votes
     if before is not after and (before is None or after is None or before.server_assignor != after.server_assignor):

@@ -60,7 +60,7 @@ from kohort.wire.messages.group_consumer import (
 def decide_consumer_heartbeat(
     groups: ConsumerGroups, group: ModernGroup, request: GroupRequest, ctx: Context
 ) -> Outcome:
-    """Add the heartbeat's sender to the group, or reconcile its assignment. Raises ApiError with Kafka's text."""
+    """Add the heartbeat's sender to the group, or reconcile its assignment. Raises ApiError with Kafka's message."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     out = Outcome(round_changed=False)
     owned = _owned_partitions(message)
@@ -114,7 +114,7 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def replacement_of(group: ModernGroup, static_member: ConsumerMember, member_id: str) -> Arrival:
-    """Return the state of a member that replaces a static member of the same instance id under a new id."""
+    """Return the state of a member that replaces the static member of its instance id, with a new member id."""
     current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
 

@@ -24,7 +24,7 @@ def who_of(member_id: str, metadata: ConsumerMetadata) -> Who:
 
 @dataclass(slots=True)
 class ConsumerMember:
-    """Latest persisted metadata and assignment of a consumer group's member; only replay changes them."""
+    """Latest persisted metadata and assignment of a consumer group member; only replay changes them."""
 
     member_id: str
     metadata: ConsumerMetadata
@@ -49,7 +49,7 @@ class ConsumerMember:
 
 
 class Arrival(NamedTuple):
-    """Persisted state of a request's sender before the request."""
+    """Sender of a request to a consumer group, with its persisted state before the request."""
 
     member_id: str
     metadata: ConsumerMetadata | None

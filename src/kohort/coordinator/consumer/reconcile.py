@@ -30,7 +30,7 @@ IsFree = Callable[[bytes, int], bool]
 
 
 class ReconciliationState(IntEnum):
-    """State of a member's reconciliation; the value is its number in the member's current assignment record."""
+    """State of a member's reconciliation; the enum value is its number in the current assignment record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

@@ -38,7 +38,7 @@ class NamesOfGroup(Protocol):
 
 
 class TopicsOfGroup:
-    """Existing topics that a group subscribes to, for one version of the broker's topics."""
+    """Existing topics that a group subscribes to, as of one ``TopicsView.version``."""
 
     def __init__(self) -> None:
         self.found: dict[str, ExistingTopic] = {}
@@ -95,7 +95,7 @@ def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
 def hash_of_found(found: Mapping[str, ExistingTopic]) -> int:
     """Return a signed 64-bit hash of topic names, ids and partition counts; 0 without topics.
 
-    The hash is only compared with kohort's own records, so it need not be Kafka's XXH3. All processes agree.
+    The hash is only compared with kohort's own records, so it need not be Kafka's XXH3. It is equal in all processes.
     """
     if not found:
         return 0
@@ -149,7 +149,7 @@ class TopicSearch:
                         left = NAMES_A_STEP
                         yield None
             except ApiError:
-                topics = []  # the pattern is too costly, or valid in RE2/J only: it matches no topic
+                topics = []  # a pattern that is too costly, or valid in RE2/J only, matches no topic
             if len(topics) >= NAMES_A_STEP:
                 yield None  # end the step after many matches: persisting them takes a whole step
                 left = NAMES_A_STEP - len(topics) // 2

@@ -68,7 +68,7 @@ class Subscriptions:
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
     def of(self, member_id: str, metadata: ConsumerMetadata) -> tuple[ResolvedSubscription, bool]:
-        """Return the subscription of a member, and True if no member before it has an equal one."""
+        """Return the subscription of a member, and True if it is the first member with this subscription."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)
@@ -146,7 +146,7 @@ def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
 
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
-    """Compute or persist a large group's target assignment for one step, for the epoch when it was begun."""
+    """Compute or persist one step of a large group's target assignment, for the group epoch when it was begun."""
     out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
     if pending is None or group.target_epoch >= pending.epoch:  # the group's last member left during the computation
         group.volatile.pending_target = None

@@ -93,7 +93,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "SyncGroup must name the protocol of the member's JoinGroup response"
         )
     out = Outcome(round_changed=False)
-    # A member that must revoke has sent JoinGroup again: its next JoinGroup gets the new partitions.
+    # A member that must revoke partitions gets its new partitions after one more JoinGroup.
     unrevoked = member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
     if group.target_epoch > member.epoch and not unrevoked:
         _await_rejoin(group, member, ctx, out)
@@ -160,7 +160,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 
 
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
-    """Return True if the classic member has an old epoch, must revoke partitions, or can get released ones."""
+    """Return True if the classic member has an old epoch, must revoke partitions, or can get partitions now unowned."""
     state = member.current.state
     if member.epoch < group.target_epoch or state is ReconciliationState.UNREVOKED_PARTITIONS:
         return True

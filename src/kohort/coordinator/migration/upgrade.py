@@ -1,4 +1,4 @@
-"""Conversion of a classic group to a consumer group by records, so that it survives a failover.
+"""Conversion of a classic group to a consumer group: its records make the conversion survive a failover.
 
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 """
@@ -191,7 +191,7 @@ def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupReq
         if classic.persisted is not None:
             converted.records.append(GroupWritten(classic.group_id, None))
     decided = decide_consumer_heartbeat(groups, group, request, ctx)
-    # The conversion is certain from here on: answer the requests that wait in the classic group.
+    # The conversion cannot fail from here on: answer the JoinGroups and SyncGroups that the classic group holds.
     refuse_parked(classic.round.members.values(), ErrorCode.REBALANCE_IN_PROGRESS, converted)
     cancel_timers(classic, converted)
     classic.round.pending_join.clear()

@@ -55,7 +55,7 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a predicate: does a group member subscribe to this topic? Raises ApiError if that is unknown."""
+    """Return a function from topic to True if a member subscribes to it. Raises ApiError for unknown subscriptions."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if consumer is not None:
         return consumer.subscribes_to
