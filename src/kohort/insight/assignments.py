@@ -1,7 +1,7 @@
 """Assignments of a consumer group, and times of partitions without an owner, from its journal.
 
-Journal entries are steps. If the oldest entries have expired, the assignment of a member is incomplete: ``known`` is
-false.
+Each journal entry describes one change. If the oldest entries have expired, the assignment of a member is incomplete:
+``known`` is false.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JournaledMember:
 
 @dataclass(slots=True)
 class UnownedTime:
-    """Time in which a partition had no owner; ``until_ms`` is None while the partition still has none."""
+    """Period without an owner of a partition; ``until_ms`` is None until the partition has an owner."""
 
     topic: str
     partition: int
@@ -59,10 +59,10 @@ class JournaledGroup:
         self.members: dict[str, JournaledMember] = {}
         self.unowned: list[UnownedTime] = []
         self.planned: dict[Place, str] = {}
-        """Owner of each partition in the last target assignment: a member id, possibly of a departed member."""
+        """Owner of each partition by the last target assignment: id of a member, which may have departed since."""
         self._open: dict[Place, UnownedTime] = {}
         self._names: dict[str, str] = {}
-        """Names of deleted topics by topic id in hexadecimal."""
+        """Names of deleted topics, by topic id in hexadecimal."""
 
     def take(self, entry: journal.JournalEntry) -> None:
         if isinstance(entry, journal.EpochRaised):

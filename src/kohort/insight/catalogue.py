@@ -171,7 +171,7 @@ CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: en
 
 
 def find_cause_entry(word: str) -> CauseEntry | None:
-    """Return the catalogue entry of the cause ``word`` in any spelling; ``frozen`` finds SESSION_TIMEOUT.frozen."""
+    """Find the catalogue entry of a rebalance cause by any spelling: ``frozen`` finds SESSION_TIMEOUT.frozen."""
     wanted = _plain(word)
     for code, entry in CAUSES.items():
         if wanted in (_plain(code), _plain(code.rpartition(".")[2])):
@@ -199,7 +199,7 @@ def explain_error(code: ErrorCode) -> ErrorEntry:
 
 
 def suggestion(word: str) -> str:
-    """Return ``"; did you mean X?"`` with the entry name most similar to ``word``, or an empty text."""
+    """Return ``"; did you mean X?"`` with the catalogue name most similar to ``word``, or an empty string."""
     known = [*CAUSES, *(code.name for code in ErrorCode)]
     return did_you_mean(word[:100].strip().upper().replace("-", "_").replace(" ", "_"), known)
 

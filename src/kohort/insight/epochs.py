@@ -14,7 +14,7 @@ from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, Journal
 from kohort.insight.rebalances import RECENT_MS
 
 FIRST_EPOCHS: Final = 2
-"""Highest first epoch of a consumer group: 2 if its first member subscribes by a pattern."""
+"""Highest group epoch after the first join: 2 if the first member subscribes by a pattern, else 1."""
 REMEMBERED: Final = 1000
 EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", "interrupted", "converted"]
 
@@ -51,18 +51,18 @@ class EpochRebalance:
     raises: list[journal.EpochRaised]
     converted: journal.GroupConverted | None = None
     removed_before: journal.EpochRaised | None = None
-    """Earlier epoch in which the joining member, or a member of the same client, was removed."""
+    """Earlier new epoch of the group, caused by the removal of the joining member or of a member of its client."""
     removed_from: EpochRebalance | None = None
     back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
-    """Member as which a removed client rejoined, with the time, by id of the removed member."""
+    """New member of each removed client that rejoined, and the time of its join, by the id of the removed member."""
     left_revoking: tuple[Place, ...] = ()
-    """Partitions that the removed member had still to revoke."""
+    """Partitions of the removed member whose revocation was unfinished."""
     revoking_since_ms: int | None = None
     was_empty: bool = False
     target: journal.TargetComputed | None = None
     moves: tuple[journal.Move, ...] = ()
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Partition counts of changed topics, before and after the change, by topic."""
+    """Partition counts of each changed topic before and after the change, by topic name."""
     steps: list[journal.MemberReconciled] = field(default_factory=list)
     unowned: list[UnownedTime] = field(default_factory=list)
     fenced: list[journal.RequestFenced] = field(default_factory=list)
@@ -91,10 +91,10 @@ class EpochRebalance:
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Durations of the finished phases of a rebalance, in ms, by name in order of time.
+        """Durations of the finished phases of a rebalance, in ms, by phase in order of time.
 
-        Phases: new target, last revocation, last assignment, last member at its target. ``resume``, which ``took_ms``
-        excludes, lasts until the new owners fetch.
+        Phases end with the new target (``target``), the last revocation (``revoke``), the last assignment (``give``),
+        the last member at its target (``settle``), and the new owners' first fetches (``resume``, not in ``took_ms``).
         """
         revoked = max((s.at_ms for s in self.steps if s.revoked), default=None)
         given = max((s.at_ms for s in self.steps if s.given), default=None)
@@ -138,7 +138,7 @@ class EpochRebalance:
 def epoch_rebalances(entries: Iterable[journal.JournalEntry]) -> list[EpochRebalance]:
     """Return the rebalances of consumer groups in journal ``entries``, sorted by start.
 
-    If the oldest journal entries have expired, the first rebalance is that of the next new group epoch.
+    If the oldest journal entries have expired, the result begins with the next new group epoch.
     """
     histories: dict[str, _History] = {}
     for entry in entries:

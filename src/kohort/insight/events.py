@@ -111,12 +111,12 @@ class _Group:
 
 
 def events(entries: Iterable[journal.JournalEntry]) -> list[GroupEvent]:
-    """Return the events of a journal, oldest first; repeated ones of the same generation become one event."""
+    """Return the events of the groups in a journal, oldest first; repeated events of one generation are merged."""
     groups: dict[str, _Group] = {}
     found: list[GroupEvent] = []
     for entry in entries:
         if entry.observed:
-            continue  # a watcher sees no requests, so its entries have no rejected joins or zombie commits
+            continue  # a watcher sees no client requests, so its entries have no rejected joins or zombie commits
         group = groups.setdefault(entry.group, _Group())
         _track(group, entry)
         handle = HANDLERS.get(type(entry))
@@ -142,7 +142,7 @@ def _loaded(group: _Group, entry: journal.GroupLoaded) -> GroupEvent | None:
     unloaded, group.unloaded = group.unloaded, None
     interrupted, group.in_flight = group.in_flight, False
     if not entry.members or interrupted:
-        return None  # an empty group has no affected member; an interrupted rebalance restarts and reports the failover
+        return None  # no event: an empty group has no members, and an interrupted rebalance reports the failover itself
     evidence = [Evidence("group_loaded", f"at generation {entry.generation}", entry.at_ms)]
     size = count(len(entry.members), "member")
     if unloaded is None:

@@ -14,7 +14,7 @@ from kohort.insight.names import count, name_and_place, printable
 from kohort.insight.rebalances import Rebalance
 
 AUTO_COMMIT_MS: Final = 5000
-"""Default of ``auto.commit.interval.ms``: up to this long after its last poll a member may commit, in ms."""
+"""Default of ``auto.commit.interval.ms``: longest normal time from a member's last poll to its last commit, in ms."""
 Confidence = Literal["proof", "high", "medium", "low"]
 
 
@@ -29,7 +29,7 @@ class CauseEntry:
     sentence: str
     proof: str
     look_alikes: tuple[tuple[str, str], ...] = ()
-    """Causes that are easily confused with this cause, each with the difference."""
+    """Causes that are easily confused with this cause: code of the other cause, and the difference."""
     advice: str | None = None
     kafka_log: str | None = None
     kind: Literal["rebalance", "event", "pattern"] = "rebalance"

@@ -33,9 +33,9 @@ MemberState = Literal["ok", "stuck", "not-fetching", "not-committing", "rewindin
 GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "STORM"]
 
 SURE_AFTER_MS: Final = 150_000
-"""Time without commits that proves a stall: half the default of ``max.poll.interval.ms``, more than one batch takes."""
+"""Time without commits that proves a stall: half the default ``max.poll.interval.ms``, longer than a batch takes."""
 STORM: Final = 10
-"""Number of rebalances within ``STORM_MS`` that make a storm, without follow-ups of cooperative assignors."""
+"""Number of rebalances within ``STORM_MS`` that make a storm; follow-ups of cooperative assignors do not count."""
 STORM_MS: Final = 600_000
 HOT_FACTOR: Final = 3
 WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", None, "OK")
@@ -79,7 +79,7 @@ def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> Health
 
 
 def partition_verdict(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
-    """Return the status of a partition in Burrow's terms; REWIND takes precedence over the others."""
+    """Return the status of a partition in Burrow's terms; REWIND takes precedence over every other status."""
     if partition.blame == "not_subscribed":
         why = "its topic was deleted" if partition.at.gone else "no member reads its topic"
         return HealthVerdict("OK", f"{why}; only a leftover offset")
@@ -300,7 +300,7 @@ def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances:
     mine = [(one, v) for one, v in mine if v.word is not None or one.blame != "never_committed"] or mine
     worst = min(mine, key=lambda pair: (_rank(pair[1].word), -(pair[0].records or 0)))
     silent = [one for one in lag.partitions if one.counts and one.records is None]
-    if worst[1].word == "OK" and silent:  # unknown lag does not make a group healthy
+    if worst[1].word == "OK" and silent:  # a group with partitions of unknown lag is not known to be healthy
         clause = f"no commit so far for {_names(silent)}; other partitions: {_fine(lag)}"
         return HealthVerdict(None, clause, evidence=(Evidence("never_committed", _names(silent)),))
     alike = [one for one, status in mine if status.word == worst[1].word]

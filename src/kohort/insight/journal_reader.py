@@ -7,11 +7,11 @@ from typing import Final
 from kohort.coordinator.journal import JournalEntry, parse_entry
 
 JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": "read_committed"}
-"""Consumer options to read the journal topic: read_committed, since watchers write in transactions."""
+"""Consumer options for the journal topic: read_committed, because watchers write in transactions."""
 
 
 class JournalReader:
-    """Entries of one group, or of all groups, in the order of their records."""
+    """Parser of journal records; returns the entries of one group, or of all groups, in log order."""
 
     def __init__(self, group: str | None = None) -> None:
         self._key = None if group is None else group.encode("utf-8", "surrogatepass")

@@ -19,26 +19,26 @@ Blame = Literal[
     "catching_up",  # the owner consumes faster than producers write
     "between_commits",  # the last commit is newer than two default auto-commit intervals
     "slow_member",  # the owner commits more slowly than producers write, or consumes its other partitions first
-    "skew",  # slow owner of a partition with a far higher produce rate than the others
+    "skew",  # the produce rate of the partition is far above the others', and its owner is slow
     "stopped_member",  # the owner of the partition made no commit progress
-    "open_transaction",  # read_committed consumers wait for the end of a transaction
+    "open_transaction",  # read_committed consumers wait for the end of an open transaction
     "no_owner",
     "no_members",
     "never_committed",
-    "not_subscribed",  # the topic has a committed offset but no subscribed member
+    "not_subscribed",  # the group has committed offsets of the topic, but no member subscribes to it
     "unknown",
 ]
 Draining = Literal["empty", "draining", "growing", "unknown"]
-"""Trend of a lag: none, drained within ``eta_ms``, growing at the present rate, or unknown."""
+"""Trend of a lag: ``empty`` (no lag), ``draining`` (0 after ``eta_ms``), ``growing`` or ``unknown``."""
 
 USUAL_COMMIT_MS: Final = 5_000
 FRESH_MS: Final = 2 * USUAL_COMMIT_MS
 """Longest normal time between two commits: two default auto-commit intervals."""
 JUDGED_AFTER_MS: Final = 3 * USUAL_COMMIT_MS
-"""Shortest time without commit progress that is judged as a stall: three auto-commit intervals."""
+"""Shortest time without commit progress that counts as a stall: three default auto-commit intervals."""
 SKEW_FACTOR: Final = 3
 IN_ROUND: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-"""Group states of a rebalance, in which partitions without an owner are normal."""
+"""Group states during a rebalance, when partitions without an owner are normal."""
 
 
 class LagSample(NamedTuple):
@@ -100,7 +100,7 @@ class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stable_records: int | None = None
     time_ms: int | None = None
     time_complete: bool = True
-    """False if partitions of unknown time lag may exceed ``time_ms``."""
+    """False if some partitions have an unknown time lag, which may exceed ``time_ms``."""
     unknown: int = 0
     eta_ms: int | None = None
     draining: Draining = "unknown"
@@ -113,13 +113,13 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, LagSum]
     topics: dict[str, LagSum]
     shared: tuple[int, int]
-    """Number of members with partitions, and sum of their lags in records."""
+    """Number of members that own partitions, and sum of the lags of these partitions in records."""
     blame: Blame
     blamed: MemberSnapshot | None = None
     highest: dict[TopicPartition, tuple[int, int]]
-    """Highest committed offset of each partition, and the last time at which it was the committed offset."""
+    """Highest committed offset of each partition, and the time of the last snapshot with this committed offset."""
     grown: dict[TopicPartition, tuple[int, int]]
-    """Records produced to each partition of unknown lag under its present owner, and in how many ms."""
+    """By partition of unknown lag: number of records produced under the present owner, and in which time (ms)."""
 
 
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
@@ -177,7 +177,7 @@ def owners_of(snapshot: GroupSnapshot) -> dict[TopicPartition, MemberSnapshot]:
 
 
 def subscribed(snapshot: GroupSnapshot) -> frozenset[str] | None:
-    """Return the topics to which members subscribe; None without members, or with an unresolved pattern."""
+    """Return the subscribed topics of a group; None without members, or if a subscription pattern is unresolved."""
     if not snapshot.members or any(_has_unknown_topics(member) for member in snapshot.members):
         return None
     given = {tp.topic for member in snapshot.members for tp in member.assignment}
@@ -189,7 +189,7 @@ def _has_unknown_topics(member: MemberSnapshot) -> bool:
 
 
 def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
-    """Sum the lags of partitions: None if all lags are unknown, a lower bound if some are."""
+    """Sum the lags of partitions: None if all lags are unknown, a lower bound if some lags are unknown."""
     all_of = list(lags)
     records = [lag.records for lag in all_of if lag.records is not None]
     stable = [lag.stable_records for lag in all_of if lag.stable_records is not None]
@@ -278,7 +278,7 @@ def _partition(
 ) -> LagOfPartition:
     if at.committed is None or at.log_end is None:
         blame = _blame_without_offset(at, now, owner, topics)
-        if blame == "none":  # an empty partition has no lag and no culprit
+        if blame == "none":  # a partition without lag has no culprit
             return LagOfPartition(at=at, owner=owner, records=0, time_ms=0, blame=blame, draining="empty")
         return LagOfPartition(at=at, owner=owner, blame=blame, unknown=at.error or "never committed")
     records = max(at.log_end - at.committed, 0)
@@ -322,9 +322,9 @@ def _blame_without_offset(
 
 
 def _waited(at: PartitionSnapshot, now_ms: int, samples: tuple[LagSample, ...]) -> int | None:
-    """Return how long the next record has waited in the log; None if its timestamp is in the future.
+    """Return the age of the next record to consume, in ms; None if its timestamp is in the future.
 
-    If the timestamp of the producer is too late, older snapshots give a lower bound.
+    If the timestamp of the producer is too late, older snapshots give a lower bound of the age.
     """
     then = at.committed_record_at_ms
     if then is None or not 0 <= then <= now_ms:
@@ -366,7 +366,7 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
         return "open_transaction"
     moves = lag.samples[-1].committed > lag.samples[0].committed
     fresh = lag.time_ms is not None and lag.time_ms < FRESH_MS
-    # a client can commit without being a member (Spark), so moving offsets show a reader
+    # a client that is no member can commit (Spark), so advancing committed offsets show an active consumer
     if not now.members and not moves:
         return "between_commits" if fresh else "no_members"
     if lag.draining == "draining":
@@ -387,7 +387,7 @@ def at_open_transaction(at: PartitionSnapshot) -> bool:
 
 
 def may_be_marker(lag: LagOfPartition) -> bool:
-    """Return True if the single unread offset of the partition may be a transaction marker."""
+    """Return True if the only unconsumed offset of the partition may be a transaction marker."""
     return lag.at.waiting is None and lag.records == 1 and all(sample.lag == 1 for sample in lag.samples)
 
 
@@ -408,16 +408,16 @@ def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
 
 
 def works_through_backlog(lag: LagOfPartition) -> bool:
-    """Return True if the owner commits and the partition had a lag in every sample."""
+    """Return True if the owner of the partition commits progress, and every sample of the partition has a lag."""
     samples = lag.samples
     return bool(samples) and samples[-1].committed > samples[0].committed and all(sample.lag for sample in samples)
 
 
 def _behind_others(lags: list[LagOfPartition]) -> list[LagOfPartition]:
-    """Blame the lag of a partition on a slow member if its owner consumes the backlog of another partition.
+    """Blame a slow member for the lag of a partition if its owner consumes the backlog of another partition.
 
-    A consumer returns all records of one fetch of a partition before those of the next partition. So a slow member with
-    a backlog commits nothing in its other partitions.
+    A consumer returns all fetched records of one partition before those of the next partition. So a slow member with a
+    backlog in one partition commits nothing in its other partitions.
     """
     busy = {lag.owner.member_id for lag in lags if lag.owner is not None and works_through_backlog(lag)}
     return [

@@ -51,7 +51,7 @@ class MemberExit(NamedTuple):
 
 
 def exit_of_removed(entry: MemberRemoved, disconnected: MemberDisconnected | None = None) -> MemberExit:
-    """Return the departure of a member of a classic group; ``disconnected``: the later end of its connection."""
+    """Describe the departure of a classic group's member; ``disconnected``: entry of its disconnect afterwards."""
     return _exit(entry.why, entry.vitals, entry.reason, entry.by, entry.at_ms, disconnected)
 
 
@@ -64,7 +64,7 @@ def exit_of_raised(
 
 
 def observed_exits(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], MemberExit]:
-    """Return the departures of members that a watcher inferred, by member id and time of the journal entry."""
+    """Return the departures that a watcher inferred, by id of the departed member and time of the journal entry."""
     found = {}
     for rebalance in seen_rebalances(entries):
         for departure, why in zip(rebalance.departed, rebalance.departures, strict=True):
@@ -80,9 +80,9 @@ def observed_exits(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], Mem
 
 
 def _seen(found: Finding, sign_ms: int | None) -> MemberExit:
-    """Return the departure of a member, inferred from a watcher's entries.
+    """Describe the departure of a member, inferred from a watcher's journal entries.
 
-    A watcher sees only commits, no heartbeats: the member may have lived longer than its last commit shows.
+    A watcher sees commits but no heartbeats: the member may have lived longer than its last commit shows.
     """
     kind = INFERRED.get(found.cause, "gone")
     text = TEXTS["gone"] if kind == "gone" else f"{found.clause} (inferred, {found.confidence} confidence)"

@@ -15,7 +15,7 @@ LONGEST_REASON = 255
 
 
 def printable(text: str, limit: int = LONGEST_REASON) -> str:
-    """Return ``text`` without control characters, cut at ``limit`` characters."""
+    """Remove control characters from ``text``, and cut it at ``limit`` characters."""
     shown = notes.printable(text[:limit])
     return shown + "…" if len(text) > limit else shown
 
@@ -25,7 +25,7 @@ def short_id(member_id: str) -> str:
 
 
 def name_of(who: Who) -> str:
-    """Return the name of a member for texts: its instance id if static, else client id and head of the member id."""
+    """Return the display name of a member: instance id if static, else client id and start of the member id."""
     if not who.member_id:
         return printable(who.client_id, LONGEST_ID) or UNKNOWN
     short = short_id(who.member_id)
@@ -47,7 +47,7 @@ def name_and_place(who: Who) -> str:
 
 
 def actor(who: Who) -> str:
-    """Return the client that changed the group as text, with its host and principal."""
+    """Describe the client that changed a group, with its host and principal."""
     principal = f" as {printable(who.principal, LONGEST_ID)}" if who.principal else ""
     if who.member_id:
         return f"{name_and_place(who)}{principal}"
@@ -75,13 +75,13 @@ def count(number: int, thing: str) -> str:
 
 
 def names_of(members: Sequence[Who]) -> str:
-    """Format the names of up to three members, then "and N others" for the remaining members."""
+    """Format the names of the first three members, and the number of further members."""
     rest = len(members) - 3
     return ", ".join(name_of(who) for who in members[:3]) + (f" and {count(rest, 'other')}" if rest > 0 else "")
 
 
 def partitions_text(places: Iterable[tuple[str, int]]) -> str:
-    """Format up to five partitions as ``topic-3``, then the number of remaining partitions."""
+    """Format the first five partitions as ``topic-3``, and the number of further partitions."""
     found = sorted(places)
     shown = [printable(f"{topic}-{partition}") for topic, partition in found[:5]]
     return ", ".join(shown) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

@@ -82,7 +82,7 @@ PATTERNS: Final = (
 )
 ADVICE: Final = {entry.code: entry.advice for entry in PATTERNS}
 TURN_MS: Final = 120_000
-"""Longest time between a leave and the replacing join in a rolling deploy, in ms."""
+"""Longest time from a member's leave to the join of its replacement in a rolling deploy, in ms."""
 SCALING_MS: Final = 300_000
 """Joins (or leaves) at most this many ms apart belong to one scale-out (or scale-in)."""
 CRASHES: Final = 3
@@ -90,7 +90,7 @@ CRASHES_WITHIN_MS: Final = 600_000
 STORM: Final = 10
 STORM_WITHIN_MS: Final = 600_000
 RESTLESS_OVER_MS: Final = 300_000
-"""Shortest time over which the share of stable time of a group is computed, in ms."""
+"""Shortest period for which the share of time without rebalances is computed, in ms."""
 FLAPS: Final = 3
 PERIODS: Final = 4
 PERIOD_SPREAD: Final = 0.1
@@ -147,7 +147,7 @@ def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) 
 
 
 def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
-    """Return the departures and joins of members by rebalance; departures of a rebalance precede its joins."""
+    """Return the joins and departures of members in order of the rebalances; in each, departures precede joins."""
     steps: list[MemberStep] = []
     for rebalance in rebalances:
         known = {member.member_id: member for member in (*rebalance.members, *rebalance.members_before)}
@@ -170,7 +170,7 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
 
 
 def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a rolling deploy: members that leave one after another, each replaced by a member of a similar name."""
+    """Find a rolling deploy: members leave one after another, each replaced by a member with a similar name."""
     steps = steps_of(rebalances)
     emptied = [rebalance.opened_at_ms for rebalance in rebalances if rebalance.end == "empty"]
     replaced: list[tuple[MemberStep, MemberStep]] = []
@@ -207,7 +207,7 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
 
 
 def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a scale-out: members joined, and none departed, long after the group was formed."""
+    """Find a scale-out: members join a group that formed long before, and no member departs."""
     formed = [step.at_ms for step in steps_of(rebalances) if step.how == "formed"]
 
     def counts(step: MemberStep) -> bool:
@@ -297,7 +297,7 @@ def _most_often(rebalances: Sequence[RebalanceFinding]) -> list[EvidenceFinding]
 
 
 def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a partition that changes its owner more often than most partitions."""
+    """Find a partition whose owner changes more often than those of most partitions of the group."""
     moved: Counter[tuple[str, int]] = Counter()
     where: dict[tuple[str, int], list[RebalanceFinding]] = defaultdict(list)
     places: set[tuple[str, int]] = set()
@@ -359,7 +359,7 @@ def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
 
 
 def prefix_of(who: MemberRef) -> str:
-    """Return the common name of replicas: client or instance id without trailing numbers and random suffix."""
+    """Return the common name of a member and its replicas: client or instance id without number or random suffix."""
     text = who.client_id or who.instance_id or who.member_id
     head, dash, tail = text.rpartition("-")
     while dash and head and any(c.isdigit() for c in tail):
@@ -376,7 +376,7 @@ def _pattern(
     )
     last = rebalances[-1]
     if confidence == "proof" and any(rebalance.origin == "inferred" for rebalance in rebalances):
-        confidence = "high"  # a pattern has the confidence proof only if no cause is inferred
+        confidence = "high"  # a pattern with an inferred cause has at most the confidence ``high``
     return PatternFinding(
         pattern=code,
         group=last.group,

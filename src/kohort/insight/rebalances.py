@@ -50,23 +50,23 @@ class Rebalance:
     last_to_sync: journal.Who | None = None
     error: str | None = None
     parent: int | None = None
-    """Generation of the previous rebalance, which revoked partitions that this follow-up assigns (cooperative)."""
+    """Generation of the previous rebalance, if it revoked partitions that this one assigns (cooperative assignors)."""
     returned: journal.MemberRemoved | journal.RequestFenced | None = None
-    """Earlier removal of the joining client from the group, or its last rejected request."""
+    """Earlier removal of the joining client from the group, or the last rejected request of this client."""
     returned_from: Rebalance | None = None
     left_in: Rebalance | None = None
     back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
-    """Member as which the client of an expired member rejoined, with the time, by id of the expired member."""
+    """New member of each expired client that rejoined, and the time of its join, by id of the expired member."""
     after_new_partitions: bool = False
-    """True if the previous rebalance began with new partitions, which other members may notice only now."""
+    """True if new partitions caused the previous rebalance; other members may notice these partitions only now."""
     recent_topics: frozenset[str] = frozenset()
-    """Topics created or deleted recently; members notice them at different times."""
+    """Topics created or deleted recently; members notice such a change at different times."""
     loaded: journal.GroupLoaded | None = None
     recent_load: journal.GroupLoaded | None = None
     interrupted: Rebalance | None = None
     """Previous rebalance of the group, if a coordinator failover interrupted it."""
     newer: journal.RequestFenced | None = None
-    """Rejected request with a later generation than the coordinator loaded from the log."""
+    """Rejected request with a later generation than the one that the coordinator loaded from the log."""
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
     fenced: list[journal.RequestFenced] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Rebalance:
 
     @property
     def resume_ms(self) -> int | None:
-        """Time from the last member's SyncGroup to the first fetch of the last new owner, in ms."""
+        """Time from the last SyncGroup until every new owner has fetched from its partitions, in ms."""
         began = self.settled_at_ms or self.assigned_at_ms
         if began is None or not self.resumed:
             return None
@@ -105,13 +105,13 @@ class Rebalance:
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Durations of the finished phases in ms, in order of time; all but ``resume`` add up to ``took_ms``."""
+        """Durations of the finished phases in ms, in order of time; without ``resume``, their sum is ``took_ms``."""
         phases = {"join": self.join_ms, "assign": self.assign_ms, "sync": self.sync_ms, "resume": self.resume_ms}
         return {name: ms for name, ms in phases.items() if ms is not None}
 
     @property
     def held_up(self) -> tuple[journal.Who, int] | None:
-        """Last member to join, and how long all other members waited for it, in ms; None if no wait."""
+        """Last member to join, and the time in ms that the others waited for its JoinGroup; None without a wait."""
         if len(self.arrivals) < 2:
             return None
         by_time = sorted(self.arrivals, key=lambda a: a.after_ms)
@@ -120,7 +120,7 @@ class Rebalance:
 
     @property
     def released_by(self) -> tuple[journal.MemberRemoved, int] | None:
-        """Removal of a member that ended the join phase, and how long all others waited for it, in ms."""
+        """Member removal that ended the join phase, and the time that the other members had waited for it, in ms."""
         if self.closed_at_ms is None or not self.arrivals:
             return None
         last_ms = self.opened_at_ms + max(a.after_ms for a in self.arrivals)
@@ -133,7 +133,7 @@ class Rebalance:
 
     @property
     def not_rejoined(self) -> list[journal.MemberRemoved]:
-        """Members that were removed at the rebalance timeout because they did not rejoin."""
+        """Removals of members at the rebalance timeout, because these members did not rejoin."""
         return [r for r in self.removed if r.why == "join_timeout"]
 
 
@@ -183,7 +183,7 @@ def _matches(reason: str | None, words: Iterable[str]) -> bool:
 def rebalances(entries: Iterable[journal.JournalEntry]) -> list[Rebalance]:
     """Return the rebalances of all classic groups in journal ``entries``, sorted by start.
 
-    If the oldest journal entries have expired, the first rebalance is the next that begins.
+    If the oldest journal entries have expired, a rebalance without its first entry is left out.
     """
     histories: dict[str, _History] = {}
     for entry in entries:

@@ -29,7 +29,7 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     committed_record_at_ms: int | None = None
     """Timestamp of the first record at or after the committed offset."""
     waiting: bool | None = None
-    """True if a record follows the committed offset; False for markers, aborted or compacted ones; None if not read."""
+    """True if a consumable record (no marker, not aborted) follows the committed offset; None if not read."""
     last_record_at_ms: int | None = None
     metadata: str = ""
     leader_epoch: int | None = None

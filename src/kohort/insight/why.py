@@ -33,7 +33,7 @@ class Story:
     ends: Sequence[str]
     facts: Sequence[Evidence]
     further: Sequence[str] = ()
-    """Causes of later triggers during the rebalance."""
+    """Causes of further triggers (such as expired sessions) during the rebalance."""
     advice: str | None = None
 
 
@@ -112,11 +112,11 @@ ROUND_FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
     "downgraded": coordination.downgraded,
 }
 LOST_MS: Final = 1_000
-"""Shortest time that all members wait for one member to make it the main cause, in ms."""
+"""Minimum time that a group waits for one member to make this member the main cause of a rebalance, in ms."""
 
 
 def _round_story(rebalance: Rebalance) -> Story:
-    """Describe a rebalance of a classic group: the costliest removal precedes the trigger."""
+    """Describe a rebalance of a classic group; the costliest member removal comes before the trigger."""
     opened, waited_for = find_cause(rebalance), _find_costly_removal(rebalance)
     lost = [find_expiry_in(rebalance, r.who, r.vitals, r.at_ms) for r in rebalance.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(rebalance, r.vitals) else "JOIN_TIMEOUT" for r in rebalance.not_rejoined]
@@ -165,7 +165,7 @@ ADVICE_ON_WAIT: Final = {
     "slow_to_revoke": "REVOCATION_TIMEOUT",
     "broker_stalled": "BROKER_STALL",
 }
-"""Cause that has the advice for each reason of a late JoinGroup."""
+"""Cause whose advice applies, by reason for a member's late JoinGroup."""
 
 
 def _advice_on_wait(rebalance: Rebalance) -> str | None:
@@ -202,7 +202,7 @@ def why_late(rebalance: Rebalance, who: Who) -> str | None:
 
 
 def blocker(rebalance: Rebalance) -> tuple[Who, int] | None:
-    """Return the member that joined last or not at all, and how long all others waited for it, in ms."""
+    """Return the member that joined last or never, and the time that all other members waited for it, in ms."""
     if rebalance.not_rejoined and rebalance.join_ms is not None:
         last_ms = max((a.after_ms for a in rebalance.arrivals), default=0)
         return rebalance.not_rejoined[0].who, rebalance.join_ms - last_ms
@@ -268,7 +268,7 @@ def _facts_of_the_round(rebalance: Rebalance) -> list[Evidence]:
 
 
 def find_cause_of_raise(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Return the cause of one new group epoch; inferred causes are no proof."""
+    """Return the cause of a new group epoch; a cause that a watcher inferred never has the confidence ``proof``."""
     is_conversion = raised is rebalance.raises[0] and rebalance.converted is not None
     found = RAISE_FINDERS["converted" if is_conversion else raised.cause.event](rebalance, raised)
     if not raised.observed or found.confidence != "proof":
@@ -412,16 +412,16 @@ def members_in(rebalance: EpochRebalance) -> dict[str, Who]:
     return {who.member_id: who for who in members}
 
 
-# a watcher sees no trigger of a rebalance, so no inferred cause of a classic group is ``proof``
+# a watcher sees no trigger of a rebalance, so a cause in a classic group never has the confidence ``proof``
 
 SHOWN: Final = 3
 AFTER_FAILOVER: Final = ("MEMBER_GONE", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
-"""Confidence of each cause if a rebalance has several causes."""
+"""Lowered confidence of a cause, by its full confidence, for a rebalance with several causes."""
 
 
 def _find_seen(rebalance: SeenRebalance) -> list[Finding]:
-    """Return inferred causes, likeliest first; several causes, or missing generations, lower the confidence."""
+    """Return inferred causes, likeliest first; several causes or missing generations lower their confidence."""
     if rebalance.converted is not None:
         return [coordination.seen_converted(rebalance)]
     if rebalance.before is None:

@@ -40,7 +40,7 @@ class BrokerCopy:
     ended: dict[str, int]
     waiting: dict[str, int]
     budgets: dict[str, tuple[float, float]]
-    """Used and maximum amount of each budget of the broker, by budget name."""
+    """Used amount and limit of each resource budget of the broker, by budget name."""
     refusals: dict[str, int]
     throttled_ms: dict[str, int]
     journal: dict[str, int]
@@ -132,7 +132,7 @@ def _tag(kind: type) -> str:
 
 
 SHOWN_SIZES: Final = range(14, 37, 2)
-"""Bucket bounds of duration histograms, as powers of 2 in ns: 16 microseconds to 69 seconds."""
+"""Exponents of the bucket bounds of duration histograms: 2**14 ns (16 microseconds) to 2**36 ns (69 seconds)."""
 BOUNDS_S: Final = tuple(2**size / 1e9 for size in SHOWN_SIZES)
 YIELD_EVERY: Final = 20
 LOG: Final = {

@@ -31,7 +31,7 @@ VIEWS_AT_ONCE: Final = 5
 
 @contextmanager
 def serve_broker_metrics(server: Server | ClusterServer, config: BrokerConfig, listen: str) -> Iterator[str]:
-    """Serve a broker's metrics at ``listen`` (HOST:PORT) while the block runs; yield the URL.
+    """Serve a broker's metrics at ``listen`` (HOST:PORT) inside the ``with`` block; yield the URL.
 
     Call it on the broker's event loop. Raises ConfigError if the address is unusable, MissingExtra without
     prometheus-client.
@@ -64,7 +64,7 @@ class BrokerPages:
         self._views = GroupViews(self._counts.times)
 
     def make(self, form: str) -> tuple[bytes, str]:
-        """Build a metrics page in a format. Raises KohortError if the broker does not answer in time."""
+        """Build a metrics page in the format ``form``. Raises KohortError if the broker does not respond in time."""
         with postpone_collection():
             page = self._page(self._snapshot())
             made = render_page(page, form, self._pauses)

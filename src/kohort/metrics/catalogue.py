@@ -12,7 +12,7 @@ Kind = Literal["gauge", "counter", "histogram", "unknown"]
 MetricSet = Literal["kafka_exporter", "jmx", "groups", "broker"]
 
 OTHER_EXPORTERS: Final[tuple[MetricSet, ...]] = ("kafka_exporter", "jmx")
-"""Sets that ``kohort.metrics.compat`` and ``--metrics-compat`` can switch off."""
+"""Metric sets that ``kohort.metrics.compat`` and ``--metrics-compat`` can switch off."""
 
 
 class MetricSpec(NamedTuple):
@@ -23,7 +23,7 @@ class MetricSpec(NamedTuple):
     set: MetricSet
 
 
-# A heading has set, kind and labels of the metrics below it; a line with deeper indentation continues a help text.
+# Each heading has set, kind and labels of the metrics below it; lines with deeper indentation continue a help text.
 _TABLE: Final = """\
 groups gauge:
   kohort_metrics_snapshot_timestamp_seconds  Time of the snapshot that this page shows.

@@ -29,10 +29,10 @@ BLOBS_KEPT: Final = 10_000
 BLOB_KEPT_BYTES: Final = 2_048
 TIMES_KEPT: Final = 200_000
 CLOSED_SEGMENTS_MOST = 100
-"""Number of closed log segments that one snapshot may open."""
+"""Maximum number of closed log segments that one snapshot opens."""
 POSTPONED_MOST: Final = 1_000
 YIELD_EVERY: Final = 50
-"""Number of partitions that are copied before the event loop serves other tasks."""
+"""Number of partitions that are copied at a time; then the event loop serves other tasks."""
 
 
 class ClosedSegmentBudget:

@@ -58,7 +58,7 @@ FEATURE: Final = "a page of metrics"
 PLAIN: Final = "text/plain"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0"
 LINES_AT_ONCE: Final = 100
-"""Number of samples that are written in about half a millisecond."""
+"""Number of samples that take about half a millisecond to write."""
 END: Final = b"# EOF\n"
 
 

@@ -44,7 +44,7 @@ def build_page(
     brokers: tuple[BrokerCopy, ...] = (),
     process: ProcessCopy | None = None,
 ) -> Iterator[Page]:
-    """Build a metrics page in pieces: yield the page after each piece; the last one is complete."""
+    """Build a metrics page in steps; yield the unfinished page after each step, and the complete page last."""
     page = Page(options.most_series)
     page.add("kohort_metrics_snapshot_timestamp_seconds", cluster.at_ms / 1000)
     page.add("kohort_metrics_snapshot_duration_seconds", cluster.took_ms / 1000)

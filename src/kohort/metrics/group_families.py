@@ -16,9 +16,9 @@ from kohort.metrics.page import Page
 SNAPSHOT_INTERVAL_MS: Final = 5_000
 SNAPSHOTS_MOST: Final = 10
 LARGE_GROUP: Final = 5_000
-"""Number of partitions above which only one snapshot of a group is kept."""
+"""Number of partitions above which only the newest snapshot of a group is kept."""
 KEPT_PARTITIONS_MOST: Final = 500_000
-"""Largest number of partitions in all kept snapshots; above it only one snapshot per group is kept."""
+"""Maximum number of partitions in all kept snapshots; above it, each group keeps only its newest snapshot."""
 
 
 class GroupView(NamedTuple):

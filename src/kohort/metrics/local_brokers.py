@@ -45,9 +45,9 @@ class LocalBrokers:
         self._now_ms = now_ms
         self._groups: dict[int, tuple[Server, CoordinatedGroups]] = {}
         self._collected: deque[tuple[int, list[JournalEntry]]] = deque()
-        """Journal entries of each snapshot, with the difference of their clock to wall-clock time, in ms."""
+        """Journal entries collected by each snapshot, with the difference of their clock to wall-clock time, in ms."""
         self._collecting: list[Server] = []
-        """Broker nodes whose journal entries are collected: running now, or at the last snapshot."""
+        """Broker nodes that run now, or ran at the last snapshot: their journal entries are collected."""
         self._lag = LoopLag(asyncio.get_running_loop())
         for live in self._live():
             self._collect_from(live)
@@ -62,7 +62,7 @@ class LocalBrokers:
             server.broker.state.counters.keeps_entries = False
 
     def take_entries(self) -> Iterator[JournalEntry]:
-        """Yield the journal entries up to the last snapshot in order, each once, even if that snapshot failed.
+        """Yield each journal entry up to the last snapshot once, in order, even if that snapshot failed.
 
         Do not call it on the event loop: converting the times of 20,000 entries takes a fifth of a second.
         """
@@ -80,13 +80,13 @@ class LocalBrokers:
         return list(self._server.servers.values()) if isinstance(self._server, ClusterServer) else [self._server]
 
     def _collect(self, live: Collection[Server], ahead_ms: int) -> None:
-        """Collect the new journal entries of all nodes; stopped nodes are read for the last time."""
+        """Collect the new journal entries of all broker nodes; stopped nodes are read for the last time."""
         taken = [entry for server in self._collecting for entry in server.broker.state.counters.take_entries()]
         self._collected.append((ahead_ms, taken))
         self._collecting = [server for server in self._collecting if server in live]
 
     async def snapshot(self) -> BrokersSnapshot:
-        """Copy the state of all brokers in pieces, between which clients are served. Call it on the event loop."""
+        """Copy the state of all brokers in steps; clients are served between the steps. Call it on the event loop."""
         steps = self._steps()
         while True:
             until = time.perf_counter_ns() + MOMENT_NS
@@ -186,7 +186,7 @@ def _copy_reports(server: Server, copy: BrokerCopy, now_ms: int) -> Iterator[Non
 
 
 def _copy_fenced(server: Server, copy: BrokerCopy, groups: Container[str]) -> Iterator[None]:
-    """Copy the numbers of rejected requests of existing groups; drop those of deleted groups."""
+    """Copy the counts of rejected requests by group; delete the counts of deleted groups."""
     counted = server.broker.state.coordinator.fenced
     counted.keep(groups)
     yield

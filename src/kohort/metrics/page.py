@@ -36,7 +36,7 @@ class Exemplar(NamedTuple):
     id: str
     at_ms: int
     value: float = 1.0
-    """Duration of the rebalance in seconds, in a histogram."""
+    """Duration of the rebalance in seconds, for the exemplar of a histogram; 1 for a counter."""
 
 
 class Page:
@@ -93,7 +93,7 @@ class Page:
         self._held += 1
 
     def clear(self) -> Iterator[None]:
-        """Delete the samples of the page in steps: freeing a large page at once blocks other threads for 250 ms."""
+        """Delete the samples of the metrics page in steps: freeing a large page at once blocks threads for 250 ms."""
         held: list[dict[Row, Any]] = [*self._rows.values(), *self._exemplars.values()]
         for rows in held:
             while rows:
@@ -102,7 +102,7 @@ class Page:
                 yield
 
     def finish(self) -> None:
-        """Add the number of dropped samples to the page, even to a full one."""
+        """Add the number of dropped samples as a metric, even to a full page."""
         self._rows[DROPPED] = {("", ()): self.dropped}
 
     def __len__(self) -> int:

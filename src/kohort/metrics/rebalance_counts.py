@@ -25,17 +25,17 @@ BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
 IN_FLIGHT: Final = frozenset({"open", "assigning", "reconciling"})
 NO_REBALANCE: Final = "no_rebalance"
 GRACE_MS = 5_000
-"""Time from the end of a rebalance until it is counted, in ms: later journal entries may show its cause."""
+"""Delay from the end of a rebalance until it is counted, in ms; later journal entries may show its cause."""
 RESUME_MS = 60_000
-"""Time from the end of a rebalance until the first fetches of new owners are counted, in ms."""
+"""Delay from the end of a rebalance until the first fetches of new owners are counted, in ms."""
 SETTLE_MOST_MS: Final = 600_000
-"""Longest time that a rebalance waits for a member that never sends SyncGroup, in ms."""
+"""Time after which a rebalance counts as finished even if a member never sends SyncGroup, in ms."""
 FINDINGS_KEPT: Final = 3
 ENTRIES_MOST: Final = 5_000
-"""Maximum of kept journal entries of a group; a group that rebalances permanently keeps its newest."""
+"""Maximum number of journal entries in memory per group; a group that never stops rebalancing keeps the newest."""
 ENTRIES_MOST_BYTES: Final = 8 << 20
 ANALYSED_AGAIN_MOST: Final = 100_000
-"""Maximum of journal entries that one scrape analyses again to find causes as of each rebalance's end."""
+"""Maximum number of journal entries that one scrape analyses again, to find the cause as of each rebalance's end."""
 TIMES_KEPT: Final = 20
 LEFT: Final = frozenset({"left", "pending_left"})
 EXPIRED: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})
@@ -44,7 +44,7 @@ END_OF_TIME: Final = 1 << 62
 """Time in the far future, at which ``settle`` counts every finished rebalance."""
 
 Key = tuple[str, int]
-"""Id and start of a rebalance; the start distinguishes failed rebalances of one generation."""
+"""Id and start time of a rebalance; the start time distinguishes failed rebalances of one generation."""
 
 
 @dataclass(slots=True)
@@ -64,26 +64,26 @@ class GroupCounts:
         self._sizes: list[int] = []
         self.held_bytes = 0
         self.due_ms = END_OF_TIME
-        """Time of the next count if no further journal entry arrives, in ms."""
+        """Time at which a rebalance must be counted next if no further journal entry arrives, in ms."""
         self._reads_left = 0
         self._counted: dict[Key, Counted] = {}
         self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
         self.rebalances: Counter[tuple[str, str]] = Counter()
         self.last: dict[tuple[str, str], Exemplar] = {}
-        """Last counted rebalance, as exemplar, by (cause, kind of rebalance)."""
+        """Exemplar of the last counted rebalance, by (cause, kind of rebalance)."""
         self.phases: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS_S) + 1))
         self.phase_ms: Counter[str] = Counter()
         self.last_of_size: dict[tuple[str, int], Exemplar] = {}
-        """Last counted rebalance, as exemplar, by (phase, index of the histogram bucket)."""
+        """Exemplar of the last counted rebalance, by (phase, index of the histogram bucket)."""
         self.moved = 0
         self.unowned_ms = 0
         self.evictions: Counter[str] = Counter()
         self.fenced: Counter[tuple[str, str]] = Counter()
 
     def add(self, entry: JournalEntry) -> None:
-        """Add a journal entry; count an expired member or a fenced request at once.
+        """Add a journal entry; count an expired member or a rejected request at once.
 
-        Above the maximum of entries, count all finished rebalances and drop the older half.
+        If the group has too many journal entries, count all finished rebalances and drop the older half of the entries.
         """
         size = held_bytes(entry)
         self.entries.append(entry)
@@ -171,7 +171,7 @@ class GroupCounts:
         self.last_of_size[phase, place] = Exemplar(one.id, one.opened_at_ms, ms / 1000)
 
     def _prune(self, found: Sequence[RebalanceFinding]) -> None:
-        """Drop journal entries before the oldest rebalance that is not fully counted."""
+        """Drop the journal entries before the oldest rebalance that is not fully counted."""
         if not self.entries:
             return
         place = next((n for n, one in enumerate(found) if not self._is_whole(one)), len(found))
@@ -200,7 +200,7 @@ def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) 
 
 
 def _over_ms(one: RebalanceFinding, after: RebalanceFinding | None, now_ms: int) -> int | None:
-    """Return the end of a rebalance, in ms: for a classic group the last SyncGroup, or the next rebalance."""
+    """Return the time at which a rebalance ended: in a classic group, at the last SyncGroup or the next rebalance."""
     if one.end in IN_FLIGHT:
         return None
     known_ms = one.opened_at_ms + (one.took_ms or 0)
@@ -218,7 +218,7 @@ DURATION: Final = "kohort_group_rebalance_duration_seconds"
 BOUNDS_TO_INFINITY: Final = (*BOUNDS_S, float("inf"))
 GROUPS_MOST: Final = 10_000
 HELD_MOST_BYTES: Final = 64 << 20
-"""Maximum memory of kept journal entries, in bytes; above it, groups without recent events lose theirs."""
+"""Maximum memory of the journal entries of all groups, in bytes; above it, quiet groups lose their entries."""
 
 
 class RebalanceCounts:

@@ -43,7 +43,7 @@ def host_of(header: str) -> str | None:
 
 
 def is_trusted_host(header: str | None, names: Collection[str] = ("localhost",)) -> bool:
-    """Return True if a Host header is absent, one of ``names``, or an IP address: no web site can rebind these."""
+    """Return True if a Host header is absent, in ``names``, or an IP address: then DNS rebinding is impossible."""
     if header is None:
         return True
     name = host_of(header)
@@ -65,9 +65,9 @@ ANSWER_MOST_S = 120.0
 """Timeout for sending a whole response, in seconds."""
 PIECE: Final = 1 << 16
 FRESH_S: Final = 1.0
-"""Time for which a built page is served to further requests, in seconds."""
+"""Time for which a built page is reused for further requests, in seconds."""
 NO_HANDLE_S: Final = 0.2
-"""Delay before the next accept if no file handle is free, in seconds."""
+"""Delay before the next accept while no file descriptor is free, in seconds."""
 HELP: Final = b"kohort: what is here is at /metrics\n"
 UNKNOWN_HOST: Final = (
     b"kohort: the Host header has to be an address or localhost; "
@@ -109,7 +109,7 @@ class Pages:
             return made.packed, made.content_type
 
     def _look(self, form: str) -> CachedPage:
-        # a failed page is kept as long as a good one, or each waiting scrape would build the page again
+        # a failed build is cached as long as a page; otherwise each waiting scrape would repeat the build
         if self._failed is not None and self._clock() < self._failed_until_s:
             raise self._failed.with_traceback(None)
         try:
@@ -129,7 +129,7 @@ class MetricsServer(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(self, host: str, port: int, pages: Pages, *, any_host: bool = False) -> None:
-        """Listen at an address. With ``any_host``, or beyond loopback, accept every Host header.
+        """Listen at an address; accept every Host header with ``any_host``, or if the address is not loopback.
 
         Raises ConfigError for an unusable address.
         """
@@ -144,7 +144,7 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection, unless its file handle is one of those reserved for the broker's logs."""
+        """Accept a connection, unless it takes a file descriptor that is reserved for the broker's logs."""
         try:
             request, address = super().get_request()
         except OSError:
@@ -157,7 +157,7 @@ class MetricsServer(ThreadingHTTPServer):
         return request, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - socketserver's signature
-        """Return False, after a 503 response, if too many requests are in flight."""
+        """Send a 503 response and return False if too many requests are in flight."""
         with self._guard:
             if len(self._open) < REQUESTS_MOST:
                 self._open[request] = time.monotonic() + ANSWER_S
@@ -178,7 +178,7 @@ class MetricsServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Disconnect requests after their deadline; the server calls it twice a second."""
+        """Close the connections of requests past their deadline; the server calls this method twice a second."""
         now_s = time.monotonic()
         with self._guard:
             late = [request for request, until_s in self._open.items() if until_s < now_s]
@@ -187,7 +187,7 @@ class MetricsServer(ThreadingHTTPServer):
                 request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
-        """Log a failed response; on debug level if the client disconnected."""
+        """Log a failed response, at debug level if the client disconnected."""
         is_theirs = isinstance(sys.exception(), OSError)
         LOGGER.log(logging.DEBUG if is_theirs else logging.ERROR, "a scrape was not answered to its end", exc_info=True)
 
@@ -253,7 +253,7 @@ def parse_page_address(text: str, option: str, *, allow_anyone: bool) -> tuple[s
 
 @contextmanager
 def serving(pages: Pages, address: tuple[str, int], *, any_host: bool = False) -> Iterator[str]:
-    """Serve metrics pages at an address while the block runs; yield the URL.
+    """Serve metrics pages at an address inside the ``with`` block; yield the URL.
 
     Raises ConfigError for an unusable address.
     """

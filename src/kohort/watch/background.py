@@ -24,9 +24,9 @@ from kohort.watch.watcher import GroupWatcher
 IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 ENTRIES_READ: Final = 300
 MAX_ENTRIES: Final = 2_000
-"""Largest number of journal entries of one group that are analysed for new rebalances."""
+"""Maximum number of journal entries of one group that are searched for new rebalances."""
 FINDINGS_KEPT: Final = 3
-"""Number of latest rebalances whose journal entries are kept, since they may explain the next rebalance."""
+"""Number of latest rebalances of a group whose journal entries are kept, to explain its next rebalance."""
 GROUPS_KEPT: Final = 200
 
 
@@ -51,7 +51,7 @@ class NewRebalances:
         self._recent: OrderedDict[str, _Recent] = OrderedDict()
 
     def of(self, new: Iterable[JournalEntry]) -> list[RebalanceFinding]:
-        """Return the rebalances that end with the journal entries ``new``."""
+        """Return the rebalances that end with one of the journal entries ``new``."""
         by_group: dict[str, list[JournalEntry]] = {}
         for entry in new:
             by_group.setdefault(entry.group, []).append(entry)
@@ -92,11 +92,11 @@ LONGEST_WAIT_S: Final = 60.0
 EMPTY_WAIT_S: Final = 5.0
 LOG_AGAIN_S: Final = 3600.0
 END_S: Final = 5.0
-"""Longest wait for the watcher's thread to end, in seconds; its interrupted step is repeated at the next start."""
+"""Longest wait for the end of the watcher's thread, in seconds; the next watcher repeats an interrupted step."""
 CONSUMER_OVERRIDES: Final = {"max.poll.records": 500}
-"""Consumer options: smaller batches than in ``kohort watch``, so that the host program stays responsive."""
+"""Consumer options of a background watcher: small batches, so that the host program stays responsive."""
 UNWATCHED_MS: Final = 60_000
-"""Time after the watcher's last contact with a cluster after which the cluster counts as unwatched, in ms."""
+"""Time without contact to a cluster after which the cluster counts as unwatched, in ms."""
 YIELD_S: Final = 0.002
 
 
@@ -105,7 +105,7 @@ class WatchState:
     """State of a background watcher, with counts since its start."""
 
     is_up: bool = False
-    """True once the watcher has read ``__consumer_offsets`` up to the log ends at its start."""
+    """True once the watcher has read ``__consumer_offsets`` up to the log ends as of its start."""
     until_ms: int | None = None
     """Time of the watcher's last contact with the cluster, in ms since 1970; None before the first."""
     groups: int = 0
@@ -130,7 +130,7 @@ class BackgroundWatch:
         self._log, self._report = log, report
         self._ending = threading.Event()
         self._records_before = 0
-        """Number of records that earlier watchers read, before a failure ended them."""
+        """Number of records that the previous watchers of this thread read before they failed."""
         self._address = address
         self._logged_until: dict[str, float] = {}
         self._view = WatchState()
@@ -162,7 +162,7 @@ class BackgroundWatch:
     def _steps(self, opened: OpenWatcher) -> Iterator[None]:
         watcher, is_first = opened.watcher, not opened.store.positions()
         while not watcher.open():
-            is_first = False  # the offsets topic does not exist yet, so all its later records are new
+            is_first = False  # ``__consumer_offsets`` does not exist yet, so all its later records are new
             if self._ending.wait(EMPTY_WAIT_S):
                 return
         detector = NewRebalances(opened.store)

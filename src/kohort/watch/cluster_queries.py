@@ -14,7 +14,7 @@ from kohort.model import Record
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 NO_SUCH_CONFIG: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_CONFIG)
-"""Error codes from brokers that do not support group configs."""
+"""Error codes of brokers that do not support group configs."""
 CONFIG_AGAIN_MS: Final = 10_000
 MAX_QUERIED_GROUPS: Final = 100_000
 ADMIN_MS: Final = 15_000
@@ -31,7 +31,7 @@ class WatcherQueries:
     def __init__(self, admin: Admin, groups: ObservedGroups) -> None:
         self._admin = admin
         self.node_id = 0
-        """Id of the broker that is queried for session timeouts if the cluster does not support group configs."""
+        """Id of the broker that is queried for session timeouts if the cluster has no group configs."""
         self._queried: dict[str, int] = {}
         self._broker_queried = self._noted = False
         self._broker_ms: int | None = None
@@ -40,7 +40,7 @@ class WatcherQueries:
         self._tried: dict[bytes, int] = {}
 
     def learn_names(self, records: Iterable[Record], now_ms: int) -> None:
-        """Query the names of topics for unknown topic ids in ``records``; ids of deleted topics are retried later."""
+        """Query topic names for the unknown topic ids in ``records``; retry ids of deleted topics later."""
         assignments = (r for r in records if r.key is not None and r.value is not None and r.key[:2] in _KEYS_WITH_IDS)
         unknown = {
             topic_id for r in assignments for topic_id in self.groups.unknown_topics(r.key or b"", r.value or b"")
@@ -56,7 +56,7 @@ class WatcherQueries:
         self._tried = dict.fromkeys(unknown, now_ms + NAMES_AGAIN_MS)
 
     def learn_session_timeouts(self, records: Iterable[Record], now_ms: int) -> None:
-        """Query the session timeouts of consumer groups with new members, since a group config may change them."""
+        """Query the session timeout of each consumer group with new members, since a group config may change it."""
         keys = (r.key for r in records if r.key is not None and r.key[:2] == _MEMBER_KEY)
         due = {g for g in map(_group_of, keys) if g is not None and self._queried.get(g, 0) <= now_ms}
         if not due:

@@ -28,9 +28,9 @@ POLL_MS: Final = 500
 OPTIONS: Final[Mapping[str, Any]] = {**JOURNAL_OPTIONS, "auto.offset.reset": "earliest", "fetch.max.wait.ms": 200}
 FILE_POLL_S: Final = 0.2
 SLACK_MS: Final = 60_000
-"""Longest time between an event and its journal entry, with clock differences, in ms."""
+"""Longest assumed delay from an event to its journal entry, including clock differences, in ms."""
 STALE_MS: Final = 120_000
-"""Time since a watcher's last contact after which it counts as stopped, in ms."""
+"""Time without contact to the cluster after which a watcher counts as stopped, in ms."""
 
 
 class JournalSource(Protocol):
@@ -38,17 +38,17 @@ class JournalSource(Protocol):
 
     @property
     def until_ms(self) -> int | None:
-        """Time of the watcher's last contact with the cluster, in ms since 1970; None if brokers write the journal."""
+        """Time of the watcher's last contact with the cluster, in ms since 1970; None if brokers write the entries."""
 
     @property
     def unread(self) -> int:
         """Number of unreadable journal records."""
 
     def read(self, within_s: float | None = None) -> list[JournalEntry]:
-        """Return the journal entries up to the present end. Raises ApiTimeout after ``within_s`` seconds."""
+        """Return the entries up to the present end of the journal. Raises ApiTimeout after ``within_s`` seconds."""
 
     def wait(self, for_ms: int) -> list[JournalEntry]:
-        """Return the next journal entries; none after ``for_ms``."""
+        """Wait for new journal entries for up to ``for_ms``; return an empty list if none arrive."""
 
     def close(self) -> None: ...
 
@@ -95,7 +95,7 @@ def _check_cluster(reader: StoreReader, cluster_id: str) -> None:
 
 
 def is_stale(source: JournalSource, now_ms: float) -> bool:
-    """Return True if the watcher that writes the journal has stopped."""
+    """Return True if the watcher that writes the journal of the cluster has stopped."""
     return source.until_ms is not None and now_ms - source.until_ms > STALE_MS
 
 
@@ -125,13 +125,13 @@ class _Topic:
         self._consumer, self._partitions = consumer, partitions
         self._reader = JournalReader(group)
         self.until_ms: int | None = None
-        # query log ends before the first fetch: its long poll would delay the response on the same connection
+        # query log ends before the first fetch, whose long poll would delay the response on the same connection
         self._ends: dict[TopicPartition, int] | None = consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
         begins = consumer.beginning_offsets(partitions, timeout_ms=ADMIN_MS)
         self._from = self._start_offsets(since_ms, begins, self._ends)
         consumer.assign(partitions)
         for place, begin in begins.items():
-            # reading the last records of each partition shows if brokers or a watcher write the journal
+            # the last records of each partition show if brokers or a watcher write the journal
             consumer.seek(place, max(begin, min(self._from[place], self._ends[place] - TAIL_OFFSETS)))
         self._probe(self._ends)
 

@@ -51,8 +51,8 @@ def open_watcher(
 ) -> Iterator[OpenWatcher]:
     """Open a watcher with its clients and its file; persist its state at the end.
 
-    ``options`` override those of its consumer. Raises ConfigError for the file of another cluster, StorageError for an
-    unusable file, and the errors of the clients.
+    ``options`` override the options of the watcher's consumer. Raises ConfigError for the file of another cluster,
+    StorageError for an unusable file, and the errors of the clients.
     """
     limits = WatchLimits(groups=settings.max_groups, commits=settings.max_partitions)
     with ExitStack() as stack:

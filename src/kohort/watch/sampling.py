@@ -56,9 +56,9 @@ class GroupSample:
     groups: list[GroupSnapshot]
     errors: dict[str, KohortError] = field(default_factory=dict)
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
-    """Group descriptions by group id, without the groups in ``errors``."""
+    """Group descriptions by group id; a group in ``errors`` has none."""
     unknown_waits: int = 0
-    """Number of committed offsets of unknown time lag: a limit was reached, or the broker did not answer."""
+    """Number of committed offsets with unknown time lag: a sampling limit was reached, or a lookup failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _ends(
 
 
 def missing_values(snapshot: GroupSnapshot) -> str | None:
-    """Return why offsets of a group are missing in its snapshot; None for a complete snapshot."""
+    """Return why a snapshot lacks offsets of its group; None for a complete snapshot."""
     if snapshot.error is not None:
         return f"offsets of group {snapshot.group!r}: {snapshot.error}"
     reasons = [p.error for p in snapshot.partitions if p.error is not None and p.error != MISSING]
@@ -161,11 +161,11 @@ def _committed(offsets: Results[str, Results[TopicPartition, OffsetAndMetadata |
 
 Matched = Mapping[str, tuple[str, ...] | None]
 KnownTopics = tuple[Mapping[str, int], Mapping[str, bytes], Matched]
-"""Of the topics of groups: partition counts, topic ids, and topics that each subscription pattern matches."""
+"""Data on the topics of groups: partition counts, topic ids, and topics that match each subscription pattern."""
 
 
 def _matched(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> Matched:
-    """Return the topics that each subscription pattern matches; None for a pattern that is expensive to match."""
+    """Return the topics that match each subscription pattern; None for a pattern that is expensive to match."""
     regexes = sorted({member.topic_regex for g in groups for member in g.members if member.topic_regex})
     names = [topic.name for topic in admin.list_topics(timeout_ms=bounds.timeout_ms)] if regexes else []
     found: dict[str, tuple[str, ...] | None] = {}
@@ -304,9 +304,9 @@ def next_position(p: PartitionSnapshot) -> PartitionOffset | None:
 def _times_of(
     admin: Admin, places: Sequence[PartitionOffset], unstable: set[PartitionOffset], bounds: SamplingLimits
 ) -> dict[PartitionOffset, FirstRecord | None]:
-    """Look up the first record at or after each offset, until the deadline; None: no such record.
+    """Look up the first record at or after each offset (None: no such record), until ``append_ms`` have passed.
 
-    ``unstable``: offsets behind the last stable offset, looked up with read_uncommitted.
+    ``unstable``: offsets at or after the last stable offset, looked up with read_uncommitted.
     """
     found_at: dict[PartitionOffset, FirstRecord | None] = {}
     deadline = time.monotonic() + bounds.append_ms / 1000
@@ -322,7 +322,7 @@ def _times_of(
                 return found_at
             try:
                 found = admin.first_records(chosen, isolation_level=level, timeout_ms=left_ms)
-            except KohortError:  # a timeout of a lookup leaves the remaining timestamps unknown
+            except KohortError:  # after the timeout of a lookup, the remaining timestamps stay unknown
                 return found_at
             found_at |= {place: found[place] for place in chosen if place not in found.errors}
     return found_at
@@ -341,7 +341,7 @@ def _with_times(snapshot: GroupSnapshot, found_at: Mapping[PartitionOffset, Firs
 
 
 def racks_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> dict[TopicPartition, frozenset[str]]:
-    """Return the racks of each partition's replicas; empty if brokers have no racks."""
+    """Return the racks of the replicas of each partition; empty if brokers have no racks."""
     racks = {node.node_id: node.rack for node in admin.describe_cluster(timeout_ms=timeout_ms).nodes if node.rack}
     needed = sorted(topics)
     if not racks or not needed:
@@ -362,7 +362,7 @@ NO_NODE = -1
 class ClusterSample:
     cluster: ClusterSnapshot
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Errors by group id, or by broker as ``broker 3``."""
+    """Errors by group id; errors of a broker by its name, as in ``broker 3``."""
 
 
 def sample_cluster(admin: Admin, limits: SamplingLimits) -> ClusterSample:

@@ -25,16 +25,16 @@ from kohort.insight.observed.watching import ChangedState, PersistedCommit
 
 VERSION: Final = "2"
 OLDER: Final = ("1",)
-"""Older formats of the file: entries stay, and the state of groups is rebuilt from the log."""
+"""Older versions of the file format: journal entries stay, group states are rebuilt from ``__consumer_offsets``."""
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
-"""An oversized journal loses one tenth of its entries at once."""
+"""Share of the oldest entries that an oversized journal loses at once, as a divisor: 10 is one tenth."""
 ENTRY_BYTES: Final = 100
-"""Size of an entry in the file beyond its group and value, in bytes."""
+"""Assumed size of an entry's row in the file without group name and value, in bytes."""
 BUSY_S: Final = 10.0
 MOST_BYTES: Final = 1 << 27
-"""Largest size of a value in bytes; a damaged file may state any length."""
+"""Maximum size of a value in the file, in bytes; a damaged file may claim any length."""
 DAMAGED: Final = (sqlite3.Error, UnicodeError, MemoryError)
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
@@ -140,7 +140,7 @@ class WatchStore(_StoreFile):
         return known
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read of each partition of ``__consumer_offsets``."""
+        """Return the next offset to read, by partition of ``__consumer_offsets``."""
         with self._storage_errors():
             rows = self._db.execute("SELECT partition, next FROM positions").fetchall()
         return {partition: at for partition, at in rows if _are_integers(at)}
@@ -162,7 +162,7 @@ class WatchStore(_StoreFile):
     def save(
         self, entries: Sequence[PlacedEntry], positions: Mapping[int, int], changed: ChangedState, now_ms: int
     ) -> None:
-        """Persist new entries, read positions and changed group states in one transaction."""
+        """Persist new journal entries, next offsets to read and changed group states in one transaction."""
         rows = [_row(one) for one in entries]
         with self._storage_errors(), self._transaction():
             added = sum(self._db.execute(_ADD, row).rowcount * _size_of(row) for row in rows)
@@ -191,13 +191,13 @@ class WatchStore(_StoreFile):
         self._bytes = 0
 
     def forget_positions(self) -> None:
-        """Delete read positions and group states, so that all records are read again without duplicate entries."""
+        """Delete next offsets and group states, so that all records are read again without duplicate entries."""
         with self._storage_errors(), self._transaction():
             for table in ("positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")
 
     def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]:
-        """Return the journal entries of a group, oldest first; with ``last``, only that many of the newest."""
+        """Return the journal entries of a group, oldest first; with ``last``, only the newest ``last`` entries."""
         query = "SELECT value FROM entries WHERE grp = ? ORDER BY id DESC LIMIT ?"
         with self._storage_errors():
             rows = self._db.execute(query, (group_key(group), -1 if last is None else last)).fetchall()
@@ -215,7 +215,7 @@ class WatchStore(_StoreFile):
         ]
 
     def prune(self, now_ms: int) -> int:
-        """Delete journal entries that are too old or too many, except the newest; return their number."""
+        """Delete journal entries beyond the maximum age or size, except the newest; return the number deleted."""
         with self._storage_errors():
             gone = self._delete("at_ms < ?", now_ms - self._retention_ms)
             while self._bytes > self._max_bytes:
@@ -231,7 +231,7 @@ class WatchStore(_StoreFile):
 
     def _delete(self, where: str, bound: int) -> int:
         freed = self._bytes_of(where, bound)
-        # the condition is a constant, not user input
+        # the SQL condition is a constant, not user input
         count: int = self._db.execute(f"DELETE FROM entries WHERE {where}", (bound,)).rowcount
         self._bytes -= freed
         return count
@@ -241,7 +241,7 @@ class WatchStore(_StoreFile):
         return self._bytes
 
     def _bytes_of(self, where: str, bound: int) -> int:
-        # the condition is a constant, not user input
+        # the SQL condition is a constant, not user input
         query = f"SELECT count(*), total(length(grp) + length(value)) FROM entries WHERE {where}"
         with self._storage_errors():
             count, size = self._db.execute(query, (bound,)).fetchone()
@@ -319,7 +319,7 @@ def store_path(cluster_id: str, environ: Mapping[str, str]) -> Path:
 
 READ_AT_ONCE = 1_000
 DIGITS_END = 19
-"""Integers with fewer digits fit into 64 bits."""
+"""Number of decimal digits below which every integer fits into 64 bits."""
 
 
 class StoreReader(_StoreFile):
@@ -341,7 +341,7 @@ class StoreReader(_StoreFile):
         return int(value) if value is not None and value.isdecimal() and len(value) < DIGITS_END else None
 
     def last_id(self, before_ms: int | None = None) -> int:
-        """Return the id of the last journal entry, or of the last before ``before_ms``; 0 for none."""
+        """Return the highest id of the journal entries (of those before ``before_ms``, if given); 0 without entries."""
         with self._storage_errors():
             if before_ms is not None:
                 query = "SELECT min(id) FROM entries WHERE at_ms >= ?"
@@ -352,7 +352,7 @@ class StoreReader(_StoreFile):
         return int(last or 0)
 
     def entries(self, group: str | None, after_id: int = 0) -> tuple[list[JournalEntry], int]:
-        """Return journal entries with ids above ``after_id``, of a group or of all groups, and the highest id."""
+        """Return journal entries with ids above ``after_id``, and the highest id; ``group`` None: of all groups."""
         query, bounds = "SELECT id, value FROM entries WHERE id > ?", [after_id]
         found: list[JournalEntry] = []
         last = after_id

@@ -29,7 +29,8 @@ HEADER: Final = "kohort-watch"
 PROGRESS_HEADER: Final = "kohort-watch-told"
 """Record header with the read progress of the watcher in ``__consumer_offsets``, as JSON.
 
-Topic id of ``__consumer_offsets``; by partition, offset and number of entries of the last record that was read.
+The JSON has the topic id of ``__consumer_offsets``, and for each of its partitions the offset of the last record that
+was read, with the number of journal entries of this record.
 """
 WHOLE: Final = 1 << 31
 HEARTBEAT_MS: Final = 30_000
@@ -43,10 +44,10 @@ PRODUCER_OPTIONS: Final[Mapping[str, Any]] = {
 }
 """Producer options: a fixed transactional id, so that each new watcher fences the earlier one."""
 KOHORT_ONLY_OPTION: Final = "group.coordinator.max.bytes"
-"""Config that only kohort brokers have; they write the journal themselves."""
+"""Broker config that only kohort brokers have; kohort brokers write the journal themselves."""
 SHIPPED_AT_ONCE: Final = 500
 TAIL_OFFSETS: Final = 50
-"""Number of offsets before the log end to search for the last record among transaction markers."""
+"""Number of offsets before the log end to search for the last record: transaction markers have offsets, too."""
 
 
 class WatcherProgress(NamedTuple):
@@ -56,7 +57,7 @@ class WatcherProgress(NamedTuple):
     entry_id: int
     topic_id: str
     until: dict[int, tuple[int, int]]
-    """By partition: offset of the last record that was read, and its number of entries."""
+    """Offset and number of journal entries of the last record read, by partition of ``__consumer_offsets``."""
     at_ms: int
 
 
@@ -112,7 +113,7 @@ class TopicJournal:
             self._until[partition] = max(place, self._until.get(partition, place))
 
     def heartbeat(self, now_ms: int) -> None:
-        """Write the watcher's heartbeat record if it wrote nothing to the topic for ``HEARTBEAT_MS``."""
+        """Write a heartbeat record to the journal topic if the watcher wrote nothing to it for ``HEARTBEAT_MS``."""
         if now_ms < self._heartbeat_at or self.ship(now_ms):
             return
         with self._producer.transaction():
@@ -122,7 +123,7 @@ class TopicJournal:
         self._heartbeat_at = now_ms + HEARTBEAT_MS
 
     def _begun(self) -> WatcherProgress | None:
-        """Return the progress of another watcher in the journal topic; restart after the last copied entry."""
+        """Continue after the last copied entry; return the progress of another watcher, if one wrote the topic."""
         name, last = self._store.store_id, self._last
         is_same_topic = last is not None and last.topic_id == self._store.info("topic_id")
         if name != self._name:
@@ -153,13 +154,13 @@ class TopicJournal:
 def _is_shipped(one: PlacedEntry, last: WatcherProgress | None) -> bool:
     if last is None:
         return False
-    if one.partition < 0:  # the entry has no record in ``__consumer_offsets``
+    if one.partition < 0:  # the journal entry stems from no record of ``__consumer_offsets``
         return one.entry.at_ms <= last.at_ms
     return (one.offset, one.nth) < last.until.get(one.partition, (-1, 0))
 
 
 def progress_of(record: Record) -> WatcherProgress | None:
-    """Return the watcher's progress in the headers of a record; None if no watcher wrote the record."""
+    """Return a watcher's progress from the headers of a journal record; None if no watcher wrote the record."""
     headers = dict(record.headers)
     store, slash, entry_id = (headers.get(HEADER) or b"").decode("ascii", "replace").partition("/")
     if not slash or not entry_id.isdecimal() or len(entry_id) >= DIGITS_END:
@@ -170,7 +171,7 @@ def progress_of(record: Record) -> WatcherProgress | None:
         topic_id = str(progress["topic_id"])
         until = {int(partition): (int(at), int(nth)) for partition, (at, nth) in progress["until"].items()}
     except MISFITS:
-        pass  # without valid headers in the journal records, the offset read so far is unknown
+        pass  # without a valid progress header in the journal record, the watcher's read offsets are unknown
     return WatcherProgress(store, int(entry_id), topic_id, until, record.timestamp_ms)
 
 

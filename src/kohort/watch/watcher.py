@@ -58,7 +58,7 @@ class Lateness:
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 FETCH_WAIT_MS: Final = 500
-"""Longest time that a fetch waits for more records, in ms."""
+"""Longest time that a broker waits for records before it answers a fetch, in ms."""
 CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
@@ -72,20 +72,20 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
 }
 DESCRIBED_AT_ONCE: Final = 200
 POLL_AGAIN_MS: Final = 10_000
-"""Time from a failed poll of group states to the next poll, in ms."""
+"""Delay from a failed poll of group states to the next poll, in ms."""
 CONTACT_POLL_MS: Final = 30_000
-"""Longest interval of state polls that still shows if the cluster is reachable, in ms."""
+"""Longest interval of group state polls at which these polls alone show if the cluster is reachable, in ms."""
 PRUNE_MS: Final = 60_000
 REPORT_AGAIN_MS: Final = 3_600_000
-"""Interval of repeated messages about ignored or unreadable records, in ms."""
+"""Interval after which a message about ignored or unreadable records is repeated, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
     poll_ms: int = 2_000
-    """Interval of polls of group states, which give the durations of rebalances, in ms; 0: no polls."""
+    """Interval between polls of group states, in ms; they show the durations of rebalances. 0: no polls."""
     save_ms: int = 5_000
-    """Longest interval between two saves of the watcher's state, in ms."""
+    """Longest time between two saves of the watcher's state, in ms."""
     limits: WatchLimits = field(default_factory=WatchLimits)
 
 
@@ -104,7 +104,7 @@ class GroupWatcher:
         self.is_caught_up = False
         self.queries = WatcherQueries(admin, self.groups)
         self.notes = self.queries.notes
-        """Messages about failed queries from which the watcher recovered."""
+        """Messages about failed queries, after which the watcher continued."""
         self.records = 0
         self._ends: dict[TopicPartition, int] = {}
         self._next: dict[int, int] = {}
@@ -116,10 +116,10 @@ class GroupWatcher:
         """Time of the watcher's last contact with the cluster, in ms since 1970."""
         self._poll_at = self._save_at = self._prune_at = 0
         self._is_whole = False
-        """True if entries, groups and positions match; after an interrupted step they do not, and are not saved."""
+        """True if entries, group states and offsets in memory match: after an interrupted step, nothing is saved."""
 
     def open(self) -> bool:
-        """Continue reading ``__consumer_offsets`` at the saved positions; return False if the topic does not exist yet.
+        """Continue reading ``__consumer_offsets`` at the saved offsets; return False if the topic does not exist yet.
 
         Raises KohortError without the right to read the topic, StorageError for an unusable file.
         """
@@ -182,7 +182,7 @@ class GroupWatcher:
         return self._save(now_ms) if self._unsaved or now_ms >= self._save_at else []
 
     def finish(self) -> None:
-        """Save the watcher's state, unless a step was interrupted: the next watcher repeats such a step."""
+        """Save the watcher's state, except after an interrupted step, which the next watcher repeats."""
         if self._is_whole:
             self._is_whole = False
             self._save(_now_ms())
@@ -256,7 +256,7 @@ class GroupWatcher:
 
 
 def check_readable(error: Exception | None) -> None:
-    """Raise ApiError that names the permission needed to read ``__consumer_offsets``."""
+    """Raise ApiError with the missing permission if ``error`` shows that ``__consumer_offsets`` is unreadable."""
     if isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         needs = f"watching groups needs READ on the topic {OFFSETS_TOPIC}"
         raise ApiError(error.code, f"{needs}, which some services never grant ({error})") from error
@@ -280,7 +280,7 @@ class GroupHistory(NamedTuple):
 def read_group_history(consumer: Consumer, admin: Admin, group: str) -> GroupHistory | None:
     """Read the journal entries of one group from ``__consumer_offsets``; None if that topic does not exist yet.
 
-    The consumer has the watcher's options. Raises ApiError without the right to read, ApiTimeout if the log end is not
+    The consumer needs ``CONSUMER_OPTIONS``. Raises ApiError without the right to read, ApiTimeout if the log end is not
     reached in time.
     """
     found = admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)

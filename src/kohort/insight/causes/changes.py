@@ -141,7 +141,7 @@ def rejoined(rebalance: Rebalance) -> Finding:
         return Finding("USER_ENFORCED", "medium", f"{begin.member} requested the rebalance{why}", evidence)
     if change.was_leader:
         return Finding("LEADER_REJOIN", "low", f"the leader, {begin.member}, rejoined{why}", evidence)
-    # only the owned partitions changed: the member reacts to an earlier rebalance or topic change
+    # a member that changed only its owned partitions reacts to an earlier rebalance or topic change
     if change.owned_changed:
         clause = f"{begin.member} rejoined with other owned partitions{why}"
         return Finding("METADATA_CHANGED", "medium", clause, evidence)
@@ -149,7 +149,7 @@ def rejoined(rebalance: Rebalance) -> Finding:
 
 
 def differs(rebalance: Rebalance) -> bool:
-    """Return True if a rejoined member changed its metadata, or if its application requested the rebalance."""
+    """Return True if a member rejoined with changed metadata, or because its application requested a rebalance."""
     reason, change = (rebalance.trigger.reason or "").lower(), change_of(rebalance)
     applies = [cause for applies_to, cause, *_ in REJOINS if applies_to(rebalance, change, reason)]
     return bool(applies and (applies[0] != "PARTITIONS_CHANGED" or change.partitions_changed)) or is_from_application(
@@ -160,7 +160,7 @@ def differs(rebalance: Rebalance) -> bool:
 def change_of(rebalance: Rebalance) -> Change:
     """Return the metadata changes of the member that triggered the rebalance.
 
-    After a failover the coordinator knows only the chosen assignor of the member: its other assignors are no change.
+    After a failover the coordinator knows only the assignor in use, so further assignors of a member are no change.
     """
     change = rebalance.trigger.change or Change()
     if rebalance.loaded is not None and {*change.protocols_before} <= {*change.protocols_after}:
@@ -247,16 +247,16 @@ LIBRARY_REASONS: Final = re.compile(
     "|group lifecycle|partitions were added|new partitions|(generation|member|instance) id|consumeclaim|connection|eof"
     "|partitions were revoked|(dial|read|write) tcp|timeout|kafka server"
 )
-"""Parts of rejoin reasons of client libraries; any other reason comes from the application."""
+"""Pattern of the rejoin reasons that client libraries send; any other reason comes from the application."""
 
 
 _MISMATCH: Final = "does not match the current subscription"
 _VIEW: Final = "cached metadata has changed"
-"""Rejoin reason of a Java group leader after a change of topics or partition counts."""
+"""Rejoin reason that a Java group leader sends after a change of topics or partition counts."""
 APPLICATION_REASONS: Final = ("enforced by user", "from forcerebalance")
-"""Rejoin reasons of Java, kohort and franz-go clients for a rebalance that the application requested."""
+"""Rejoin reasons that Java, kohort and franz-go clients send if the application requested a rebalance."""
 REVOCATION_REASONS: Final = ("need to revoke", "partitions were revoked", "after revoking what we lost")
-"""Rejoin reasons of Java, kohort and franz-go clients after the member revoked partitions."""
+"""Rejoin reasons that Java, kohort and franz-go clients send after the member revoked partitions."""
 
 
 def _has_revoked(reason: str) -> bool:
@@ -329,7 +329,7 @@ def assignor_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 def topics_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Return the topics and their change (created, deleted, grown) that raised the group epoch."""
+    """Return the topic changes that raised the group epoch: topics created, deleted, or with more partitions."""
     changes = []
     for topic, (was, now) in (raised.cause.partitions_changed or rebalance.sizes).items():
         name = printable(topic)
@@ -375,11 +375,11 @@ def seen_subscriptions(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def seen_partitions(rebalance: SeenRebalance) -> list[Finding]:
-    """Find topics with more partitions, by the highest assigned partition number before and after the rebalance."""
+    """Return new partitions as the cause if the highest assigned partition number of a topic grew in the rebalance."""
     was, now = _tops(rebalance)
     grown = [f"{printable(t)} from {was[t]} to {now[t]} partitions" for t in sorted(was) if now.get(t, 0) > was[t]]
     if not grown or rebalance.new or rebalance.gone or rebalance.parent is not None:
-        return []  # a member change may also assign partitions that had no owner: no sign of new partitions
+        return []  # after a join or leave, partitions that existed before may be assigned for the first time
     what = ", ".join(grown)
     fact = rebalance.fact("assigned", f"{what}, by the highest assigned partition")
     return [Finding("PARTITIONS_CHANGED", "high", f"topics got partitions ({what})", (fact,))]

@@ -65,7 +65,7 @@ COORDINATION: Final = (
 
 
 def after_failover(rebalance: Rebalance, cause_of: Callable[[Rebalance], Finding]) -> Finding | None:
-    """Return the cause of the first rebalance after a new coordinator loaded the group, if the failover explains it."""
+    """Explain the first rebalance after a coordinator failover by that failover; None if another cause explains it."""
     loaded = rebalance.loaded
     if loaded is None or rebalance.trigger.event not in ("member_joined", "member_rejoined"):
         return None
@@ -89,7 +89,7 @@ def after_failover(rebalance: Rebalance, cause_of: Callable[[Rebalance], Finding
 
 
 def since_failover(rebalance: Rebalance) -> Finding | None:
-    """Return the failover as the cause if a client without changed metadata joined again after it."""
+    """Return a recent coordinator failover as the cause if a known client joined again with unchanged metadata."""
     loaded = rebalance.recent_load
     if loaded is None:
         return None
@@ -147,7 +147,7 @@ def downgraded(rebalance: Rebalance) -> Finding:
 
 def converted(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
     begin, conversion = raise_beginning(rebalance, raised), rebalance.converted
-    if conversion is None:  # the journal entry of the conversion has expired
+    if conversion is None:  # the journal entry of the group's conversion has expired
         fact = begin.fact("converted", "from the classic protocol")
         return Finding("PROTOCOL_MIGRATION", "proof", "the classic group became a consumer group", (fact,))
     size = count(len(conversion.members), "member")

@@ -61,7 +61,7 @@ JOINING: Final = (
 
 
 def round_joined(rebalance: Rebalance, find_cause: Callable[[Rebalance], Finding]) -> Finding:
-    """Return the cause of a rebalance that a new member triggered; ``find_cause`` explains earlier rebalances."""
+    """Explain a rebalance that a joining member triggered; ``find_cause`` explains the member's earlier removal."""
     begin = round_beginning(rebalance)
     seen = begin.fact("join_group", f"{begin.member} was not in generation {rebalance.from_generation}")
     evidence = (seen, *begin.reason_facts, *([_initial_delay(rebalance)] if rebalance.initial else ()))
@@ -127,7 +127,7 @@ def static_replaced(rebalance: Rebalance) -> Finding:
 
 
 def raise_joined(rebalance: EpochRebalance, raised: EpochRaised, find_cause: RaiseFinder) -> Finding:
-    """Return the cause of an epoch that a joining member raised; ``find_cause`` explains all other epochs."""
+    """Explain a group epoch that a joining member raised; ``find_cause`` explains the member's earlier removal."""
     begin = raise_beginning(rebalance, raised)
     topics = ", ".join(printable(topic) for topic in begin.added)
     subscribing = f", subscribing to {topics}" if topics else ""
@@ -230,7 +230,7 @@ def seen_restarts(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def removed_and_back(rebalance: SeenRebalance, restarted: Finding) -> Finding:
-    """Return ADMIN_REMOVED: a static member that only restarts within its session causes no rebalance."""
+    """Explain a rebalance with a static member's new id as a removal: a restart alone would cause no rebalance."""
     who = rebalance.restarted[0][1].who
     clause = (
         f"static member {name_and_place(who)} has a new member id, and the group rebalanced, unlike "

@@ -47,7 +47,7 @@ DISCONNECT_MS: Final = 10_000
 
 
 def find_left(begin: Beginning, sent: Evidence) -> Finding:
-    """Return the cause of a member's leave; ``sent`` is the evidence of its leave request."""
+    """Return the cause of a member's leave or removal; ``sent`` is the evidence of the LeaveGroup request."""
     evidence = (sent, *begin.reason_facts)
     if begin.by is not None:
         clause = f"{begin.members} was removed by {actor(begin.by)}"
@@ -67,9 +67,9 @@ def find_missed_poll(
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of a leave, or None for an orderly leave.
 
-    The leave reason of the client proves it. Without a reason, commits imply it: no progress within the poll interval,
-    while records were available and the connection stayed open. Exceptions: a client that disconnects right after its
-    leave, and a client with a session timeout equal to its poll interval (aiokafka).
+    The leave reason of the client proves the missed poll. Without a leave reason, commits imply it: no progress within
+    the poll interval, while records were available and the connection stayed open. Exceptions: a client that
+    disconnects right after its leave, and a client with a session timeout equal to its poll interval (aiokafka).
     """
     said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):
@@ -99,7 +99,7 @@ def find_missed_poll(
 
 
 def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return the time since the last commit progress in ms, or None if it is normal for a polling member."""
+    """Return the ms from a member's last commit progress to its leave; None if well within the poll interval."""
     if vitals.last_progress_ms is None:
         return None
     idle_ms = left_at_ms - vitals.last_progress_ms

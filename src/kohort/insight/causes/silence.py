@@ -84,13 +84,13 @@ SILENCE: Final = (
 
 
 def expired_without_vitals(begin: Beginning) -> Finding:
-    """Return the cause of an expired session if the broker has no heartbeat history of the member, after a failover."""
+    """Explain an expired session after a failover, if the new coordinator has no heartbeat history of the member."""
     clause = f"{begin.member} sent no heartbeat until its session expired"
     return Finding("SESSION_TIMEOUT", "low", clause, (begin.fact("timer", "session timeout"),))
 
 
 def find_expiry_in(rebalance: Rebalance, who: Who, vitals: Vitals, expired_at_ms: int) -> Finding:
-    """Return the cause of an expired session; unknown if the member sent no request since a failover."""
+    """Explain an expired session; its cause is unknown if the new coordinator never had a request of the member."""
     loaded = rebalance.recent_load
     if loaded is None or vitals.last_seen_ms > loaded.at_ms or who.instance_id is not None:
         return find_expiry(who, vitals, expired_at_ms, rebalance)
@@ -163,7 +163,7 @@ def _find_silent_missed_poll(
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of an expired session, or None.
 
-    Some clients send no LeaveGroup at that limit: librdkafka under the consumer protocol leaves once the application
+    Some clients that exceed it send no LeaveGroup: librdkafka under the consumer protocol leaves once the application
     revokes its partitions, and a static member of Java's client remains in the group. The last commit progress of such
     a member is one poll interval before its last heartbeat.
     """

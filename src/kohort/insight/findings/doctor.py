@@ -14,7 +14,7 @@ from kohort.insight.names import count, printable, seconds
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 SHOWN: Final = 3
-"""Largest number of members or partitions named in a sentence; the evidence lists all of them."""
+"""Maximum number of members or partitions that a sentence names; the evidence of the finding lists all."""
 
 
 class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ SEVERITY_OF: Final[dict[str, Severity]] = {
     **dict.fromkeys(("nobody-reads", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused"), "error"),
     **dict.fromkeys(("commits-alone", "topic-gone", "idle", "not-seen"), "info"),
 }
-"""Severity of each ``doctor`` rule that is not a warning."""
+"""Severity of ``doctor`` rules by rule name; all other rules are warnings."""
 
 
 def examine(found: GroupFinding, rebalances: Sequence[RebalanceFinding] | None = None) -> list[DoctorFinding]:

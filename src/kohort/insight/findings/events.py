@@ -35,7 +35,7 @@ class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     who: MemberRef | None = None
     generation: int | None = None
-    """Generation of a classic group, or epoch of a consumer group."""
+    """Generation of a classic group, or group epoch of a consumer group."""
     observed: bool = False
     """True if a watcher wrote the journal entry, False if the coordinator did."""
     entry: dict[str, Any] = {}
@@ -46,7 +46,7 @@ def find_events(entries: Iterable[journal.JournalEntry]) -> list[EventFinding]:
 
 
 def event_finding(entry: journal.JournalEntry) -> EventFinding:
-    """Return a journal entry as an event; the sentence of an unknown kind of entry is the name of the kind."""
+    """Convert a journal entry to an event; an entry of an unknown kind gets the name of its kind as sentence."""
     kind = str(entry.__struct_config__.tag)
     describe = SENTENCES.get(type(entry))
     who = _who(entry)
@@ -235,4 +235,4 @@ SENTENCES: Final[dict[type[journal.JournalEntry], Sentence]] = {
         f"(generation {entry.generation})"
     ),
 }
-"""Sentence function by kind of journal entry; unknown kinds of newer versions get their name as sentence."""
+"""Functions that build the sentence of a journal entry, by class of the entry."""

@@ -47,24 +47,24 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
     sentence: str
     noted: int
-    """Number of rejected requests in the journal, which has only the first of each kind in a generation."""
+    """Number of journaled rejected requests: of equal requests in one generation, the journal has only the first."""
     by_api: dict[str, int]
     first_at_ms: int
     last_at_ms: int
     generation: int
-    """Generation in the last rejected request; ``current`` is the generation of the group."""
+    """Generation in the last rejected request of the member; ``current`` is the generation of the group."""
     current: int
     commits: int
-    """Number of rejected commits: other members consume their records again."""
+    """Number of rejected offset commits; the new owners of the partitions consume the records again."""
     tried: tuple[TriedOffset, ...] = ()
     removed_at_ms: int | None = None
     removed_why: str | None = None
     others: tuple[MemberRef, ...] = ()
-    """Other clients with the instance id of the rejected member."""
+    """Other clients that use the instance id of the client with the rejected requests."""
 
 
 def is_observed_only(entries: Sequence[JournalEntry]) -> bool:
-    """Return True if a watcher wrote all journal entries: a watcher sees no rejected requests."""
+    """Return True if all journal entries are from a watcher, which sees no rejected requests."""
     return all(entry.observed for entry in entries)
 
 
@@ -88,7 +88,7 @@ class _Journal:
         return next((entry for at, entry in reversed(known) if at < place), None)
 
     def same_instance(self, request: RequestFenced) -> tuple[Who, ...]:
-        """Return other members with the instance id of the rejected request, one per host."""
+        """Return the other members with the instance id of the rejected request, one per client id and host."""
         who = request.who
         known = self.instances.get((request.group, who.instance_id or ""), {})
         found = {(other.client_host, other.client_id): other for name, other in known.items() if name != _identity(who)}

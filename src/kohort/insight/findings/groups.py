@@ -43,11 +43,11 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Lag up to the last stable offset, in records: the lag of read_committed consumers."""
     lag_ms: int | None = None
     lead: int | None = None
-    """Distance of the committed offset from the log start offset, in records."""
+    """Number of records between the log start offset and the committed offset."""
     lost: int = 0
     """Number of records that retention deleted before the group consumed them."""
     start_moved: int = 0
-    """Advance of the log start offset, by retention, between the first and the last sample."""
+    """Increase of the log start offset, due to retention, from the first to the last sample."""
     written_per_s: float | None = None
     read_per_s: float | None = None
     eta_ms: int | None = None
@@ -86,7 +86,7 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     group: str
     at_ms: int
     looked_for_ms: int
-    """Time between the first and the last sample of the group; 0 for a single sample, which gives no rates."""
+    """Time between the first and the last sample of the group, in ms; 0 with one sample, which gives no rates."""
     health: str | None
     """Health of the group: OK, WARN, STOP, STALL, REWIND, REBALANCING, STORM; None if unknown."""
     reason: str
@@ -99,23 +99,23 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     assignor: str | None = None
     coordinator_id: int | None = None
     epoch: int | None = None
-    """Epoch of a consumer group; generation of a classic group, from the journal."""
+    """Group epoch of a consumer group; for a classic group, the generation in its last journal entries."""
     lag: int | None = None
     stable_lag: int | None = None
     lag_ms: int | None = None
     lag_ms_complete: bool = True
-    """False if the group has partitions of unknown time lag, which may exceed ``lag_ms``."""
+    """False if some partitions have an unknown time lag: the time lag of the group may exceed ``lag_ms``."""
     lag_unknown: int = 0
-    """Number of partitions of unknown lag: ``lag`` does not include them."""
+    """Number of partitions with unknown lag; ``lag`` is the sum over the other partitions."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
     blamed: MemberRef | None = None
     rebalances_1h: int | None = None
-    """Rebalances in the last hour, without follow-up rebalances of cooperative assignors; None without a journal."""
+    """Number of rebalances in the last hour, except cooperative follow-ups; None without a journal of the group."""
     last_rebalance: LastRebalance | None = None
     stable_share_1h: float | None = None
-    """Share of the last hour in which the group did not rebalance, 0 to 1; None without a journal."""
+    """Fraction (0 to 1) of the last hour in which the group did not rebalance; None without a group journal."""
     members: tuple[MemberFinding, ...] = ()
     partitions: tuple[PartitionFinding, ...] = ()
 
@@ -123,9 +123,9 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def find_group(
     snapshots: Sequence[GroupSnapshot], rebalances: Sequence[RebalanceFinding] | None = None
 ) -> GroupFinding:
-    """Return lag, health, members and partitions of the group of the newest snapshot.
+    """Return lag, health, members and partitions of a group from its snapshots; the newest is the present state.
 
-    ``rebalances``: those of the journal of the group, None without a journal. Raises ValueError without snapshots.
+    ``rebalances``: rebalances in the journal of the group, None without a journal. Raises ValueError without snapshots.
     """
     counted = [r for r in rebalances or () if r.parent is None and r.end != "no_rebalance"]
     last = max(counted, key=lambda r: r.opened_at_ms, default=None)

@@ -15,7 +15,7 @@ from kohort.insight.evidence import Confidence, Evidence
 from kohort.insight.names import name_of
 
 Origin = Literal["journal", "inferred"]
-"""Source of a finding: ``journal`` of the coordinator, or ``inferred`` from observations of a watcher."""
+"""Source of a finding: ``journal`` (entries of the coordinator) or ``inferred`` (observations of a watcher)."""
 PlaceName = tuple[str, int]
 
 
@@ -64,7 +64,7 @@ class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None
     state: str
     known: bool
-    """False if the assignment ``has`` may be incomplete, because older journal entries expired."""
+    """False if ``has``, the assignment of the member, may be incomplete because older journal entries have expired."""
     had: tuple[str, ...] = ()
     has: tuple[str, ...] = ()
     target: tuple[str, ...] | None = None
@@ -72,7 +72,7 @@ class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
     to_revoke_since_ms: int | None = None
     still_to_get: tuple[str, ...] = ()
     awaited_from: dict[str, str] = {}
-    """Member ids of the present owners of awaited partitions, by partition."""
+    """Present owner (member id) of each partition that the member waits for, by partition (``topic-3``)."""
 
 
 class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    """Rebalance id ``GROUP/GENERATION``; ``GROUP/after-GENERATION`` if unfinished, ``GROUP/at-MS`` for other events."""
+    """Id: ``GROUP/GENERATION``, ``GROUP/after-GENERATION`` if unfinished, ``GROUP/at-MS`` without a rebalance."""
     group: str
     protocol: Literal["classic", "consumer"]
     origin: Origin = "journal"
@@ -98,9 +98,9 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     generation: int | None = None
     target_epoch: int | None = None
     parent: int | None = None
-    """Generation of the rebalance to which this one is the follow-up (cooperative assignors)."""
+    """Generation of the previous rebalance, if this rebalance is its follow-up (cooperative assignors)."""
     follows: str | None = None
-    """Id of the earlier rebalance that removed the member that now rejoins."""
+    """Id of the earlier rebalance in which the member that rejoins now was removed."""
     trigger: MemberRef | None = None
     also: tuple[str, ...] = ()
     blocker: BlockerFinding | None = None
@@ -115,12 +115,12 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     ``join_timeout``, ...; ``gone`` if unknown.
     """
     standing: tuple[MemberAssignmentFinding, ...] = ()
-    """Members of a consumer group at the end of the rebalance, or at present if unfinished."""
+    """Members of a consumer group with their assignments at the end of the rebalance; now, if it is unfinished."""
     moves: tuple[MoveFinding, ...] = ()
     unowned_partition_ms: int | None = None
-    """Sum of the times in which partitions had no owner, over all partitions, in ms."""
+    """Sum over all partitions of the time without an owner, in ms."""
     stale_requests: int = 0
-    """Number of rejected requests with an outdated generation or member id until the next rebalance."""
+    """Number of requests rejected for an outdated generation or member id, until the next rebalance."""
 
 
 class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):

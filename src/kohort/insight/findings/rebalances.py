@@ -133,7 +133,7 @@ def consumer_finding(rebalance: EpochRebalance) -> RebalanceFinding:
 
 
 def observed_finding(rebalance: SeenRebalance) -> RebalanceFinding:
-    """Return the finding of a rebalance that a watcher observed; bounds of its phases are evidence."""
+    """Convert a rebalance that a watcher observed to a finding; the evidence has bounds on the phase durations."""
     explanation = explain(rebalance)
     before, after = rebalance.before, rebalance.after
     departures = zip(rebalance.departed, rebalance.departures, strict=True)

@@ -83,7 +83,7 @@ class TimelineFinding(msgspec.Struct, frozen=True, kw_only=True):
 def find_timeline(
     entries: Sequence[journal.JournalEntry], *, group: str, from_ms: int, until_ms: int
 ) -> TimelineFinding:
-    """Return the assignments of a group from ``from_ms`` to ``until_ms``, from its entries in journal order."""
+    """Return the assignments of a group from ``from_ms`` to ``until_ms``; ``entries`` are in journal order."""
     drawing = _Lanes(from_ms, entries)
     for entry in entries:
         if entry.at_ms <= until_ms:
@@ -151,7 +151,7 @@ class _Lane:
         )
 
     def end_silence(self, since_ms: int | None, at_ms: int, text: str, from_ms: int) -> None:
-        """End the time without a reader that began at a static member's leave or last request."""
+        """Record a period without reads of the member's partitions: from its leave or last request to ``at_ms``."""
         if self.away_ms is not None:
             since_ms, text, self.away_ms = self.away_ms, AWAY, None
         if since_ms is not None and max(since_ms, from_ms) < at_ms:

@@ -8,7 +8,7 @@ from kohort.insight.findings.model import MoveFinding
 
 
 class MemberLoadFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions and lag of a member before and after the scenario; None if unknown, or if not a member."""
+    """Partitions and lag of a member before and after the scenario; None: unknown, or outside the group."""
 
     member_id: str
     client_id: str = ""
@@ -26,18 +26,18 @@ class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     written_per_s: float
-    """Records produced to all partitions of the group, per second."""
+    """Number of records produced per second to all partitions of the group."""
     handled_from_per_s: float
-    """Slowest consume rate of one member, in records per second."""
+    """Lowest consume rate of a member, in records per second; ``handled_to_per_s``: the highest."""
     handled_to_per_s: float
     peak_lag_from: int
     peak_lag_to: int
     drained_from_s: float | None
-    """Seconds from the end of the last rebalance pause until the lag is 0, at best; null if it never is."""
+    """Best case: seconds from the end of the last interruption by a rebalance until the lag is 0; null if never."""
     drained_to_s: float | None
     slowest: str | None
     behind_for_ever: tuple[str, ...]
-    """Ids of members with a lag that grows without end in the worst case."""
+    """Ids of members whose lag grows without end in the worst case."""
     unread: int
     """Number of partitions that no member consumes."""
 
@@ -53,18 +53,18 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_after: int
     partitions: int
     rounds: int
-    """Number of rebalances (consumer group: of new epochs) until all members have their target assignment."""
+    """Number of rebalances (new group epochs of a consumer group) until every member has its target assignment."""
     moves: tuple[MoveFinding, ...]
-    """Partitions with another owner after the scenario, with both owners; None: no owner."""
+    """Partitions whose owner changes in the scenario, with old and new owner; None: no owner."""
     moves_in_all: int
-    """Number of all partition moves, with the intermediate ones of a rolling restart."""
+    """Number of partition moves, including the intermediate moves of a rolling restart."""
     pause_from_s: float
-    """Sum of the pauses of all partitions in the best case, in seconds."""
+    """Best case: sum over all partitions of the time without reads due to rebalances, in seconds."""
     pause_to_s: float
-    """Sum of the pauses of all partitions in the worst case, in seconds."""
+    """Worst case: sum over all partitions of the time without reads due to rebalances, in seconds."""
     loads: tuple[MemberLoadFinding, ...]
     idle: tuple[str, ...]
     drain: DrainFinding | None = None
-    """Lag during the pauses and drain time; null if the produce or consume rates are unknown."""
+    """Growth of the lag during the rebalances, and time to drain it; null if the produce or consume rate is unknown."""
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]

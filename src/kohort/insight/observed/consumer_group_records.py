@@ -65,7 +65,7 @@ def resolve(group: WatchedConsumerGroup, record: RegexResolved) -> None:
 
 
 def cause_of(group: WatchedConsumerGroup, other_topics: bool) -> journal.EpochCause:
-    """Infer why the group epoch was raised, from the member records since the previous epoch."""
+    """Infer the cause of a new group epoch from the member records since the previous epoch."""
     if group.gone:
         (who, signs), *others = group.gone
         return journal.EpochCause(event="member_gone", who=who, signs=signs, others=tuple(other for other, _ in others))
@@ -125,7 +125,7 @@ def planned(group: WatchedConsumerGroup) -> Planned:
 
 
 def changes(before: Planned, after: Planned) -> list[tuple[Place, tuple[str | None, str | None]]]:
-    """Compare two target assignments: return the partitions with another owner, with old and new owner."""
+    """Return the partitions whose owner differs between two target assignments, with old and new owner."""
     places = {(topic, p) for plans in (before, after) for topic, of in plans.items() for p in of}
     ends = ((place, (_owner(before, place), _owner(after, place))) for place in sorted(places))
     return [(place, (was, now)) for place, (was, now) in ends if was != now]
@@ -138,9 +138,9 @@ def _owner(plans: Planned, place: Place) -> str | None:
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
 STATES: Final[dict[int, State]] = {0: "stable", 1: "unrevoked_partitions", 2: "unreleased_partitions"}
 FIRST_EPOCH: Final = 2
-"""Highest first epoch of a consumer group: 1 as of Kafka 3.7, 2 as of 4.4."""
+"""Highest group epoch after the first join: 1 since Kafka 3.7, 2 since Kafka 4.4."""
 AWAY_EPOCH: Final = -2
-"""Member epoch of a static member that left temporarily."""
+"""Member epoch of a static member that left the group temporarily."""
 
 
 class ConsumerGroupRecords:
@@ -175,7 +175,7 @@ class ConsumerGroupRecords:
         return []
 
     def settle(self, watched: WatchedGroup, at_ms: int) -> Entries:
-        """Return the state of a consumer group as an entry, if its oldest records were compacted."""
+        """Return the whole state of a consumer group as a journal entry, if compaction removed its oldest records."""
         group = watched.consumer
         if group is None or group.is_whole:
             return []
@@ -256,7 +256,7 @@ class ConsumerGroupRecords:
         value = record.value
         if value is None:
             watched.consumer = None
-            if group.gone or group.members:  # a group that is deleted with members was converted to a classic group
+            if group.gone or group.members:  # a deleted group that had members was converted to a classic group
                 watched.consumer = WatchedConsumerGroup(is_whole=group.is_whole, epoch=group.epoch)
                 return []
             return [journal.GroupDeleted(at_ms=at_ms, group=watched.group, observed=True, why="unknown")]
@@ -321,7 +321,7 @@ class ConsumerGroupRecords:
                 group=watched.group,
                 observed=True,
                 epoch=group.target_epoch,
-                assignor=known or "",  # records do not contain the broker's default assignor
+                assignor=known or "",  # the records of the group do not name the broker's default assignor
                 moves=tuple(
                     journal.Move(self._name(topic), partition, was, now)
                     for (topic, partition), (was, now) in changes(before, group.planned)

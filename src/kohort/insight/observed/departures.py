@@ -37,9 +37,9 @@ REMOVALS: Final = (
 )
 """Causes of a removal after which a running client rejoins as a new member."""
 CLOCK_MS: Final = 250
-"""Largest error of a time that was measured on another clock, in ms."""
+"""Largest assumed error of a time that was measured on another machine's clock, in ms."""
 REJOIN_MS: Final = 3_000
-"""Default of ``heartbeat.interval.ms``, after which at the latest a member notices a rebalance, in ms."""
+"""Default of ``heartbeat.interval.ms``: longest time until a member notices a rebalance, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +67,19 @@ class Departure:
 
     @property
     def silent_ms(self) -> int:
-        """Longest possible time between the last commit or join of the departed member and its departure, in ms."""
+        """Upper bound of the time from the last commit or join of a departed member to its departure, in ms."""
         return max(0, self.out_by_ms - self.sign_ms)
 
     @property
     def idle_ms(self) -> int:
-        """Longest possible time of the departed member without commit progress, in ms."""
+        """Upper bound of the time without commit progress of a departed member, in ms."""
         return max(0, self.out_by_ms - max(self.signs.since_ms, self.signs.last_progress_ms or self.signs.since_ms))
 
 
 def find_departure(departure: Departure) -> Finding:
     """Return the likeliest cause of a member's departure from a watched group.
 
-    Causes that its commits and timeouts contradict are excluded first.
+    Causes that contradict the member's commits or timeouts are excluded first.
     """
     session_ms, poll_ms = departure.signs.session_timeout_ms, departure.signs.rebalance_timeout_ms
     if departure.revoking_since_ms is not None and poll_ms is not None:
@@ -121,8 +121,8 @@ def _matches_missed_poll(departure: Departure, poll_ms: int) -> bool:
 def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
     """Return True if the departed member left before its session could expire.
 
-    Each request restarts the session; a commit does so only in classic groups, outside of transactions. But
-    a committing client also sends heartbeats, each third of a session.
+    A request restarts the session timer; a commit does so only in a classic group and outside of transactions. But a
+    client that commits also sends a heartbeat every third of its session timeout.
     """
     if departure.out_by_ms - departure.signs.since_ms < session_ms - min(CLOCK_MS, session_ms // 10):
         return True
@@ -133,7 +133,7 @@ def _matches_expiry(departure: Departure, session_ms: int) -> bool:
     if departure.signs.last_commit_ms is None and departure.who.instance_id is None:
         return False
     if departure.silent_ms < session_ms - min(CLOCK_MS, session_ms // 10) and not departure.is_consumer:
-        return False  # less silence than the session timeout: the session did not expire
+        return False  # a silence shorter than the session timeout expires no session
     return departure.silent_ms <= session_ms + AUTO_COMMIT_MS + REJOIN_MS
 
 
@@ -250,10 +250,10 @@ def _facts(departure: Departure) -> tuple[Evidence, ...]:
 def find_raised_departure(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
     """Return the inferred cause of a member's departure from a consumer group.
 
-    A leave and a removal by an administrator have the same records.
+    The records of a leave are the same as those of a removal by an administrator.
     """
     cause, first = raised.cause, raised is rebalance.raises[0]
-    if cause.who is None:  # entries of older kohort versions do not name the departed member
+    if cause.who is None:  # journal entries of older kohort versions do not name the departed member
         return Finding("MEMBER_GONE", "low", "a member departed", (Evidence("gone", "a member", raised.at_ms),))
     signs = cause.signs or SignsOfLife(member_id=cause.who.member_id, since_ms=raised.at_ms)
     back, back_at_ms = rebalance.back.get(cause.who.member_id, (None, raised.at_ms))

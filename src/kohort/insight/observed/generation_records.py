@@ -22,7 +22,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadat
 
 Entries = list[journal.JournalEntry]
 POLLS_KEPT: Final = 15
-"""Number of state polls kept for comparison with the next generation record."""
+"""Number of latest polls of group states that are kept for comparison with the next generation record."""
 
 
 class StatePoll(NamedTuple):
@@ -54,7 +54,7 @@ class RecentPolls:
     def add(
         self, states: Mapping[str, str], from_ms: int, until_ms: int, groups: Mapping[str, WatchedGroup]
     ) -> list[str]:
-        """Add the polled states of groups; return the groups that began to rebalance since the previous poll."""
+        """Add a poll of group states; return the names of groups that began to rebalance since the previous poll."""
         rebalancing = {name for name, state in states.items() if state in REBALANCING}
         unsettled = rebalancing | (groups.keys() - states.keys())
         begun = []
@@ -75,7 +75,7 @@ class RecentPolls:
         return begun
 
     def know(self, name: str) -> None:
-        """Continue a rebalance in flight that the previous watcher process observed."""
+        """Add a group in a rebalance that the previous watcher process observed."""
         self._rounds.add(name)
 
     def _last_settled(self, name: str) -> int | None:
@@ -84,9 +84,9 @@ class RecentPolls:
     def bounds(
         self, group: WatchedGroup, before: journal.GenerationSeen, after: journal.GenerationSeen, late_ms: int
     ) -> RoundBounds:
-        """Return the polls that bound the rebalance to generation ``after``.
+        """Return bounds on the time of the rebalance that led to generation ``after``, from polls of group states.
 
-        ``late_ms``: time between the timestamp of the group's records and their arrival at the watcher.
+        ``late_ms``: time from the timestamp of the group's records to their arrival at the watcher.
         """
         done_ms = (after.at_ms if after.joined_ms is None else after.joined_ms) + late_ms
         settled_ms = next(
@@ -96,7 +96,7 @@ class RecentPolls:
         if found is not None and found.from_ms <= after.at_ms + late_ms:
             group.round = None
             self._rounds.discard(group.group)
-            # a rebalance that ended before this generation was written is an earlier one
+            # a rebalance that ended before the generation's record was written led to an earlier generation
             if found.over_ms is None or found.over_ms > done_ms:
                 rebalancing_ms, settled_ms = found.until_ms - late_ms, found.settled_ms
                 present = found.present if found.until_ms <= after.at_ms + late_ms else None
@@ -106,7 +106,7 @@ class RecentPolls:
 
 Partitions = dict[str, tuple[int, ...]]
 BASELINE_MS: Final = 3_600_000
-"""Interval after which an entry repeats the previous generation, because older entries expire."""
+"""Interval after which a journal entry repeats the previous generation, because older entries expire, in ms."""
 
 
 class GenerationRecords:
@@ -179,9 +179,9 @@ def _ended(group: WatchedGroup, before: journal.GenerationSeen | None, at_ms: in
 
 
 def _rewritten(before: journal.GenerationSeen, seen: journal.GenerationSeen) -> Entries:
-    """Return the entries for a second record of the same generation.
+    """Return the journal entries for a second record of the same generation.
 
-    Its reason is a static replacement (KIP-345), or a new coordinator.
+    A coordinator writes a second record when a static member is replaced (KIP-345), or after a failover.
     """
     known = {m.who.instance_id: m.who.member_id for m in before.members if m.who.instance_id is not None}
     replaced = [
@@ -252,7 +252,7 @@ def _partitions(found: list[TopicPartition]) -> Partitions:
 
 
 def _signs(group: WatchedGroup, before: journal.GenerationSeen, member: journal.SeenMember) -> journal.SignsOfLife:
-    """Return the commits of a member in the generation that ends: commits of partitions that it owned."""
+    """Return a member's commits in generation ``before``: commits of the partitions that the member owned."""
     slots = (
         slot
         for topic, partitions in (member.partitions or {}).items()

@@ -23,12 +23,12 @@ class SeenRebalance:
     new: tuple[journal.SeenMember, ...] = ()
     gone: tuple[journal.SeenMember, ...] = ()
     restarted: tuple[tuple[journal.SeenMember, journal.SeenMember], ...] = ()
-    """Static members that returned with a new member id: each before and after."""
+    """Static members that returned with a new member id, each as (member before, member after)."""
     departed: list[Departure] = field(default_factory=list)
     moves: tuple[journal.Move, ...] = ()
     parent: int | None = None
     returned: tuple[journal.Who, str, int] | None = None
-    """Earlier departure of a client that rejoins: member, cause of the departure, time."""
+    """Earlier departure of the client that rejoins: departed member, cause and time of the departure."""
     had_failover: bool = False
     loaded: journal.GroupLoaded | None = None
 
@@ -56,14 +56,14 @@ class SeenRebalance:
 
     @property
     def assign_ms(self) -> int | None:
-        """Time from the last JoinGroup until the assignment was written to ``__consumer_offsets``, in ms."""
+        """Time from the last JoinGroup to the record of the assignment in ``__consumer_offsets``, in ms."""
         if self.after.joined_ms is None or not self.after.members:
             return None
         return self.after.at_ms - self.after.joined_ms
 
     @property
     def not_written(self) -> int:
-        """Number of generations between ``before`` and ``after`` that have no record."""
+        """Number of generations between ``before`` and ``after`` without a record in ``__consumer_offsets``."""
         return 0 if self.before is None else max(0, self.after.generation - self.before.generation - 1)
 
     @property
@@ -72,7 +72,7 @@ class SeenRebalance:
 
     @property
     def is_after_failover(self) -> bool:
-        """True if the departed members sent no request to a new coordinator since the failover."""
+        """True if no departed member sent a request to the new coordinator after a failover."""
         if self.loaded is not None:
             return all(one.sign_ms <= self.loaded.at_ms for one in self.departed)
         since_ms = self.after.at_ms - FAILOVER_MS
@@ -111,7 +111,7 @@ class _History:
     converted: journal.GroupConverted | None = None
     loaded: journal.GroupLoaded | None = None
     departed_before: list[tuple[SeenRebalance, int]] = field(default_factory=list)
-    """Departures of members: the rebalance, and the index in its ``departed``."""
+    """Earlier departures of members, each as a rebalance and an index into its ``departed``."""
 
     def take(self, entry: journal.JournalEntry) -> SeenRebalance | None:
         if isinstance(entry, journal.GroupConverted):
@@ -125,14 +125,14 @@ class _History:
         before, self.before = entry.before or self.before, entry
         if before is not None and entry.generation <= before.generation:
             if entry.generation == before.generation:
-                return None  # a static replacement is an entry of its own
+                return None  # the replacement of a static member has a journal entry of its own
             before = (
                 None  # a lower generation: the group was deleted and recreated, and no record of the deletion was read
             )
         if not entry.members and (before is None or not before.members):
             return None  # a group without members, before and after, did not rebalance
         if self.converted is not None and self.converted.epoch == entry.generation:
-            return None  # a conversion writes a classic generation before the members rejoin
+            return None  # a coordinator that converts a group writes a classic generation before members rejoin
         found = self._compare(before, entry)
         self.converted = None
         self.latest = found
@@ -164,14 +164,14 @@ class _History:
         return found
 
     def _parent(self, found: SeenRebalance) -> int | None:
-        """Return the previous generation if it withheld the partitions that this generation assigns (KIP-429)."""
+        """Return the previous generation if it left partitions unassigned that this generation assigns (KIP-429)."""
         before, latest = found.before, self.latest
         if before is None or latest is None or latest.after is not before or found.new or found.gone:
             return None
         if found.restarted or before.protocol != found.after.protocol:
             return None
         if not any(m.owned for m in found.after.members):
-            return None  # eager members own nothing when they rejoin, so no partition was withheld
+            return None  # members with an eager assignor rejoin without partitions: no cooperative follow-up
         withheld = {(m.topic, m.partition) for m in latest.moves if m.after is None}
         given = {(m.topic, m.partition) for m in found.moves if m.before is None}
         return before.generation if withheld & given else None
@@ -220,7 +220,7 @@ def _client(who: journal.Who) -> tuple[str, str]:
 def moves_between(
     before: journal.GenerationSeen, after: journal.GenerationSeen, same: dict[str, str]
 ) -> tuple[journal.Move, ...]:
-    """Return the partitions with another owner.
+    """Return the partitions whose owner differs between two generations.
 
     ``same``: present member ids of static members, by earlier member id.
     """

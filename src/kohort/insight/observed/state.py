@@ -34,7 +34,7 @@ class WatchedMember(msgspec.Struct):
     pending: dict[str, list[int]] = {}
     pending_since_ms: int | None = None
     heard_ms: int = 0
-    """Time of the last record that a heartbeat of the member caused: join, or progress to its target assignment."""
+    """Time of the last member record that a heartbeat caused: a join, or progress to the target assignment."""
 
 
 class WatchedConsumerGroup(msgspec.Struct):
@@ -46,20 +46,20 @@ class WatchedConsumerGroup(msgspec.Struct):
     metadata_hash: int = 0
     raised_ms: int | None = None
     baseline_ms: int | None = None
-    """Time of the last journal entry with the whole state of the group."""
+    """Time of the last journal entry that contains the whole state of the group."""
     target_epoch: int | None = None
     members: dict[str, WatchedMember] = {}
     targets: dict[str, dict[str, list[int]]] = {}
     planned: dict[str, dict[int, str]] = {}
-    """Owner of each partition in the last target assignment: topic id, partition, member id."""
+    """Owner (member id) of each partition in the last target assignment, by topic id and partition number."""
     released: dict[str, dict[int, int]] = {}
-    """Time at which each partition lost its owner: topic id, partition, ms."""
+    """Time at which each partition lost its owner, in ms, by topic id and partition number."""
     regexes: dict[str, tuple[str, ...]] = {}
-    # joins, departures and metadata changes of members since the group epoch was last raised
+    # the lists below: joins, departures and metadata changes of members since the last new group epoch
     joined: list[Who] = []
     gone: list[tuple[Who, SignsOfLife]] = []
     subscribed: list[tuple[Who, tuple[str, ...], tuple[str, ...]]] = []
-    """Members that changed subscribed topics: member, added topics, removed topics."""
+    """Members that changed their subscribed topics, each with its added and its removed topics."""
     preferred: list[tuple[Who, str]] = []
     resolved: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
@@ -88,10 +88,10 @@ class WatchedGroup(msgspec.Struct):
     seen: GenerationSeen | None = None
     round: RoundSeen | None = None
     converting: GenerationSeen | None = None
-    """Last classic generation of a group that is converted to a consumer group."""
+    """Last classic generation of a group during its conversion to a consumer group."""
     consumer: WatchedConsumerGroup | None = None
     commits: dict[str, dict[int, CommitSeen]] = {}
-    """Last commits by topic and partition; persisted apart from the group, which changes less often."""
+    """Last commits by topic and partition; saved separately, because they change more often than the group."""
     leader_epoch: int = -1
     """Leader epoch of the group's last record; a higher one shows a new or restarted coordinator."""
 

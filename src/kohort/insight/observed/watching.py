@@ -62,17 +62,17 @@ class ObservedGroups:
         self._consumer = ConsumerGroupRecords()
         self.unread = 0
         self.left_out = 0
-        """Number of records ignored because of the limits on groups and partitions."""
+        """Number of records ignored because the maximum number of groups or partitions was reached."""
 
     def learn_topics(self, names: Mapping[bytes, str]) -> None:
-        """Add topic names by topic id; unnamed topics appear with their id in hexadecimal."""
+        """Add names of topics by topic id; journal entries show a topic without a name by its id in hexadecimal."""
         self._consumer.names.update((topic_id.hex(), name) for topic_id, name in names.items())
 
     def knows(self, group: str) -> bool:
         return group in self._groups
 
     def unknown_topics(self, key: bytes, value: bytes) -> set[bytes]:
-        """Return the ids of unnamed topics in a record of an assignment or a target assignment."""
+        """Return the topic ids without a known name in a record of an assignment or a target assignment."""
         try:
             record = parse_record(key, value)
         except CorruptLog:
@@ -87,7 +87,7 @@ class ObservedGroups:
         return {topic_id for topic_id in found if topic_id.hex() not in self._consumer.names}
 
     def learn_session_timeout(self, group: str, timeout_ms: int | None) -> None:
-        """Set the session timeout of members of a consumer group, which its records do not contain."""
+        """Set the session timeout of a consumer group's members, which the records of the group do not contain."""
         if group in self._consumer.session_timeouts or len(self._consumer.session_timeouts) < self._limits.groups:
             self._consumer.session_timeouts[group] = timeout_ms
 
@@ -97,7 +97,7 @@ class ObservedGroups:
         """Process the next record of ``__consumer_offsets``; return its journal entries (none for most commits).
 
         ``at_ms``: timestamp of the record. ``late_ms``: time between timestamp and arrival of the records in its
-        partition; None if unknown, then polled states are not compared with records.
+        partition; if None (unknown), polled group states are not compared with the records.
         """
         try:
             record = None if key is None else parse_record(key, value)
@@ -163,14 +163,14 @@ class ObservedGroups:
     def take_states(self, states: Mapping[str, str], from_ms: int, until_ms: int) -> list[str]:
         """Process the polled states of all groups; the poll ran from ``from_ms`` to ``until_ms`` on the local clock.
 
-        Returns the groups that began to rebalance: the caller describes them, and calls ``take_members``.
+        Returns the groups that began to rebalance: the caller describes these groups, and calls ``take_members``.
         """
         begun = self._polls.add(states, from_ms, until_ms, self._groups)
         self._dirty.update(begun)
         return begun
 
     def take_members(self, name: str, state: str, member_ids: Iterable[str], until_ms: int) -> None:
-        """Process the members of a rebalancing classic group, described at ``until_ms``."""
+        """Process the members of a classic group in a rebalance, as DescribeGroups returned them at ``until_ms``."""
         group = self._groups.get(name)
         found = None if group is None else group.round
         if found is not None and found.present is None and state == "PreparingRebalance":
@@ -178,7 +178,7 @@ class ObservedGroups:
             self._dirty.add(name)
 
     def caught_up(self, at_ms: int) -> list[JournalEntry]:
-        """Return the states of groups with compacted oldest records, once the log was read to its end."""
+        """Return journal entries with the states of groups whose oldest records were compacted; call at the log end."""
         entries: list[JournalEntry] = []
         for group in self._groups.values():
             found = self._consumer.settle(group, at_ms)
@@ -220,5 +220,5 @@ class ObservedGroups:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Number of remembered groups, and number of remembered partitions with a commit."""
+        """Number of groups in memory, and number of partitions with a commit in memory."""
         return len(self._groups), self._commits

@@ -17,7 +17,7 @@ from kohort.insight.what_if.scenario import WhatIfMember
 from kohort.model import TopicPartition
 
 MAX_ROUNDS: Final = 10
-"""Largest number of simulated rebalances; cooperative assignors settle in two."""
+"""Maximum number of simulated rebalances; a cooperative assignor needs two."""
 
 
 class AssignorChoice(NamedTuple):
@@ -63,7 +63,7 @@ def check_assignor(choice: AssignorChoice) -> None:
 
 
 def settle(members: Sequence[WhatIfMember], choice: AssignorChoice, topics: ReadTopics) -> SettledGroup:
-    """Run the assignor until the assignment of all members is final. Raises UsageError for an unknown assignor."""
+    """Run the assignor until no assignment changes any more. Raises UsageError for an unknown assignor."""
     check_assignor(choice)
     if not members:
         return SettledGroup([], 0)

@@ -27,10 +27,10 @@ class FlowRates(NamedTuple):
 def flow_of(
     lag: GroupLag, counts: Mapping[str, int], in_per_s: float | None = None, drain_per_s: float | None = None
 ) -> FlowRates | None:
-    """Return produce and consume rates of a group; None without options and without sampled rates.
+    """Return produce and consume rates of a group; None if neither options nor snapshots give them.
 
-    ``in_per_s``: records per second produced to all partitions, split as sampled, else evenly. The consume rate of a
-    member is known only if it had a lag in every sample.
+    ``in_per_s``: records produced per second to all partitions together, split by sampled rates, else evenly. The
+    consume rate of a member is known only if the member had a lag in every sample.
     """
     sampled = {
         one.partition: one.written_per_s for one in lag.partitions if one.counts and one.written_per_s is not None
@@ -62,7 +62,7 @@ def _grows(topic: str, counts: Mapping[str, int], lag: GroupLag) -> bool:
 def _spread_over(
     sampled: Mapping[TopicPartition, float], counts: Mapping[str, int], grown: Iterable[str]
 ) -> dict[TopicPartition, float]:
-    """Split the produce rate of topics that get more partitions evenly over their partitions."""
+    """Split the produce rate of each topic that gets more partitions evenly over all its partitions."""
     written = dict(sampled)
     for topic in grown:
         total = sum(rate for tp, rate in sampled.items() if tp.topic == topic)

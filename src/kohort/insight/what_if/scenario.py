@@ -9,7 +9,7 @@ import msgspec
 from kohort.model import TopicPartition
 
 KillMode = Literal["poll", "sigkill", "close"]
-"""How a member ends: without polls until ``max.poll.interval.ms``, killed, or with ``close()``."""
+"""End of a member: no poll within ``max.poll.interval.ms``, SIGKILL, or ``close()``."""
 
 
 class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
     owned: tuple[TopicPartition, ...] = ()
     rack: str | None = None
     eager: bool = False
-    """True if the member also offers an eager assignor, so that it revokes all partitions in each rebalance."""
+    """True if the member also supports an eager assignor, and so revokes all its partitions in each rebalance."""
     is_new: bool = False
 
 
@@ -37,11 +37,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     assignor: str | None = None
     partitions: dict[str, int] = {}
     rolling_restart: bool = False
-    """True to restart all members, one after the other; they return with the new assignor or protocol."""
+    """True to restart all members one after another; restarted members use the new assignor or protocol."""
     all_static: bool = False
     to_consumer: bool = False
     new_ids: dict[str, str] = {}
-    """Known new ids of restarted members by old id; assignors sort members by id."""
+    """New member ids of restarted members, by old member id, if known; assignors sort members by id."""
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,13 +68,13 @@ class PauseRange(NamedTuple):
 
 
 def pause_of_step(mode: str, assume: Assumptions) -> PauseRange:
-    """Return the pause of one rebalance: of all partitions with eager members, else of moved partitions."""
+    """Return the time without reads in one rebalance: of all partitions with eager members, else of moved ones."""
     beat = assume.consumer_heartbeat_ms if mode == "consumer" else assume.heartbeat_ms
     return PauseRange(assume.shortest_round_ms, assume.shortest_round_ms + beat)
 
 
 def pause_of_loss(how: KillMode, assume: Assumptions, *, static: bool) -> PauseRange:
-    """Return the time from the end of a member until its partitions have another owner."""
+    """Return the time from the end of a member until its partitions have a new owner."""
     if how == "poll":
         return PauseRange(assume.max_poll_interval_ms, assume.max_poll_interval_ms)
     if how == "close" and not static:

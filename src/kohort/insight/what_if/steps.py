@@ -79,9 +79,9 @@ def _member(member: MemberSnapshot) -> WhatIfMember:
 
 
 def steps_of(scenario: Scenario, members: list[WhatIfMember], change: AssignorChange) -> list[GroupStep]:
-    """Return the rebalances of a scenario: a classic group changes at once, a consumer group one member at a time.
+    """Split a scenario into rebalances: a classic group changes at once, a consumer group member by member.
 
-    Raises UsageError if a member to remove is not in the group, or a member to add already is.
+    Raises UsageError if a member to remove is not in the group, or if a member to add is already in the group.
     """
     if scenario.rolling_restart:
         return list(_rolling(scenario, members, change))
@@ -105,8 +105,8 @@ def steps_of(scenario: Scenario, members: list[WhatIfMember], change: AssignorCh
 def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: AssignorChange) -> Iterator[GroupStep]:
     """Yield the rebalances of a rolling restart, member by member.
 
-    A dynamic member leaves, and rejoins after the others have settled. A static member keeps its partitions, and the
-    group rebalances only if the returning member changes the assignor.
+    A dynamic member leaves, and rejoins once the other members have their new assignment. A static member keeps its
+    partitions, and the group rebalances only if the returning member changes the assignor.
     """
     if scenario.partitions:
         yield GroupStep(change.now)
@@ -146,7 +146,7 @@ def _assignor_change(change: AssignorChange, number: int, count: int) -> tuple[A
     last = number == count - 1
     if not change.then.server_side:
         return (change.then if last and count > 1 else change.now), (change.then if last else change.now)
-    # members without a configured assignor do not name the default one
+    # a member without a configured server-side assignor names none in its heartbeats
     if change.now.assignor == DEFAULT_SERVER_ASSIGNOR:
         return (change.then if number else change.now), change.then
     rest = count - 1 - number
@@ -200,7 +200,7 @@ class GroupSimulation:
                 self._replace(step)
             if step.reassigns:
                 self._reassign(step)
-            # without other members, the partitions wait for the restarted member
+            # no other member takes over the partitions: they are not read until the restarted member returns
             if step.restarts and not self.members:
                 self.pause(owned, pause_of_absence(self.assume))
 
