@@ -68,7 +68,7 @@ class DemoConsole(DemoHooks):
 
         self._page = ConsolePage()
         cluster = ClusterAccess({SERVERS: bootstrap})
-        settings = LiveSettings(interval_s=INTERVAL_S, watch=False)  # the demo's broker writes a journal
+        settings = LiveSettings(interval_s=INTERVAL_S, watch=False)  # no watcher: the demo's broker writes a journal
         source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
         if self._wants_console:
             try:

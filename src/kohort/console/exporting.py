@@ -59,7 +59,7 @@ def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[s
     }
     for route, handler in view.routes():
         if route.exported:
-            with suppress(NothingThere):  # this route has no answer without a journal
+            with suppress(NothingThere):  # some routes have no answer without a journal
                 found[f"/{route.path.format(at)}"] = route.answer(handler, query, [group])
     found[f"/doctor?group={quote(group, safe='*-._')}"] = found["/doctor"]
     if (history := found.get(f"/groups/{at}/rebalances")) is not None:

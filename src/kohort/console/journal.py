@@ -225,7 +225,7 @@ class JournalThread:
         self._watch: BackgroundWatch | None = None
         self._status = JournalReport(kind=None, why_not="not read yet")
         self.was_read = threading.Event()
-        """Set after the first attempt to read the journal, also if it failed or no journal exists."""
+        """Event that is set after the first attempt to read the journal, also if it failed or no journal exists."""
         self._thread = threading.Thread(target=self._run, name="kohort-console-journal", daemon=True)
 
     @property

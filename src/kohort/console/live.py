@@ -216,7 +216,7 @@ class LiveSource:
         self._take(sample, unseen, gaps)
 
     def _shown(self, names: Sequence[str]) -> list[str]:
-        """Return the groups to sample, within the limits; groups with shorter names come first."""
+        """Return the groups to sample, within the limits of the console; groups with shorter names come first."""
         shortest = sorted(names, key=len)[: self._settings.max_groups]
         sums = accumulate(len(name) for name in shortest)
         return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]

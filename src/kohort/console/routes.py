@@ -92,7 +92,7 @@ class Route(Generic[S]):
     path: str
     """Path below ``/api/v1/``, with ``{}`` in place of a group or topic name, such as ``groups/{}/fenced``."""
     answer: Callable[[S, ApiQuery, Sequence[str]], Any]
-    """Function that returns the answer; arguments: object that handles the route, query, names in the path."""
+    """Function that returns the answer, from the object that handles the route, the query and the names in the path."""
     method: Literal["GET", "POST"] = "GET"
     exported: bool = False
     """True if a page exported as one file includes the answer of this route."""

@@ -21,7 +21,7 @@ MOST_KEPT_BYTES: Final = 4 << 20
 RETRY_MS: Final = 1_000
 RESYNC: Final = b"id: %d\nevent: resync\ndata: {}\n\n"
 WITHOUT_VALUES: Final = ("reach", "resync")
-"""Names of events without data of groups, which users with limited rights may get, too."""
+"""Names of events that users with limited rights may get, because the events contain no data of groups."""
 GOODBYE: Final = b"event: bye\ndata: {}\n\n"
 
 

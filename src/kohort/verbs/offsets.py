@@ -142,7 +142,7 @@ def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, i
 def _rows_of(text: str) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(text)))
-    except csv.Error as error:  # for example a field over 128 KiB, or a NUL character
+    except csv.Error as error:  # the csv module rejects fields over 128 KiB and NUL characters
         raise UsageError(f"invalid CSV: {error}") from None
 
 

@@ -227,7 +227,7 @@ UPGRADED = {"consumer": "true", "classic": "false"}
 
 
 def _progress(member: GroupMemberRow, target_epoch: int | None) -> list[object]:
-    """Return four table cells: member epoch, assignment, target epoch, target assignment (classic: only assignment)."""
+    """Return four cells of a member: epoch, assignment, target epoch, target assignment (classic: only assignment)."""
     if member.target_assignment is None:
         return [None, numbered(member.assignment), None, None]
     return [member.member_epoch, numbered(member.assignment), target_epoch, numbered(member.target_assignment)]

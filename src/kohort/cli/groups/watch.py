@@ -136,7 +136,7 @@ def _new_rebalances(
             raise NothingThere("the cluster has no topic __consumer_offsets, so it never had a group")
         if not waited:
             click.echo("the cluster has no group yet: waiting for the first", err=True)
-            is_first, waited = False, True  # no group existed at the first start: every rebalance is new
+            is_first, waited = False, True  # no group existed when the watcher started: every rebalance is new
         time.sleep(WAIT_S)
     news = NewRebalances(kept)
     while True:

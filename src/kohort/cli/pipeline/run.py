@@ -166,7 +166,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
     from kohort.spark.runtime.session import SHORT_RUN, session
 
     with exit_on_signal(ExitCode.INTERRUPTED) as install:
-        spark_home()  # before the slow start of Spark; raises MissingExtra without pyspark
+        spark_home()  # check for pyspark before Spark's slow start; raises MissingExtra
         click.echo("starting Spark", err=True)
         began = time.monotonic()
         spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)

@@ -214,7 +214,7 @@ class RecordPrinter:
         self._last_record = self._last_commit = time.monotonic()
 
     def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
-        """Write polled records until a maximum, idle time or log end is reached; ``commits``: commit every second."""
+        """Write polled records until the options end the command; ``commits``: commit their offsets once a second."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)

@@ -42,7 +42,7 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
             type=click.Choice(FORMATS),
             default="table",
             envvar="KOHORT_OUTPUT",
-            is_eager=True,  # handled first, so that --output schema works without other arguments
+            is_eager=True,  # click handles --output first: ``--output schema`` needs no other argument
             callback=print_schema,
             help="Output format; schema: the JSON schema.",
         )
