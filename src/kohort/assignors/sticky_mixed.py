@@ -275,7 +275,7 @@ class MixedSubscriptions:
         self._loads.note_gain(member_id, number)
 
     def _deal(self, unassigned: Iterable[int]) -> None:
-        """Assign each partition to its least loaded subscriber in a replica's rack, else to the least loaded one."""
+        """Assign each partition to the least loaded subscriber in a replica's rack, else in any rack."""
         step = self._numbering.topics
         left = []
         for number in unassigned:

@@ -326,7 +326,7 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     from_epoch: int
     target_epoch: int
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
-    """Whether the member is reconciled, must first revoke partitions, or waits for partitions of other members."""
+    """Reconciliation state: stable, before the member's own revocations, or before revocations by other members."""
     revoking: dict[str, tuple[int, ...]] = {}
     """Partition numbers that the member must revoke, by topic."""
     revoked: dict[str, tuple[int, ...]] = {}

@@ -55,7 +55,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Offset in a commit (``after``), and the committed offset before it (``before``; None: no offset)."""
+    """Committed offset of a partition before and after a commit; ``before`` is None without an earlier commit."""
 
     topic: str
     partition: int

@@ -22,7 +22,7 @@ NAME_PREFIX_MAX: Final = 300
 """Number of letters of a member id or client id that are compared; further letters are ignored."""
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
-"""Maximum bytes of group names with counters; above it, or above ``GROUPS_MOST``, the oldest are dropped."""
+"""Maximum bytes of group names with counters; above it, or above ``GROUPS_MOST``, the first groups are dropped."""
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100
 LEAVERS: Final = 1_000
@@ -93,7 +93,7 @@ class OffsetCounters:
 
 
 class FencedCounters:
-    """Number of requests refused for a stale member id, generation or epoch; repeated requests count each."""
+    """Number of requests refused for a stale member id, generation or epoch; each repetition counts."""
 
     __slots__ = ("_names_bytes", "by_group", "by_kind")
 

@@ -233,7 +233,7 @@ def _added_by_name(group_id: str, groups: Groups) -> int:
 
 
 def bytes_of_long_names(*names: str | None) -> int:
-    """Return the bytes of the letters of names above the usual length."""
+    """Return the bytes counted for names longer than usual."""
     return sum(NAME_LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
 
 

@@ -59,7 +59,7 @@ class Presence:
 
 @dataclass(slots=True, kw_only=True)
 class Member(Presence):
-    """Member of a classic group, with the JoinGroup and the SyncGroup that the broker has not answered yet."""
+    """Member of a classic group, with its unanswered JoinGroup and SyncGroup (at most one of each)."""
 
     member_id: str
     instance_id: str | None

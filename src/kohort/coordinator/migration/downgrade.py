@@ -74,7 +74,7 @@ def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, 
     """
     after = _after(group, out.records)
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
-    # A classic group has no target assignment: members that have not reached theirs must rejoin.
+    # A classic group has no target assignment: members that have not reached their old target must rejoin.
     is_settled = after.is_settled and all(group.is_settled(one) for one in others if one is not replaced)
     conversion = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
     end = [record for record in conversion.records if isinstance(record, GroupWritten)]

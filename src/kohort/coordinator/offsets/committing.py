@@ -126,7 +126,7 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return the first offsets of a refused OffsetCommit, with the committed ones; none for other requests."""
+    """Return the first offsets of a refused OffsetCommit, with those committed before; none for other requests."""
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
     moves: list[OffsetMove] = []
