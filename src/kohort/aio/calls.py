@@ -1,9 +1,9 @@
 """Client methods as generators of their waits, written once for the blocking and the asyncio API.
 
-A call yields each wait and continues with its result. ``run_call`` waits in the caller's thread, ``run_call_async``
+A method yields each wait and continues with its result. ``run_call`` waits in the caller's thread, ``run_call_async``
 awaits. ``consuming/waits.py`` and ``consuming/async_waits.py`` implement a consumer's waits.
 
-No call yields while it holds the client's lock: an interrupt (Ctrl-C) that ends a wait would leave the lock taken.
+No method yields while it holds the client's lock: an interrupt (Ctrl-C) that ends a wait would leave the lock taken.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class PollUntil:
 
 @dataclass(slots=True)
 class Run:
-    """Wait request: run a function of the user or of the API; the asyncio API awaits an awaitable result."""
+    """Wait request: run a function of the user or the client; the asyncio API awaits a result that is awaitable."""
 
     work: Callable[[], Any]
 
@@ -172,7 +172,7 @@ class Waits(Protocol):
     def kick(self) -> None: ...
 
     def wake_waiting(self) -> None:
-        """Wake the waiting calls, so that they check their conditions."""
+        """Wake the waiting client calls, so that they check their conditions."""
 
     def run_listener(self, callback: CallbackNeeded) -> Any:
         """Call the rebalance listener, or return the awaitable of its call; store its first error."""
@@ -184,7 +184,7 @@ class Waits(Protocol):
 
 
 class ListenerRuns:
-    """Calls of a consumer's rebalance listener; its first error is raised after the rebalance."""
+    """Runs a consumer's rebalance listener; stores its first error, which is raised after the rebalance."""
 
     listener: Any
     machine: ConsumerMachine
@@ -196,7 +196,7 @@ class ListenerRuns:
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
-        """Yield the listener's method; meanwhile ``max.poll.interval.ms`` runs, so a hanging listener is removed."""
+        """Yield the listener's method, under ``max.poll.interval.ms``: a hanging listener ends the membership."""
         with self.guard:
             called_at_ms = self.now_ms()
             self.machine.leave_poll(called_at_ms)

@@ -1,6 +1,6 @@
-"""Run a client's Engine on asyncio sockets: one event loop, one timer, and wake-ups by user calls.
+"""Run a client's request engine on asyncio sockets: one event loop, one timer, and wake-ups by user calls.
 
-The engine runs under ``guard``, so that blocking clients can use the same state from other threads.
+The engine runs under the lock ``guard``, so that blocking clients can use its state from other threads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
 def log_notes(notes: Notes, log: logging.Logger) -> None:
-    """Write the collected log lines of a client, each once. The caller need not hold the client's lock."""
+    """Write the pending lines of a client to its log, and remove them. The caller need not hold the client's lock."""
     if not notes:
         return
     for note in notes.take():
@@ -77,7 +77,7 @@ class _Link(asyncio.BufferedProtocol):
 
 
 class _TlsLink(AboveClient):
-    """TLS connection of an engine, which decrypts directly into the engine's buffers.
+    """TLS connection of a client, which decrypts directly into the request engine's buffers.
 
     It does not pause writing: the engine bounds its requests.
     """
@@ -107,7 +107,7 @@ class _TlsLink(AboveClient):
 
 
 class Driver:
-    """Runs a client's engine with its sockets and its timer. Used only on its event loop, except ``kick_soon``."""
+    """Runs a client's request engine with its sockets and timer. Used only on its event loop, except ``kick_soon``."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Driver:
             raise
 
     async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
-        """Call ``ready`` now and after each step of the engine, until it returns a value; return None after
+        """Call ``ready`` now and each time that the request engine has run, until it returns a value; return None after
         ``timeout_ms``.
 
         Raises errors of ``ready``.

@@ -21,7 +21,7 @@ from kohort.errors import KohortError, UsageError
 
 T = TypeVar("T")
 EXIT_GRACE_S: Final = 5.0
-"""Time that the exit of the process waits for each open client, in seconds."""
+"""Maximum time in seconds that the exit of the process waits until an open client is closed."""
 log = logging.getLogger(__name__)
 
 
@@ -200,7 +200,7 @@ class IoThread:
 
 
 class _Process:
-    """Holder of this process's I/O thread; a forked child process gets its own."""
+    """Holder of the I/O thread of this process; a forked child process creates its own."""
 
     lock = threading.Lock()
     current: IoThread | None = None

@@ -1,1 +1,1 @@
-"""Protocol logic of consumer, producer and admin clients, without I/O: the engine sends their requests."""
+"""Protocol logic of consumer, producer and admin clients, without I/O: the request engine sends their requests."""

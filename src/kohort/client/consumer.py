@@ -41,12 +41,12 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, Record, SubscriptionP
 TopicsOrPattern = Iterable[str] | re.Pattern[str] | SubscriptionPattern
 DeniedTopic = tuple[str, ErrorCode]
 MAX_DAMAGED_FETCHES: Final = 5
-"""Maximum number of damaged fetches at one offset, each with another checksum; then CorruptRecord is raised."""
+"""Maximum number of fetches with damaged data at one offset, each with another checksum; then raise CorruptRecord."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
 class ConsumerMachine:
-    """Consumer logic without sockets, threads and clock."""
+    """Consumer logic without sockets, threads and clock; the blocking and the asyncio consumer run it."""
 
     def __init__(self, config: ConsumerConfig, rng: Rng, *, prefetch_bytes: int = PREFETCH_BYTES) -> None:
         self.config = config
@@ -108,7 +108,7 @@ class ConsumerMachine:
         self.subscription.subscribe_server_pattern(pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions by hand; an empty list unassigns. With auto-commit, commit the earlier positions."""
+        """Assign partitions by hand; an empty list unassigns all. With auto-commit, commit the old positions."""
         partitions = checked_partitions("assign", partitions)
         before = dict(self.subscription.assigned) if self.subscription.mode is Mode.PARTITIONS else {}
         offsets = self._group.commits.positions(before) if self._group is not None else {}
@@ -175,7 +175,7 @@ class ConsumerMachine:
     def raise_failure(self) -> None:
         """Raise the oldest background error that no poll has raised yet.
 
-        The caller runs the engine afterwards, because the failed request may be retried.
+        The caller runs the request engine afterwards, because the failed request may be retried.
         """
         if self.failures:
             if self._group is not None:
@@ -213,15 +213,15 @@ class ConsumerMachine:
 
     @property
     def may_fetch(self) -> bool:
-        """False while every leader of an assigned partition has a fetch in flight."""
+        """False while a fetch to the leader of each assigned partition is in flight."""
         return not self._fetcher.all_leaders_busy()
 
     @property
     def is_quiet(self) -> bool:
-        """True if a poll creates no work for the engine.
+        """True if a poll creates no request.
 
-        The engine knows the assignment, no rebalance is in flight, no commit waits, and every leader has a fetch in
-        flight.
+        The request engine knows the assignment, no rebalance is in flight, no commit waits, and a fetch to every
+        leader is in flight.
         """
         is_waiting = self._group is not None and self._group.commits.is_waiting
         return self._fetcher.has_seen_assignment and not is_waiting and self.is_stable and not self.may_fetch
@@ -231,9 +231,9 @@ class ConsumerMachine:
         return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_stable
 
     def open_batch(self) -> tuple[Fetched | None, bool]:
-        """Return the fetched batch that is being read, if any, and True if its first record is next.
+        """Return the batch whose records ``poll`` returns next, if any; True if it was just taken from the buffer.
 
-        A batch at its first record frees buffer space: the next fetch may be sent.
+        A batch taken from the buffer frees space: the next fetch may be sent.
         """
         fetched = self._open
         if fetched is not None and self._may_return(fetched):
@@ -246,7 +246,7 @@ class ConsumerMachine:
         return self._open, self._open is not None
 
     def take_records(self, fetched: Fetched, limit: int) -> list[Record]:
-        """Decode up to ``limit`` records and advance the position; return none if the partition was revoked."""
+        """Decode up to ``limit`` records and advance the position; return no records if the partition was revoked."""
         if fetched is not self._open or not self._may_return(fetched):
             return []
         records = fetched.records
@@ -257,13 +257,13 @@ class ConsumerMachine:
         return out
 
     def count_records(self, fetched: Fetched, records: int) -> None:
-        """Count returned records for the metrics; ``poll`` counts them once, at the end of a fetched batch."""
+        """Add returned records to the metrics; ``poll`` adds them once, at the end of a fetched batch."""
         if records:
             self.metrics.topics[fetched.partition.topic].records.record(records, self.metrics.polls.at_ms)
 
     @property
     def uncounted_records(self) -> tuple[str, int]:
-        """Return topic of the batch that is being read, and number of its records not yet in the metrics."""
+        """Return the topic of the batch that is being read, and the number of its records not yet in the metrics."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def take_record(self, fetched: Fetched) -> Record | None:
@@ -315,7 +315,7 @@ class ConsumerMachine:
         return self._fetcher.has_ready(accepts)
 
     def take_batch_of(self, accepts: PartitionFilter) -> Fetched | None:
-        """Remove the oldest fetched batch of an accepted partition from the buffer, and advance the position.
+        """Remove the oldest batch of a partition that ``accepts`` selects from the buffer, and advance its position.
 
         Do not combine with ``open_batch`` and ``take_batches``: it ignores a partly read batch.
         """
@@ -326,7 +326,7 @@ class ConsumerMachine:
         return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """Move the position to the first damaged batch, and buffer the batches after it again."""
+        """Move the position to the first damaged batch, and put the batches after it back into the buffer."""
         for fetched in reversed(list(behind)):
             if not self._is_dropped(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
@@ -340,8 +340,8 @@ class ConsumerMachine:
     def refetch_damaged(self, fetched: Fetched) -> bool:
         """Fetch a damaged batch again; return False if its error must be raised.
 
-        Bytes damaged in transit differ in the next fetch; a damaged log returns the same bytes. So the same checksum
-        twice is an error, and so are more than ``MAX_DAMAGED_FETCHES`` damaged fetches.
+        Bytes damaged in transit differ in the next fetch; a damaged log returns the same bytes. So an error is
+        raised for the same checksum twice, and after ``MAX_DAMAGED_FETCHES`` damaged fetches.
         """
         error, state = fetched.error, fetched.state
         if error is None or self._is_dropped(fetched):
@@ -433,7 +433,7 @@ class CloseTimeout:
         self._disconnected_since_ms: int | None = None
 
     def left_ms(self, now_ms: int) -> int:
-        """Return the ms until the call times out, at least 0. Call it after each step of the request engine."""
+        """Return the ms until ``close()`` times out, at least 0; less after all connections are lost."""
         until_ms = self.deadline_ms
         if self._may_end_early:
             if self._engine.is_connected:

@@ -82,7 +82,7 @@ def _put_requests(
 def put_meter(
     found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the metrics STEM-rate and STEM-total, computed from the sum of the values."""
+    """Add two metrics to the snapshot, STEM-rate and STEM-total, from the sum of the measured values."""
     found.put(group, f"{stem}-rate", of.rate, **tags or {})
     found.put(group, f"{stem}-total", of.total, **tags or {})
 
@@ -90,7 +90,7 @@ def put_meter(
 def put_events(
     found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the metrics STEM-rate and STEM-total, computed from the number of values."""
+    """Add two metrics to the snapshot, STEM-rate and STEM-total, from the number of measured values."""
     found.put(group, f"{stem}-rate", of.value_rate, **tags or {})
     found.put(group, f"{stem}-total", of.total_count, **tags or {})
 
@@ -98,7 +98,7 @@ def put_events(
 def put_spread(
     found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the metrics STEM-avg and STEM-max of the values in the recent sample windows."""
+    """Add two metrics to the snapshot, STEM-avg and STEM-max, from the values in the recent sample windows."""
     found.put(group, f"{stem}-avg", of.average, **tags or {})
     found.put(group, f"{stem}-max", of.maximum, **tags or {})
 

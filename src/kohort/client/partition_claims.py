@@ -1,4 +1,4 @@
-"""Claimed (assigned) partitions of a handler-style group session: fetched batches and marked offset of each.
+"""Claimed (assigned) partitions of a consumer group session with handlers: batches and marked offset of each.
 
 Each claim has an inbox of undecoded batches, so that a slow handler delays no other partition. A partition is paused
 while its inbox stays full for longer than the processing time. The marked offset is committed, and becomes the
@@ -22,11 +22,11 @@ from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 INBOX: Final = 2
-"""Maximum number of fetched batches in a claim's inbox: one that the handler reads, and the next one."""
+"""Maximum number of fetched batches that wait for a partition's handler: the batch in use, and the next one."""
 
 
 Mark = tuple[int, str, int]
-"""Marked offset: the fields of OffsetAndMetadata as a plain tuple, because each record creates one."""
+"""Marked offset: the fields of OffsetAndMetadata as a plain tuple, because each handled record creates one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +35,7 @@ class ClaimState:
     state: PartitionState
     start: Position
     guard: AbstractContextManager[Any]
-    """Lock of ``marked``, one for each partition, so that handler threads do not block each other."""
+    """Lock of the partition's marked offset; each partition has its own, so handler threads do not block each other."""
     inbox: deque[Fetched] = field(default_factory=deque)
     full_since_ms: int | None = None
     held: bool = False
@@ -53,7 +53,7 @@ class ClaimState:
 
 
 class Claims:
-    """Claimed partitions of one group session. Call it under the client's lock, except to mark offsets."""
+    """All claimed partitions of one group session. Call methods under the client's lock, except to mark offsets."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Claims:
             self.by_partition[partition] = ClaimState(partition, state, state.position, new_guard())
 
     def feed(self, now_ms: int) -> tuple[list[ClaimState], bool]:
-        """Move fetched batches into the claims' inboxes.
+        """Move fetched batches to the handlers of their partitions.
 
         Returns the claims with new batches, and True if more batches may be fetched.
         """
@@ -162,7 +162,7 @@ class Claims:
         return claim
 
     def put_back(self) -> None:
-        """Move each position back to the marked offset, where the next session starts."""
+        """Move each partition's position back to its marked offset, where the next session starts."""
         for partition, claim in self.by_partition.items():
             claim.inbox.clear()
             if self._machine.subscription.assigned.get(partition) is not claim.state:

@@ -39,7 +39,7 @@ class RecordMetadata(NamedTuple):
 
 
 class ProducerMachine:
-    """Producer logic without sockets, threads and clock."""
+    """Producer logic without sockets, threads and clock; the blocking and the asyncio producer run it."""
 
     def __init__(self, config: ProducerConfig, rng: Rng) -> None:
         self.config = config
@@ -92,7 +92,7 @@ class ProducerMachine:
         return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_ms} ms{why}")
 
     def check_may_send(self) -> None:
-        """Check that the producer may take records.
+        """Check that the producer accepts records now.
 
         Raises UsageError outside of a transaction, TransactionFailed or ProducerFenced if it can send no more.
         """
@@ -127,7 +127,7 @@ class ProducerMachine:
     def add(self, topic: str, partition: int, record: NewRecord, now_ms: int) -> tuple[ProduceBatch, int, bool]:
         """Add a record to its partition's batch.
 
-        Returns the batch, the record's index in it, and True if the engine must wake. Raises the errors of
+        Returns the batch, the record's index in it, and True if the request engine must wake. Raises the errors of
         ``check_may_send``, and ApiError (MESSAGE_TOO_LARGE).
         """
         self.check_may_send()
@@ -137,7 +137,7 @@ class ProducerMachine:
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
     def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:
-        """True if the engine must wake for a batch that is new or full, because its timer ends too late.
+        """True if the request engine must wake for a new or full batch before its timer ends.
 
         The timer may also be in the past, after the machine was suspended.
         """

@@ -57,7 +57,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
     @property
     def driver(self) -> Driver:
-        """Driver of the consumer's engine, created by the first await on its event loop."""
+        """Driver that runs the consumer's request engine; created by the first await on the consumer's event loop."""
         if self._driver is None:
             self._driver = Driver(self.machine.engine, tls=self._tls, clock=self._clock)
             notes = self.machine.notes
@@ -77,7 +77,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
     async def end(self) -> None:
         try:
-            await asyncio.sleep(0)  # let the engine write its last requests before the connections close
+            await asyncio.sleep(0)  # let the request engine write its last requests before the connections close
         finally:
             self.closed = True
             if self._driver is not None:
@@ -95,7 +95,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Count the member as alive while the block runs. Raises UsageError if another task polls."""
+        """Keep the member alive in the group while the block runs. Raises UsageError if another task polls."""
         self.check_usable()
         if self.closing:
             raise UsageError("the consumer is being closed")
@@ -123,7 +123,7 @@ class AsyncConsumerWaits(ListenerRuns):
             await self.driver.until(lambda: True if self._poller is None else None, timeout_ms)
 
     async def run(self, call: Call[T]) -> T:
-        """Run a call in any task of the loop. Raises UsageError for a closed consumer, and errors of the call."""
+        """Run a consumer call in any task of the loop. Raises its errors, and UsageError if the consumer is closed."""
         self.check_usable()
         return await run_call_async(call, self._wait_out)
 
@@ -148,7 +148,7 @@ class AsyncConsumerWaits(ListenerRuns):
     async def until(
         self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
     ) -> T | None:
-        """Return the value of ``ready`` once it is not None, while rebalances continue; None after ``timeout_ms``.
+        """Poll until ``ready`` returns a value; rebalances continue. Return the value, or None after ``timeout_ms``.
 
         Also None if the consumer is closed meanwhile. ``ready`` is called after each ``has_work`` (default: data is
         buffered) that returns True. Raises errors of background work.
@@ -160,7 +160,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
         driver = self.driver
         deadline_ms = self.now_ms() + timeout_ms
-        await asyncio.sleep(0)  # if data is always buffered, polls must still let other tasks and the engine run
+        await asyncio.sleep(0)  # polls of always buffered data must let other tasks and the request engine run
         while not self.closing:
             await self._rebalance()
             value = ready()
@@ -185,8 +185,8 @@ class AsyncConsumerWaits(ListenerRuns):
         return await self.driver.until(checked, timeout_ms)
 
     async def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
-        """Return the result of ``promise``. Raises its error, and ApiTimeout with ``too_late``; with ``check`` also
-        errors of background work.
+        """Return the result of ``promise``. Raises its error, or ApiTimeout with the text ``too_late``; with
+        ``check`` also errors of background work.
         """
 
         def done() -> bool | None:

@@ -1,7 +1,7 @@
 """The blocking consumer: Kafka's calls with Python's names, on the I/O thread of the process.
 
-The consumer shares its machine with the I/O thread under a lock. Waiting calls check their condition after each step of
-the engine. Listeners run, and records are decoded, in the caller's thread without the lock.
+The consumer shares its state with the I/O thread under a lock. Waiting calls check their condition each time that the
+request engine has run. Listeners run, and records are decoded, in the caller's thread without the lock.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
-        """Yield the consumer's state to the one allowed caller; then wake the engine."""
+        """Yield the consumer's state to its only user at this time; afterwards wake the request engine."""
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this consumer by Kafka's names (docs/guides/client-metrics.md).
@@ -158,7 +158,7 @@ class ImmediateCalls(OtherNames, ABC):
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return each partition's lag in offsets, as of its last fetch; partitions without a fetch are left out."""
+        """Return each assigned partition's lag in offsets, as of its last fetch; omit partitions without a fetch."""
         with self._use() as machine, self._held:
             return machine.lag()
 

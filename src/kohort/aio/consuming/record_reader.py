@@ -28,7 +28,7 @@ class RecordReader:
         self._check_crcs = machine.config.check_crcs
 
     def records(self, most: int) -> list[Record] | None:
-        """Return up to ``most`` buffered records, or None. Raises CorruptRecord if the next record is damaged."""
+        """Return up to ``most`` buffered records; None without any. Raises CorruptRecord if the next one is damaged."""
         out: list[Record] = []
         while len(out) < most:
             fetched = self.next_fetched(may_raise=not out)
@@ -42,7 +42,7 @@ class RecordReader:
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return records of ``fetched`` and count them as consumed; return none if the partition was revoked."""
+        """Return records of ``fetched``, which count as consumed; return no records if the partition was revoked."""
         with self._guard:
             return self._machine.take_records(fetched, most)
 
@@ -60,13 +60,13 @@ class RecordReader:
             yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Return the next fetched batch with unread records, decoded. Raises CorruptRecord for a damaged record."""
+        """Return the next fetched batch with unread records, decoded. Raises CorruptRecord if its start is damaged."""
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_batch()
                 may_fetch = is_new and self._machine.may_fetch
             if may_fetch:
-                self._kick()  # the next fetch is sent before this one is decoded
+                self._kick()  # send the next fetch before the fetched batch is decoded
             if fetched is None:
                 return None
             records = fetched.decode_records(check_crcs=self._check_crcs)
@@ -84,7 +84,7 @@ class RecordReader:
             self.hand_out(fetched, 0)  # the batch has only control records or compacted offsets: skip it
 
     def take_batches(self, max_bytes: int) -> list[Fetched] | None:
-        """Remove up to ``max_bytes`` of fetched batches (at least one) from the buffer, or return None if it is empty.
+        """Remove up to ``max_bytes`` of fetched batches (at least one) from the buffer; None if the buffer is empty.
 
         Their records count as consumed.
         """
@@ -92,11 +92,11 @@ class RecordReader:
             taken = self._machine.take_batches(max_bytes)
             may_fetch = taken and self._machine.may_fetch
         if may_fetch:
-            self._kick()  # the next fetch is sent before this one is decoded
+            self._kick()  # send the next fetch before the fetched batches are decoded
         return taken or None
 
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        """Return buffered records as Arrow batches, which count as consumed; None without records.
+        """Return buffered records as Arrow batches, which count as consumed; None if no record is buffered.
 
         Raises CorruptRecord if the next record is damaged.
         """
@@ -104,7 +104,7 @@ class RecordReader:
         return self._decoded(taken, layout) or None if taken else None
 
     def _decoded(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
-        """Decode fetched batches to Arrow; buffer the batches after a damaged one again.
+        """Decode fetched batches to Arrow; put the batches after a damaged one back into the buffer.
 
         Raises CorruptRecord if the first record is damaged.
         """

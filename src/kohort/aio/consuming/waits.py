@@ -1,7 +1,7 @@
 """Implement the waits of a blocking consumer, whose state is shared with the I/O thread under one lock.
 
-The caller's thread waits on that lock and wakes after each step of the engine. Listeners run in the caller's thread. A
-call from a second thread raises UsageError.
+The caller's thread waits on that lock and wakes each time that the request engine has run. Listeners run in the
+caller's thread. A call from a second thread raises UsageError.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ConsumerWaits(ListenerRuns):
     def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
         self.closing = False
-        """True once ``close()`` has begun: a second one has no effect, but the rebalance listener may still commit."""
+        """True once ``close()`` has begun: a second call has no effect, but the rebalance listener may still commit."""
         self.machine = machine
         self.driver = driver
         self.guard = guard
@@ -98,7 +98,7 @@ class ConsumerWaits(ListenerRuns):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Exclude other threads, and count the member as alive, while the block runs.
+        """Exclude other threads, and keep the member alive in the group, while the block runs.
 
         It does not call ``using``: a second generator would cost much of a poll that returns one record.
         """
@@ -156,7 +156,7 @@ class ConsumerWaits(ListenerRuns):
     def until(
         self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
     ) -> T | None:
-        """Serve rebalances until ``ready`` returns a value, and return it; return None after ``timeout_ms``."""
+        """Poll until ``ready`` returns a value; rebalances continue. Return the value, or None after ``timeout_ms``."""
         machine = self.machine
         has_work = has_work or (lambda: machine.has_data)
         deadline_ms = self.now_ms() + timeout_ms
@@ -168,7 +168,7 @@ class ConsumerWaits(ListenerRuns):
                     self._rebalance()
                 value = ready()
             except Exception:
-                self.driver.kick_soon()  # the engine retries and sends heartbeats while the user handles the error
+                self.driver.kick_soon()  # the engine sends retries and heartbeats while the user handles the error
                 raise
             if value is not None:
                 return value
@@ -183,7 +183,7 @@ class ConsumerWaits(ListenerRuns):
                     self._sleep(deadline_ms - now_ms)
                 is_due = machine.needs_user
                 if is_due:
-                    kicked = False  # the listener callback may have created new work for the engine
+                    kicked = False  # the listener callback may have created new work for the request engine
                 # a rebalance in flight also has deadlines, so advance it after each step
                 may_advance = is_due or not machine.is_stable
         time.sleep(0)  # releases the GIL: a loop of polls without a timeout would block the I/O thread
@@ -209,8 +209,8 @@ class ConsumerWaits(ListenerRuns):
                 self._sleep(deadline_ms - now_ms)
 
     def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
-        """Return the result of ``promise``. Raises its error, ApiTimeout with ``too_late``, and with ``check`` Wakeup
-        and errors of background work.
+        """Return the result of ``promise``. Raises its error, ApiTimeout with the text ``too_late``; with ``check``
+        also Wakeup and errors of background work.
         """
         deadline_ms = self.now_ms() + timeout_ms
         with self.guard:
@@ -229,7 +229,7 @@ class ConsumerWaits(ListenerRuns):
         try:
             self.machine.raise_failure()
         except Exception:
-            self.driver.kick_soon()  # the engine retries while the user handles the error
+            self.driver.kick_soon()  # the request engine retries while the user handles the error
             raise
 
     def _sleep(self, most_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""SASL logins of a client's connections: compute each token for the engine without blocking the event loop."""
+"""SASL logins of a client's connections: compute each SASL token without blocking the event loop."""
 
 from __future__ import annotations
 

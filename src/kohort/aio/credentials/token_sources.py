@@ -100,7 +100,7 @@ def _part(value: Mapping[str, Any]) -> str:
 RESPONSE_MAX_BYTES: Final = 1 << 20
 ERROR_MAX_CHARS: Final = 300
 ATTEMPTS_MOST: Final = 4
-"""Maximum attempts to fetch a token; then the connection counts as lost and is retried."""
+"""Maximum number of attempts to fetch a token; then the connection counts as lost and is retried."""
 NO_TIMEOUT_MS: Final = 30_000
 PERMANENT: Final = frozenset({*range(400, 408), *range(409, 416), 501, 505})
 """HTTP statuses of a token endpoint after which no retry follows, as in Kafka's client."""
@@ -147,7 +147,7 @@ def _ask(config: ClientConfig, credentials: Credentials) -> Token:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses HTTP redirects: the client's secret is sent only to the configured URL."""
+    """Refuses HTTP redirects: the client's secret is sent only to the configured address of the token endpoint."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

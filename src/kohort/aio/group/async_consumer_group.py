@@ -119,7 +119,7 @@ class HandlerTasks:
         try:
             await handler.consume_claim(self.session, claim)
         except asyncio.CancelledError as error:
-            if not self.state.ending:  # the user's code, and not this session, cancelled the handler task
+            if not self.state.ending:  # the user's code cancelled the handler task, the session did not
                 self.state.fail(state, error)
             raise
         except BaseException as error:  # noqa: BLE001  # raised in the task that runs the group

@@ -113,7 +113,7 @@ class GroupCalls:
             raise state.failure
 
     def _is_assigned(self) -> bool | None:
-        """True if the group is stable and all positions are known, or if the session must end; else None."""
+        """True once the group is stable and all positions are known, or once the session must end; None before."""
         with self._waits.guard:
             settled = self._machine.group.rebalance.is_stable
             known = all(s.has_position for s in self._machine.subscription.assigned.values())

@@ -57,7 +57,7 @@ class SessionState:
         self._wake[claim] = wake
 
     def feed(self) -> bool | None:
-        """Distribute fetched batches to the claims. Return True when the session is over."""
+        """Move fetched batches to the handlers of their partitions. Return True when the session is over."""
         if self.ending:
             return True
         with self.waits.guard:
@@ -100,7 +100,7 @@ class SessionState:
         self.waits.wake_waiting()
 
     def fail(self, claim: ClaimState, error: BaseException) -> None:
-        """Store an error of a claim's handler. The session raises the first one, with later ones as notes."""
+        """Store an error of a partition's handler. The session raises the first one, with later ones as notes."""
         failed = HandlerFailed(str(claim.partition), error)
         failed.__cause__ = error
         if self.failure is None:
@@ -143,7 +143,7 @@ class SessionState:
         return offsets, self.waits.machine.commit(offsets, deadline_ms, before_revocation=before_revocation)
 
     def _commit_by_clock(self, now_ms: int) -> None:
-        """Commit marked offsets every ``auto.commit.interval.ms``, under the lock, without waiting."""
+        """Commit marked offsets without waiting, each ``auto.commit.interval.ms``. Call it under the lock."""
         if self._auto_ms is None:
             return
         if self._auto is not None and self._auto.done:

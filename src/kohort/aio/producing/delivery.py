@@ -49,7 +49,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._batch.partition
 
     def _parts(self) -> Iterator[ProduceBatch]:
-        """Yield the batches with the delivery's records: a batch that is too large for a broker is split."""
+        """Yield the batches with the delivery's records: several if a batch too large for the broker was split."""
         index = self._index if self._first is None else self._first
         while index <= self._index:
             part, at = resolve(self._batch, index)
@@ -97,7 +97,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._position()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery when the record is delivered or has failed; at once if it already is.
+        """Call ``callback`` with this delivery when the record is delivered or failed; at once for a finished one.
 
         It runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are logged.
         """
@@ -135,7 +135,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
 
 class Owner:
-    """Producer of a delivery: its lock, and checks of the calling thread and process."""
+    """A producer as its deliveries use it: its lock, and checks of the calling thread and process."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Owner:
         """Function that raises UsageError in a forked child process."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when ``batch`` is delivered or has failed; at once if it already is."""
+        """Call ``callback`` when ``batch`` is delivered or has failed, or at once for a finished batch."""
         with self.guard:
             done = batch.done
             if not done:

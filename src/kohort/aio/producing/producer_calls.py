@@ -36,7 +36,7 @@ Call = Generator[Wait, Any, R]
 
 
 class ProducerCalls:
-    """Methods of both producer APIs. They run under the lock that deliveries use.
+    """Methods of both producer APIs. They run under the producer's lock, which its deliveries use, too.
 
     ``kick`` wakes the driver from the API's thread. ``refill_at``: share of ``buffer.memory`` below which a full buffer
     accepts records again.
@@ -78,7 +78,7 @@ class ProducerCalls:
         return driver
 
     def may_send(self) -> Driver:
-        """Return the producer's driver. Raises as ``running``, and if sending needs an open transaction."""
+        """Return the producer's driver. Raises as ``running``, and if the producer may not send records now."""
         driver = self.running()
         self.machine.check_may_send()
         return driver
@@ -132,7 +132,7 @@ class ProducerCalls:
         return Delivery(batch, batch.count - 1, self._owner, 0)
 
     def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
-        """Encode Arrow rows to record batches, one by one when the iterator is read."""
+        """Encode Arrow rows to record batches; the iterator encodes each batch when it is read."""
         now_ms = self.running().clock.now_ms()
         partitions = yield from self.partitions_for(topic)
         batches = rows.encoded(self.machine.config, partitions, now_ms, self._first_unkeyed)

@@ -156,7 +156,7 @@ class RealFile:
     def _flush_copy(self, fd: int, size: int) -> None:
         """Flush a file on the flusher's thread, through a duplicate handle: the broker may close the file meanwhile.
 
-        After an error the size stays unflushed; the next required flush meets the error.
+        After an error the file's bytes count as unflushed, so the next required flush tries again.
         """
         try:
             if self._sync:

@@ -240,7 +240,7 @@ class Server:
             self._after_event()
 
     def pass_soon(self, event: Input) -> None:
-        """Pass an event to the broker later, because a write occurs while another event is handled."""
+        """Pass an event to the broker later: the write that causes it occurs while another event is handled."""
         self._loop.call_soon(self.pass_event, event)
 
     def congested(self, connection: ConnectionId) -> None:

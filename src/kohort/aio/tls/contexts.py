@@ -167,7 +167,7 @@ CA_FILE_SUFFIXES: Final = frozenset({".pem", ".crt", ".cer", ".cert", ".0"})
 
 
 def tls_listener(config: BrokerConfig, listener: Listener, log_note: Callable[[Note], None]) -> TlsListener:
-    """Create the TLS part of a broker's listener. Raises ConfigError, MissingExtra."""
+    """Create the object that accepts TLS connections of a broker's listener. Raises ConfigError, MissingExtra."""
     own = listener_config(config, listener.name)
     contexts = Reloading(lambda: server_context(own), server_files(own), lambda note: log_note(note.about(listener)))
     return TlsListener(listener.name, contexts.current, log_note)
@@ -216,7 +216,7 @@ def _server_identity(config: ListenerConfig) -> Identity:
 
 
 def tls_of(config: ClientSecurityConfig) -> TlsClient | None:
-    """Create the TLS part of a client; None unless ``security.protocol`` requires TLS.
+    """Create the object that opens the TLS connections of a client; None unless ``security.protocol`` requires TLS.
 
     Raises ConfigError, MissingExtra if its context cannot be created.
     """

@@ -37,7 +37,7 @@ class Served(Protocol):
 
 class TlsListener:
     def __init__(self, name: str, context: Callable[[], ssl.SSLContext], log_note: Callable[[Note], None]) -> None:
-        """Create the TLS part of the listener ``name``.
+        """Create the object that accepts TLS connections of the listener ``name``.
 
         ``context`` returns the SSLContext of each new connection, because certificate files may change; it may raise
         ConfigError.

@@ -197,7 +197,7 @@ class TlsSocket(asyncio.Protocol):
     def __init__(self, tls: TlsFilter, above: Above) -> None:
         self._tls = tls
         self._above = above
-        self._raw: Any = None  # the transport of asyncio, or of uvloop, which does not inherit from asyncio's
+        self._raw: Any = None  # asyncio's or uvloop's transport: uvloop's class does not inherit from asyncio's
         self._queue = PlainQueue()
         self._is_full = False
         self._reported_full = False

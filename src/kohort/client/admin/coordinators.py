@@ -17,7 +17,7 @@ from kohort.wire.schema import Message
 MAX_KEYS_PER_LOOKUP: Final = 1000
 
 MAX_TRIES_WITH_RESULTS: Final = 6
-"""Maximum number of attempts per group while its coordinator loads, once other groups have results: about 3 s."""
+"""Maximum number of attempts per group while its coordinator loads, once another group has a result: about 3 s."""
 
 WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 """Error codes of a group of the other type (classic or consumer), and of a broker that disables that type."""
@@ -27,13 +27,13 @@ WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION
 class BatchedCall:
     request: Callable[[Sequence[str]], Message]
     split: Callable[[Any], Mapping[str, Any]]
-    """Splits the response to a request for many groups into one response per group."""
+    """Function that splits the response for many groups into one response per group."""
     max_groups: int
 
 
 @dataclass(slots=True)
 class CoordinatorCall:
-    """Request of one API for one group, and a function that reads error code, message and value from the response."""
+    """Request of one API for one group, and a function that returns error code, message and value of its response."""
 
     request: Callable[[str], Message]
     read: Callable[[Any, str, int], tuple[int, str | None, Any]]
@@ -42,7 +42,7 @@ class CoordinatorCall:
     key_type: int = GROUP_KEY
     batched: BatchedCall | None = None
     fallback: CoordinatorCall | None = None
-    """Second request for groups that this API does not know, and for brokers without this API."""
+    """Request to send instead, for groups that this API does not know, and to brokers without this API."""
 
 
 def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: CoordinatorCall) -> Operation[Results[str, Any]]:
@@ -176,7 +176,9 @@ def _many_keys(request: Message, version: int) -> Message:
 def _find_coordinators(
     metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
-    """Look up each group's coordinator; return it, or the group to retry. Permanent errors go to ``results``."""
+    """Look up each group's coordinator. Return coordinators by group, and groups to retry; add permanent errors to
+    ``results``.
+    """
     answers = yield from _lookups(groups, key_type)
     coordinators: dict[str, int] = {}
     retried: list[str] = []

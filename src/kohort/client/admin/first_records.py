@@ -23,7 +23,7 @@ BY_NAME: Final = 12
 MAX_PARTITIONS: Final = 100
 PARTITION_BYTES: Final = 32 * 1024
 ROUNDS: Final = 20
-"""Maximum number of Fetch requests per searched offset; more skipped batches in a row are an error."""
+"""Maximum number of Fetch requests for one offset; an error if none of them returns a visible record."""
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def _read(
     results: Results[PartitionOffset, FirstRecord | None],
     level: int,
 ) -> Sequence[tuple[PartitionOffset, KohortError]]:
-    """Process a Fetch response: add found records to ``results``, advance other searches; return transient errors."""
+    """Process a Fetch response: add found records to ``results``, advance other searches; return retriable errors."""
     if isinstance(answer, KohortError):
         if answer.retriable:
             return [(place, answer) for place in requested.values()]

@@ -34,7 +34,7 @@ def described_classic_group(group: group_admin.DescribedGroup, node_id: int) -> 
 
 
 def _classic_member(member: group_admin.DescribedGroupMember, protocol_type: str) -> MemberDescription:
-    """Describe a member; subscription and assignment only if it uses the consumer protocol."""
+    """Describe a member of a classic group; decode subscription and assignment only of Kafka's consumer protocol."""
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     if protocol_type == PROTOCOL_TYPE:
@@ -94,7 +94,7 @@ def _partitions(assignment: group_consumer.ConsumerGroupDescribeAssignment) -> t
 
 BATCHED_FROM: Final = 3
 REASON: Final = "member was removed by an admin"
-"""Leave reason of Kafka's admin client, by which coordinators recognize a removal by an admin."""
+"""Reason in LeaveGroup, as sent by Kafka's admin client: coordinators recognize a removal by an admin by it."""
 MAX_REASON: Final = 255
 
 
@@ -128,7 +128,7 @@ def remove_group_members(
 
 
 def _shaped(request: Message, version: int) -> Message:
-    """Rewrite LeaveGroup for versions below 3, which remove one member by member id.
+    """Rewrite LeaveGroup for versions below 3, which remove only one member, by member id.
 
     Raises UnsupportedVersion for several members, or for an instance id.
     """

@@ -44,7 +44,7 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition: node id of the leader (-1: none), of the ``replicas``, and of the in-sync replicas (``isr``)."""
+    """A partition: node ids of the leader (-1: none), of all ``replicas``, and of the in-sync replicas (``isr``)."""
 
     partition: int
     leader_id: int
@@ -55,7 +55,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic and its partitions, in order."""
+    """A topic and its partitions, sorted by number."""
 
     name: str
     topic_id: bytes
@@ -106,7 +106,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """The transaction of a transactional id (KIP-664). ``started_ms`` is None without an open transaction."""
+    """State of a transactional id and its transaction (KIP-664). ``started_ms`` is None without an open transaction."""
 
     transactional_id: str
     state: str
@@ -121,7 +121,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer in the state of a partition's leader (KIP-664).
+    """A producer that a partition's leader remembers (KIP-664).
 
     ``last_timestamp_ms`` is the timestamp of its last batch, in ms since 1970; it and ``last_sequence`` are -1 if
     unknown. ``coordinator_epoch`` is the epoch of its last transaction marker, None without one.
@@ -138,7 +138,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group without its members. ``state`` (KIP-518) and ``group_type`` (KIP-848) are empty on old brokers."""
+    """A group as listed, without members. ``state`` (KIP-518) and ``group_type`` (KIP-848) are empty on old brokers."""
 
     group_id: str
     protocol_type: str
@@ -174,7 +174,7 @@ class MemberDescription:
 
     @property
     def to_give_up(self) -> tuple[TopicPartition, ...]:
-        """Owned partitions that the target assignment lacks, sorted; empty in a classic group."""
+        """Owned partitions of the member that its target assignment lacks, sorted; empty in a classic group."""
         if self.target_assignment is None:
             return ()
         return tuple(sorted(set(self.assignment) - set(self.target_assignment)))
@@ -233,7 +233,7 @@ class PartitionOffset(NamedTuple):
 
 
 class FirstRecord(NamedTuple):
-    """Offset and timestamp of a record, in ms since 1970."""
+    """First record that was found: its offset, and its timestamp in ms since 1970."""
 
     offset: int
     timestamp_ms: int
@@ -241,7 +241,7 @@ class FirstRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """Reassignment of a partition in flight: node ids of all current, added and removed replicas."""
+    """Reassignment of a partition in flight: node ids of its current replicas, and of those to be added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

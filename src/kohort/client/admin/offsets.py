@@ -57,7 +57,7 @@ def ask_leaders(
 def by_leader_of(
     response: MetadataResponse, pending: dict[TopicPartition, KohortError | None], results: Results[TopicPartition, V]
 ) -> dict[int, list[TopicPartition]]:
-    """Group partitions by leader node; missing partitions fail, partitions without a leader stay in ``pending``."""
+    """Group partitions by leader node. Missing partitions fail; partitions without a leader stay in ``pending``."""
     errors = {t.name: t.error_code for t in response.topics}
     leaders = {(t.name, p.partition_index): p.leader_id for t in response.topics for p in t.partitions}
     grouped: dict[int, list[TopicPartition]] = {}
@@ -74,7 +74,9 @@ def by_leader_of(
 
 
 NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
-"""Names accepted in place of a timestamp, with ListOffsets codes; ``max_timestamp`` needs version 7 (Kafka 3.0)."""
+"""Names that ``list_offsets`` accepts in place of a timestamp, with ListOffsets codes; ``max_timestamp`` needs
+version 7 (Kafka 3.0).
+"""
 HIGH_WATERMARK: Final = -1
 
 

@@ -1,7 +1,7 @@
 """Run admin operations: generators that yield requests and pauses, without I/O.
 
 An operation yields a list of requests and receives their responses in order, errors included, or yields a pause. Many
-operations run in parallel over one engine. The other modules of this package define the operations.
+operations run in parallel over one request engine. The other modules of this package define the operations.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 MISMATCH_ERRORS: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
-"""Exceptions of an operation for a response with missing, duplicate or unknown items.
+"""Exceptions that an operation raises if items of a response are missing, duplicate or unknown.
 
 StopIteration in a generator becomes a RuntimeError.
 """
 CONNECTION_RETRIES: Final = 1
-"""Retries of a request while no broker is reachable; few, so that the caller soon gets the error."""
+"""Number of retries of a request while no broker is reachable; few, so that the caller soon gets the error."""
 
 
 class Results(Mapping[K, V]):
@@ -48,7 +48,7 @@ class Results(Mapping[K, V]):
         self.errors: dict[K, KohortError] = {}
 
     def add(self, item: K, value: V) -> None:
-        """Add the value of an item (topic, group...)."""
+        """Add the result of an item (topic, group...)."""
         self._values[item] = value
 
     def refuse(self, item: K, error: KohortError) -> None:
@@ -56,14 +56,14 @@ class Results(Mapping[K, V]):
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
-        """Add the value of an item, or its error if ``code`` is not 0."""
+        """Add the result of an item, or, if ``code`` is not 0, its error."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:
             self._values[item] = value
 
     def check(self) -> Results[K, V]:
-        """Return these results. Raises the error of the first failed item, if any."""
+        """Return these results; raise the error of the first failed item instead, if there is one."""
         for error in self.errors.values():
             raise error
         return self
@@ -199,7 +199,7 @@ class AdminMachine:
         except MISMATCH_ERRORS as error:
             self._running.remove(running)
             if answers is None:
-                raise  # no broker has answered this operation yet
+                raise  # the operation's own error: no broker has responded yet
             mismatch = ProtocolError(f"{running.name}: unexpected response ({error!r})")
             mismatch.__cause__ = error
             running.promise.fail(mismatch)
@@ -231,10 +231,10 @@ def ask(
     shape: Callable[[Message, int], Message] | None = None,
     max_version: int | None = None,
 ) -> Operation[Any]:
-    """Send one request and return its response; retry while its error is transient.
+    """Send one request and return its response; retry transient errors.
 
-    ``codes``: error codes in a response that concern the whole request. Raises permanent errors, and ConnectionFailed
-    if no broker is reachable.
+    ``codes``: function that returns the error codes of the whole request in a response. Raises permanent errors, and
+    ConnectionFailed if no broker is reachable.
     """
     attempt = 0
     while True:
@@ -324,13 +324,13 @@ REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxy
         "alter_client_quotas": {_CLUSTER: "ALTER_CONFIGS"},
     }
 )
-"""ACL operation that a whole admin call requires, by denied resource; calls that omit denied items are not listed."""
+"""ACL operation that an admin call needs, by denied resource; calls that only omit denied items are not listed."""
 
 
 def explain_denials(config: ClientConfig, call: str, about: str, operation: Operation[R]) -> Operation[R]:
-    """Run an admin operation; add the missing ACL, and the command that creates it, to authorization errors.
+    """Run an admin operation; add the missing ACL, and the command that creates it, to its authorization errors.
 
-    ``about``: group of the call, if its items are partitions.
+    ``about``: group id, for calls whose items are partitions of a group.
     """
     try:
         found = yield from operation

@@ -17,7 +17,7 @@ from kohort.wire.messages import quotas as wire
 class QuotaMatch(IntEnum):
     """Value in place of a user, client id or address in a quota entity.
 
-    DEFAULT: entities without a quota of their own. ANY (in filters only): every name.
+    DEFAULT: all users, client ids or addresses without a quota of their own. ANY (in filters only): every name.
     """
 
     DEFAULT = 1
@@ -30,7 +30,7 @@ _TYPES: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaEntity:
-    """Owner of a quota: user, client id, both, or address; each by name or ``QuotaMatch.DEFAULT``.
+    """Entity that a quota limits: user, client id, both, or address; each by name or ``QuotaMatch.DEFAULT``.
 
     ``ClientQuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT)`` is alice with any client id without a quota of its
     own. A filter of ``describe_client_quotas`` may also use ``QuotaMatch.ANY``.

@@ -32,7 +32,7 @@ class ScramCredentialInfo:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialUpsertion:
-    """A new password of a user for a mechanism; replaces the old one. The password itself is not sent.
+    """New password of a user for a SCRAM mechanism; replaces the old one. The password itself is not sent.
 
     ``iterations``: 4096 to 16384, as in Kafka; each login costs the client that many hashes.
     """
@@ -53,7 +53,7 @@ class UserScramCredentialUpsertion:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialDeletion:
-    """Removal of a user's credential for a mechanism."""
+    """Removal of a user's credential for a SCRAM mechanism."""
 
     user: str
     mechanism: str = "SCRAM-SHA-256"

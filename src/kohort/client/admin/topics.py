@@ -45,7 +45,7 @@ DELETE: Final = 1
 
 
 def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[MetadataResponse]:
-    """Request metadata of the cluster and of ``topics`` (None: all); the engine adds the returned nodes."""
+    """Request metadata of the cluster and of ``topics`` (None: all); the request engine adds the returned nodes."""
     requested = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
     response: MetadataResponse = yield from ask(request, shape=_without_flag, codes=lambda r: [r.error_code])
@@ -201,7 +201,7 @@ def to_controller(
     codes: Callable[[Any], list[int]],
     shape: Callable[[Message, int], Message] | None = None,
 ) -> Operation[Any]:
-    """Send a request to the controller and return its response; before KRaft other brokers reject such requests."""
+    """Send a request to the controller and return its response: before KRaft, other brokers reject such requests."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -225,7 +225,7 @@ def _resource(item: Any) -> ConfigResource:
 
 
 def _without_flag(request: Message, version: int) -> Message:
-    """Rewrite Metadata for versions below 4, which have no flag against automatic topic creation."""
+    """Rewrite Metadata for versions below 4, in which a request cannot forbid automatic topic creation."""
     assert isinstance(request, MetadataRequest)
     return request if version >= NO_CREATION_FROM else MetadataRequest(topics=request.topics)
 

@@ -19,7 +19,7 @@ from kohort.wire.schema import Message
 
 
 class PendingOffset(NamedTuple):
-    """Committed offset of one partition, and the number of its commit."""
+    """Offset of one partition in an unfinished commit, and the number of the commit."""
 
     number: int
     at: OffsetAndMetadata
@@ -40,7 +40,7 @@ class CommitOrder:
         self._last = 0
         self._written: dict[TopicPartition, int] = {}
         self._outcome_unknown: dict[TopicPartition, PendingOffset] = {}
-        """Latest commit of each partition without a usable response; the broker may have written its offset."""
+        """Latest commit of each partition whose response was lost or invalid; the broker may have written it."""
 
     def next_number(self, *, is_alone: bool) -> int:
         if is_alone:
@@ -83,7 +83,7 @@ AUTO_COMMIT: Final = "auto-commit"
 
 
 class _Commit(TimedRequestState):
-    """Offset commit without a response; without a deadline it is not retried."""
+    """Offset commit that waits for its response; without a deadline it is not retried."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Commits(ConsumerSource):
         """Commit ``offsets`` with retries until ``deadline_ms``; without a deadline send the commit once.
 
         A commit for an unknown topic is retried until new metadata lack the topic, too. ``before_revocation``: the
-        partitions are revoked next, so an unknown topic fails at once, and errors are logged.
+        partitions are revoked after the commit, so an unknown topic fails at once, and errors are logged.
         """
         is_alone = not self._waiting and not self._in_flight
         number = self._order.next_number(is_alone=is_alone)
@@ -282,7 +282,7 @@ class Commits(ConsumerSource):
         return {p: code for p, code in errors.items() if p not in missing}
 
     def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
-        """True if a commit retry is useless: new metadata lack the partition, or the partition is revoked next."""
+        """True if retrying the commit of a partition is useless: it was deleted, or is revoked after this commit."""
         if commit.before_revocation:
             return True
         since_ms, answered_at_ms = commit.unknown_since_ms, self._metadata.answered_at_ms
@@ -318,7 +318,7 @@ class Commits(ConsumerSource):
         self._order.note_outcome_unknown(commit.pending)
 
     def _refusal(self, incarnation: int | None = None) -> KohortError | None:
-        """Return the error that the coordinator would return for a commit now, or None.
+        """Return the error with which the coordinator would reject a commit now, or None.
 
         Commits of an earlier ``incarnation`` of the member may concern partitions of other members.
         """

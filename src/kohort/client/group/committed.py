@@ -36,7 +36,7 @@ Starts = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 class _Query(TimedRequestState):
-    """OffsetFetch for ``committed()`` (with ``promise``), or for newly assigned partitions (with ``starts``)."""
+    """OffsetFetch: for a call of ``committed()`` (``promise``), or for newly assigned partitions (``starts``)."""
 
     def __init__(self, partitions: Collection[TopicPartition], backoff: Backoff) -> None:
         super().__init__(backoff)
@@ -111,7 +111,7 @@ class CommittedOffsets(ConsumerSource):
             # the member epoch changed while the OffsetFetch was in flight: repeat it with the new epoch
             self._waiting.add(query)
             return
-        # UNKNOWN_TOPIC_OR_PARTITION is retriable in other APIs; in OffsetFetch it is an error of the user.
+        # In OffsetFetch, UNKNOWN_TOPIC_OR_PARTITION is an error of the user; in other APIs it is retriable.
         passing = code.retriable or code in COORDINATOR_MOVED or self._is_of_membership(query, code)
         lasting = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not passing
         if not lasting:
@@ -154,7 +154,7 @@ class CommittedOffsets(ConsumerSource):
         return self._membership.fetch_generation if self._subscription.mode.is_group else NO_GENERATION
 
     def _is_of_membership(self, query: _Query, code: ErrorCode) -> bool:
-        """True if a rejoin of the member resolves the OffsetFetch error."""
+        """True if the OffsetFetch error ends when the member has joined the group again."""
         unknown_for_now = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
         return code is ErrorCode.STALE_MEMBER_EPOCH or unknown_for_now
 

@@ -20,7 +20,7 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class LocalAssignment(NamedTuple):
-    """Assigned partitions by topic id, and the number of their target assignment.
+    """Assigned partitions by topic id, and the number that the client gives to their target assignment.
 
     Each changed target assignment has its own number, so that the member acknowledges each one.
     """
@@ -47,7 +47,7 @@ class Reconcilable(NamedTuple):
 
 
 class TopicNames:
-    """Names of assigned topics by topic id: from metadata, or the last known name."""
+    """Names of assigned topics by topic id: from metadata, or, if metadata lack the id, the last known name."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -93,7 +93,7 @@ class _SentFields(NamedTuple):
 class HeartbeatFields:
     """Builder of a member's heartbeats.
 
-    A join, and a heartbeat after a failure, has all fields; other heartbeats have the changed fields only.
+    Heartbeats that join, or follow a failure, have all fields; other heartbeats have the changed fields only.
     """
 
     def __init__(self, config: ConsumerConfig, subscription: SubscriptionState) -> None:
@@ -182,7 +182,7 @@ class HeartbeatAction(Enum):
 
 
 def action_for(code: ErrorCode, *, is_joining: bool) -> HeartbeatAction:
-    """Return the reaction to an error code of a heartbeat.
+    """Return the member's reaction to an error code in a heartbeat response.
 
     GROUP_ID_NOT_FOUND is fatal only if the member is joining; a joined member joins again.
     """

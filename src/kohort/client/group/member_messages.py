@@ -30,7 +30,8 @@ METADATA_WAIT_MS: Final = 10_000
 class GroupLeader:
     """Leader of a classic group, from its election to the member's next join.
 
-    It computes the assignments once it has metadata of every subscribed topic, and then watches for changed partitions.
+    It computes the assignments once it has metadata of every subscribed topic. Then it watches the topics for changed
+    partitions.
     """
 
     def __init__(self, assignors: Mapping[str, Assignor], metadata: Metadata, subscription: SubscriptionState) -> None:
@@ -83,7 +84,7 @@ class GroupLeader:
         return self._deadline_ms
 
     def is_out_of_date(self) -> bool:
-        """True if partitions or racks of the group's topics changed since the assignment."""
+        """True if partitions or racks of the group's topics have changed since the leader's assignment."""
         if self._seen is None or self._seen_version == self._metadata.version:
             return False
         self._seen_version = self._metadata.version
@@ -146,7 +147,7 @@ class MemberMessages:
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def join(self, generation: Generation, last_assignment: LastAssignment, reason: str) -> wire.JoinGroupRequest:
-        """Build a JoinGroup. ``reason``: reason of the join, for the broker's log (KIP-800)."""
+        """Build a JoinGroup. ``reason``: reason of the join, which the broker logs (KIP-800)."""
         config = self._config
         self.sent_topics = self._subscription.topics
         return wire.JoinGroupRequest(
@@ -169,7 +170,7 @@ class MemberMessages:
     def _subscription_metadata(
         self, assignor: Assignor, generation: Generation, last_assignment: LastAssignment
     ) -> Subscription:
-        """Build the member's subscription for the leader; with an eager assignor it has no owned partitions."""
+        """Build the member's subscription for the leader; it has no owned partitions with an eager assignor."""
         partitions, generation_id = last_assignment
         return Subscription(
             topics=list(self._subscription.topics),

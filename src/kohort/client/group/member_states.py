@@ -9,11 +9,11 @@ from typing import Final
 
 class ConsumerMemberState(Enum):
     UNSUBSCRIBED = "UNSUBSCRIBED"
-    """The consumer is not a member and does not join."""
+    """The consumer is neither a member of a group nor joining one."""
     JOINING = "JOINING"
     """The member joins: its next or in-flight heartbeat has epoch 0."""
     RECONCILING = "RECONCILING"
-    """Owned partitions differ from the target assignment; the member waits for metadata or callbacks."""
+    """Owned partitions differ from the target assignment; the member waits for topic names or listener callbacks."""
     ACKNOWLEDGING = "ACKNOWLEDGING"
     """The member's next heartbeat acknowledges its owned partitions."""
     STABLE = "STABLE"

@@ -69,11 +69,11 @@ class RebalanceListener(Protocol):
 
 
 class Rebalancing(Protocol):
-    """Steps of a rebalance inside ``poll()``, for both group protocols.
+    """Rebalance of a member inside ``poll()``, for both group protocols.
 
-    ``callback``: listener callback that is due; the rebalance waits for ``acknowledge``. ``is_due``: True if
-    ``advance`` has a step to run now. ``advance`` runs until it needs the user or a broker. ``prepare_leave`` returns
-    the last callback before the member leaves.
+    ``callback``: listener callback to call now; the rebalance waits for ``acknowledge``. ``is_due``: True if
+    ``advance`` can continue now. ``advance`` runs until it needs the user or a broker. ``prepare_leave`` returns the
+    last callback before the member leaves.
     """
 
     @property
@@ -106,7 +106,7 @@ NO_GENERATION: Final = Generation()
 
 
 class CommitOutcome(NamedTuple):
-    """Error of a failed offset commit, and True if a retry under the new generation may succeed."""
+    """Error of a failed offset commit, and True if a retry with the member's new generation may succeed."""
 
     error: KohortError
     may_retry: bool = False
@@ -176,7 +176,7 @@ def leave_requests(
 class PollDeadline:
     def __init__(self, interval_ms: int) -> None:
         self.until_ms: int | None = None
-        """Deadline of the next poll; None during ``poll()`` and before the first one."""
+        """Time in ms before which the user must poll again; None during ``poll()`` and before the first one."""
         self._interval_ms = interval_ms
 
     def enter(self) -> None:

@@ -57,7 +57,7 @@ class ClassicMembership(ConsumerSource):
         self.rejoin_reason: str | None = None
         self.new_assignment: list[TopicPartition] | None = None
         self.last_assignment: tuple[list[TopicPartition], int] = ([], -1)
-        """Last accepted assignment and its generation, for sticky assignors."""
+        """Last accepted assignment and its generation, which sticky assignors send to the leader."""
         self.user_generation = NO_GENERATION
         self.incarnation = 0
         self.clocks = HeartbeatClocks(config, context.rng)
@@ -68,7 +68,7 @@ class ClassicMembership(ConsumerSource):
         self._rebalances = context.metrics.rebalances
         self._join_reason = ""
         self._is_incompatible = False
-        """The coordinator rejected all assignors of this member; DescribeGroups returns the group's assignor."""
+        """True if the coordinator rejected all assignors of the member; DescribeGroups returns the group's assignor."""
         self._is_leader = False
         self._heartbeat: Unsent | None = None
         self._heartbeats_paused = False
@@ -400,7 +400,7 @@ class ClassicMembership(ConsumerSource):
         self._lose_generation(reason, keep_member_id=keep_member_id)
 
     def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
-        """Reset the generation (and the member id unless ``keep_member_id``); the user's next poll rejoins."""
+        """Reset the generation (and the member id unless ``keep_member_id``); the next poll rejoins the group."""
         self.state = MemberState.UNJOINED
         self.incarnation += 1
         self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")

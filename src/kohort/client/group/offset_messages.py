@@ -60,7 +60,7 @@ def commit_partition(number: int, offset: OffsetAndMetadata) -> wire.OffsetCommi
 def commit_errors(
     request: wire.OffsetCommitRequest, response: wire.OffsetCommitResponse
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return the error code of each failed partition in an OffsetCommit response; the request has the topic names."""
+    """Return the error codes of an OffsetCommit response by partition; topic names are those of the request."""
     names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
@@ -85,7 +85,7 @@ def build_fetch(
 
 
 def shape_fetch(request: Message, version: int) -> Message:
-    """Rewrite OffsetFetch: one group below version 8, no ``require_stable`` below version 7."""
+    """Rewrite OffsetFetch for old versions: one group below version 8, no ``require_stable`` below version 7."""
     assert isinstance(request, wire.OffsetFetchRequest)
     if version >= GROUPS_FROM:
         return request

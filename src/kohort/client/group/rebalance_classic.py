@@ -18,7 +18,7 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 
 
 class ClassicRebalance:
-    """Steps of a rebalance; ``advance`` runs only inside ``poll()``."""
+    """Rebalance of a classic member; ``advance`` continues it, only inside ``poll()``."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ClassicRebalance:
         if self._joined_topics is None:
             if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
                 return False  # the topics that match the pattern are unknown until metadata arrive
-            # this rejoin reason replaces the one from the end of the previous membership
+            # the rejoin reason of a subscription replaces the reason from the end of the previous membership
             membership.rejoin_reason = "the consumer subscribed"
         elif membership.state is MemberState.UNJOINED:
             membership.request_rejoin("the member is not in the group")
@@ -129,7 +129,7 @@ class ClassicRebalance:
         elif self._cooperative:
             unsubscribed = self._unsubscribed()
             keep = [p for p in owned if p not in set(unsubscribed)]
-            for partition in keep:  # the user subscribed to their topics again during the commit
+            for partition in keep:  # the user subscribed to these topics again during the offset commit
                 self._subscription.assigned[partition].pending_revocation = False
             self._request_callback(
                 "revoked", tuple(unsubscribed), even_if_empty=False, then=lambda: self._join(keep=keep)
@@ -139,7 +139,7 @@ class ClassicRebalance:
             self._request_callback("revoked", owned, even_if_empty=not again, then=lambda: self._join(keep=()))
 
     def _join(self, keep: Collection[TopicPartition]) -> None:
-        # The offset commit has taken the positions of revoked partitions, so their state can be dropped.
+        # The offset commit contains the positions of revoked partitions, so their state can be dropped.
         self._subscription.assign_from_group(keep)
         self._joined_topics = self._subscription.topics
         self._membership.join()
@@ -171,7 +171,7 @@ class ClassicRebalance:
             self._subscription.assign_from_group([p for p in assigned if p not in added])
             return
         self._subscription.assign_from_group(assigned)
-        # With a pattern the leader already knows these topics; another subscription needs another join.
+        # With a pattern the leader already knows the joined topics; a changed subscription needs another join.
         self._joined_topics = self._membership.sent_topics | {p.topic for p in assigned}
         self._membership.accept(assigned)
         self.callback = CallbackNeeded("assigned", added)

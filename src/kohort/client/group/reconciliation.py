@@ -17,7 +17,7 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 
 
 class Reconciliation:
-    """Steps of a reconciliation; ``advance`` runs only inside ``poll()``."""
+    """Reconciliation of a consumer group member; ``advance`` continues it, only inside ``poll()``."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Reconciliation:
     def acknowledge(self) -> None:
         assert self.callback is not None, "no callback is open"
         callback, self.callback = self.callback, None
-        # after the callback the partitions are no longer owned, even if the member was fenced meanwhile
+        # after a revoked callback the member no longer owns the partitions, even if it was fenced during the callback
         if callback.kind == "revoked":
             revoked = set(callback.partitions)
             self._subscription.assign_from_group([p for p in self._subscription.assigned if p not in revoked])

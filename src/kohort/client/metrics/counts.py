@@ -49,7 +49,7 @@ class SampleSummary(NamedTuple):
 class Samples:
     """Values of one metric in the last ``metrics.num.samples`` windows of ``metrics.sample.window.ms``.
 
-    Rates divide by the time that the windows cover. The first value after the end of a window begins the next one.
+    Rates divide by the time that these windows cover. The first value after the end of a window begins the next window.
     """
 
     __slots__ = ("_began_ms", "_count", "_ends_ms", "_most", "_over", "_past_count", "_past_sum", "_sum", "_windows")
@@ -97,7 +97,7 @@ class Samples:
         )
 
     def _seconds(self, covered_ms: int) -> float:
-        """Return the divisor of rates, in s. As in Kafka, windows before the current one count with full length."""
+        """Return the seconds by which rates divide. As in Kafka, windows before the current one count in full."""
         window_ms = self._windows.window_ms
         missing = self._windows.samples - 1 - covered_ms // window_ms
         return max(covered_ms + max(missing, 0) * window_ms, 1) / 1000
@@ -140,11 +140,11 @@ class CountsByName(dict[K, V]):
 
 Api = type[Message]
 JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
-"""Requests of a group join; latencies of accepted ones count for Kafka's join-time and sync-time metrics."""
+"""Requests of a member that joins a group; latencies of successful ones are Kafka's metrics join-time and sync-time."""
 
 
 class ErrorCounts:
-    """Failures by API and error: the name of an error code, or of an exception."""
+    """Numbers of failures by API and error: the name of an error code, or of an exception."""
 
     def __init__(self) -> None:
         self.errors: Counter[tuple[Api, str]] = Counter()
@@ -259,14 +259,14 @@ class PollMetrics:
 
 
 class RebalanceMetrics:
-    """Rebalances of this member, from the first request to the assignment."""
+    """Metrics of a member's rebalances; a rebalance lasts from its first request to the assignment."""
 
     __slots__ = ("began_ms", "ended_ms", "failed", "latency", "reason")
 
     def __init__(self, windows: SampleWindows) -> None:
         self.latency = Samples(windows)
         self.failed = Samples(windows)
-        """Failed JoinGroup and SyncGroup requests, and memberships that ended during a rebalance."""
+        """Number of failed JoinGroup and SyncGroup requests, and of memberships that ended during a rebalance."""
         self.reason = ""
         self.began_ms: int | None = None
         self.ended_ms: int | None = None

@@ -24,7 +24,7 @@ class MetricName(NamedTuple):
 
 
 class MetricsSnapshot(Mapping[MetricName, MetricValue]):
-    """Metrics of a client at one time, by name. A number without a recent value is NaN; one metric is a string."""
+    """Metrics of a client at one time, by name. A number without a recent value is NaN; one metric has a string."""
 
     def __init__(self, kind: str, client_id: str, at_ms: int) -> None:
         self.kind = kind

@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class Failures:
-    """Errors that the next polls raise, oldest first. A seek or revocation drops the errors of its partition."""
+    """Errors for the next polls to raise, oldest first. A seek or revocation drops the errors of its partition."""
 
     def __init__(self, subscription: SubscriptionState) -> None:
         self._subscription = subscription

@@ -66,7 +66,7 @@ class FetchSession:
         return request
 
     def name_of(self, topic: str, topic_id: bytes) -> str:
-        """Return a topic's name, from its id in Fetch 13 and later; "" for a topic outside of this fetch session."""
+        """Return the name of a topic in a Fetch response, by id from version 13 on; "" outside the fetch session."""
         if topic:
             return topic
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")
@@ -95,7 +95,7 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """Start a new fetch session: the node may not have received the last request."""
+        """Start a new fetch session, because the node may not have received the last request."""
         self._epoch = FULL_FETCH
 
     def _take_full(self, answered: set[TopicPartition], response: FetchResponse) -> bool:

@@ -29,7 +29,7 @@ _BATCH_MIN: Final = 61
 
 @dataclass(slots=True)
 class Span:
-    """Offsets and bytes of the whole batches in a Fetch response.
+    """Range of offsets and bytes of the whole batches in a Fetch response.
 
     ``broken``: a batch has an invalid header, so the batches after it cannot be found.
     """
@@ -62,7 +62,7 @@ def span_of(data: Buffer, start_offset: int) -> Span:
 
 @dataclass(slots=True, eq=False)
 class Fetched:
-    """Batches of one partition from one Fetch response; ``at`` is the number of records already returned."""
+    """Batches of one partition from one Fetch response; ``at`` is the number of records that polls have returned."""
 
     partition: TopicPartition
     state: PartitionState
@@ -87,9 +87,9 @@ class Fetched:
         return self.state.run != self.run
 
     def damage(self) -> int:
-        """Return the CRC in the first damaged batch, or of its header if the header is invalid.
+        """Return the CRC of the first damaged batch, or of its header if the header is invalid.
 
-        If the next fetch has the same value, the log is damaged; if not, the bytes were damaged in transit.
+        If the next fetch has the same CRC, the log is damaged; if not, the bytes were damaged in transit.
         """
         assert self.error is not None
         at, end = 0, len(self.data)
@@ -104,7 +104,7 @@ class Fetched:
         return zlib.crc32(self.data[at : at + _BATCH_MIN])
 
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
-        """Decode the records up to the first corrupt batch, once; store the error in ``error``."""
+        """Decode the records before the first corrupt batch, only once; store that batch's error in ``error``."""
         if self.records is None:
             try:
                 self.records = self._records(None, check_crcs=check_crcs)
@@ -114,7 +114,7 @@ class Fetched:
         return self.records
 
     def decode_arrow(self, *, check_crcs: bool, layout: Layout) -> list[pyarrow.RecordBatch]:
-        """Decode the records to Arrow batches, up to the first corrupt batch; store the error in ``error``."""
+        """Decode the records before the first corrupt batch to Arrow batches; store that batch's error in ``error``."""
         try:
             return self._arrow(None, layout, check_crcs=check_crcs)
         except CorruptRecord as error:

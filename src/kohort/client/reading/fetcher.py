@@ -39,7 +39,7 @@ REFRESHED: Final = LEADER_ERRORS | {
 }
 RETRIED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
 InFlightPartitions = dict[TopicPartition, tuple[PartitionState, int, int, bytes]]
-"""Partitions of an in-flight fetch: state, run, fetch offset and topic id of each."""
+"""Partitions of an in-flight fetch: state, position number (``run``), fetch offset and topic id of each."""
 
 PartitionFilter = Callable[[TopicPartition], bool]
 
@@ -81,7 +81,7 @@ class Fetcher(ConsumerSource):
         return any(self._is_ready(fetched) and accepts(fetched.partition) for fetched in self._buffered)
 
     def take(self, accepts: PartitionFilter = any_partition) -> Fetched | None:
-        """Remove and return the oldest batches of a fetchable partition; drop batches from before a seek."""
+        """Remove and return the oldest data of a fetchable (not paused) partition; drop data fetched before a seek."""
         for fetched in list(self._buffered):
             if self._is_dropped(fetched):
                 self._buffered.remove(fetched)
@@ -101,7 +101,7 @@ class Fetcher(ConsumerSource):
 
     @property
     def has_seen_assignment(self) -> bool:
-        """True if the engine has polled its sources since the last change of the assignment."""
+        """True if the request engine has polled the fetcher since the last change of the assignment."""
         return self._polled_for is self._subscription.assigned
 
     def poll(self, now_ms: int) -> Poll:
@@ -128,9 +128,9 @@ class Fetcher(ConsumerSource):
             self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
     def all_leaders_busy(self) -> bool:
-        """True while each leader of an assigned partition has a fetch in flight.
+        """True while a fetch to the leader of each assigned partition is in flight.
 
-        The engine polls its sources for all arriving bytes, so the set of leaders is cached.
+        The request engine polls the fetcher for all arriving bytes, so the set of leaders is cached.
         """
         assigned, version = self._subscription.assigned, self._metadata.version
         if self._leaders_for[0] is not assigned or self._leaders_for[1] != version:
@@ -314,7 +314,7 @@ class Fetcher(ConsumerSource):
     def _refused(
         self, partition: TopicPartition, state: PartitionState, data: PartitionData, nodes: list[Node], now_ms: int
     ) -> bool:
-        """Handle a partition's error in a Fetch response; return False if its next fetch waits for a back-off."""
+        """Handle a partition's error in a Fetch response; return False if the partition's next fetch is delayed."""
         code = error_code(data.error_code)
         self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"

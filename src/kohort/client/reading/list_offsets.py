@@ -54,7 +54,7 @@ def by_leader(
 def build_list_offsets(
     node_id: int, targets: Mapping[TopicPartition, int], config: ConsumerConfig, metadata: Metadata
 ) -> Unsent:
-    """Build a ListOffsets request to one leader for its ``targets``, which become the request's context."""
+    """Build a ListOffsets request to a leader for its partitions in ``targets``, which becomes the context."""
     topics = []
     for topic, numbers in by_topic(targets).items():
         partitions = []
@@ -100,7 +100,7 @@ Listed = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
 class _Query(TimedRequestState):
-    """ListOffsets query of the user, with one request in flight per leader, until all partitions have an answer."""
+    """Offset query of the user: sends one ListOffsets request per leader, until each partition has a result."""
 
     def __init__(self, targets: Mapping[TopicPartition, int], backoff: Backoff, deadline_ms: int) -> None:
         super().__init__(backoff, deadline_ms)

@@ -37,7 +37,7 @@ from kohort.wire.schema import Message
 
 
 class LeaderQuery(NamedTuple):
-    """Partition in a query to its leader; ``run`` is the partition's position number when the query was sent."""
+    """Partition in a request to its leader; ``run`` is the partition's position number when the request was sent."""
 
     partition: TopicPartition
     state: PartitionState
@@ -46,11 +46,11 @@ class LeaderQuery(NamedTuple):
 
 
 BuildRequest = Callable[[int, list[LeaderQuery]], Unsent | None]
-"""Function that builds the request to one node for its queries; returns None if nothing is to be sent."""
+"""Function that builds the request to a node for its partitions; returns None if no request is needed."""
 
 
 class LeaderQueries:
-    """Requests to partition leaders for all assigned partitions in one state, repeated after a back-off.
+    """Requests to the leaders of all assigned partitions in one fetch state, repeated after a back-off.
 
     Each partition has one request in flight. A seek or a new assignment starts another ``run`` of the partition, and
     responses for an earlier run are ignored.
@@ -61,7 +61,7 @@ class LeaderQueries:
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._failures = RequestState(retry_backoff(context.config, context.rng))
-        """Back-off shared by all partitions, so that one request repeats their queries."""
+        """Back-off shared by all partitions, so that they are retried in one request."""
 
     def poll(self, now_ms: int, build: BuildRequest) -> Poll:
         """Build one request to each leader. Partitions without a leader wait for metadata."""
@@ -83,7 +83,7 @@ class LeaderQueries:
         return Poll(unsent, min(wakes, default=None)) if unsent or wakes else IDLE
 
     def ended(self, sent: Unsent) -> list[LeaderQuery]:
-        """Complete a request; return its queries whose partition has not moved since."""
+        """Complete a request; return its partitions whose position the user has not moved since."""
         queries: list[LeaderQuery] = sent.context
         current = [q for q in queries if q.state.run == q.run and q.state.state is self._waiting_in]
         for query in current:
@@ -94,7 +94,7 @@ class LeaderQueries:
         self._failures.succeeded()
 
     def retry_later(self, state: PartitionState, now_ms: int) -> None:
-        """Retry a partition's query after the shared back-off; failures during the back-off count once."""
+        """Retry the request of a partition after the shared back-off; failures during the back-off count once."""
         if now_ms >= self._failures.retry_at_ms:
             self._failures.failed(now_ms)
         state.retry_at_ms = self._failures.retry_at_ms
@@ -208,7 +208,7 @@ class Resets(ConsumerSource):
             self._failures.append(error)
 
     def _put(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> bool:
-        """Move the position to the listed offset; return False if its record is older than ``by_duration`` permits."""
+        """Move the position to the listed offset; return False if its record is older than ``by_duration`` allows."""
         self._queries.succeeded()
         if found.offset < 0:
             state.await_reset("latest")

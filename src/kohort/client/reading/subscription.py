@@ -35,7 +35,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
 
 class TransitionCount:
-    """Number of state changes of all partitions; a cached result is valid until the number changes."""
+    """Number of state changes of all partitions; results computed from the states are valid until it changes."""
 
     __slots__ = ("count",)
 
@@ -84,7 +84,7 @@ class PartitionState:
     refusals: int = 0
     looking_up: bool = False
     stuck: bool = False
-    """True if fetching at ``fetch_offset`` is useless until the user seeks: corrupt log or offset out of range."""
+    """True if fetching the partition is useless until the user seeks: corrupt log, or offset out of range."""
     damage: DamagedBatch | None = None
 
     @property
@@ -96,7 +96,7 @@ class PartitionState:
         return self.position is not None and self.state in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
 
     def seek(self, position: Position, leader: LeaderAndEpoch | None = None, *, trusted: bool = False) -> None:
-        """Move to ``position``; first validate a position with an epoch, unless ``trusted`` (from the leader)."""
+        """Move to ``position``; first validate its leader epoch, if any, unless the leader sent it (``trusted``)."""
         self._start_run()
         self.position = position
         self.fetch_offset = position.offset
@@ -238,7 +238,7 @@ class SubscriptionState:
         return bool(self.topics) or answered
 
     def matches(self, partitions: Iterable[TopicPartition]) -> bool:
-        """True if the partitions match the subscription, which may have changed since the join."""
+        """True if the partitions match the present subscription, which may have changed since the member's join."""
         if self.pattern is not None:
             return all(self.pattern.fullmatch(p.topic) for p in partitions)
         return all(p.topic in self.topics for p in partitions)
@@ -281,7 +281,7 @@ class SubscriptionState:
     def not_fetching(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
         """Assigned partitions without a valid position.
 
-        The engine polls its sources for all arriving bytes, so the list is cached until a state changes.
+        The request engine reads this list for all arriving bytes, so it is cached until a partition's state changes.
         """
         assigned, count = self.assigned, self._transitions.count
         if self._not_fetching_of[0] is not assigned or self._not_fetching_of[1] != count:

@@ -17,7 +17,7 @@ FIRST_BOOTSTRAP_ID: Final = -2
 
 
 class Addresses:
-    """Addresses of the cluster's nodes.
+    """Addresses of the cluster's nodes, known from metadata or from ``bootstrap.servers``.
 
     Bootstrap addresses have the node ids -2, -3, ... until metadata name the node at the address.
     """
@@ -45,7 +45,7 @@ class Addresses:
 
 
 LONG_POLLS: Final = frozenset({FetchRequest.API_KEY, JoinGroupRequest.API_KEY, SyncGroupRequest.API_KEY})
-"""Requests that a broker may answer late; later requests on the same connection wait behind them."""
+"""Requests whose response a broker may delay: later requests on the same connection wait for it."""
 
 
 @dataclass(slots=True, eq=False)

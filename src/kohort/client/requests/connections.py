@@ -46,7 +46,7 @@ PROTOCOL_PREFIXES: Final = (
 
 
 def foreign_protocol(first: bytes) -> str | None:
-    """Name the foreign protocol of a broker's first bytes, as an error message; None if they may be Kafka's.
+    """Return an error message that names the foreign protocol of a broker's first bytes; None if they may be Kafka's.
 
     The first response of a Kafka broker, to ApiVersions, is below 16 MB: the first byte of its length is 0.
     """
@@ -60,11 +60,11 @@ def foreign_protocol(first: bytes) -> str | None:
 
 SCRATCH_BYTES: Final = 64 << 10
 IN_PLACE_FROM: Final = 128 << 10
-"""Smallest response frame, in bytes, that the socket reads into a buffer of its own."""
+"""Size in bytes from which a response frame is received into a separate buffer, without copying."""
 IN_PLACE_MOST: Final = 64 << 20
-"""Largest response frame, in bytes, with a buffer of its own; a wrong length must not reserve more memory."""
+"""Size in bytes above which a response frame gets no separate buffer: a wrong length must not reserve more memory."""
 KEPT_BYTES: Final = 48 << 20
-"""Maximum bytes of free buffers that one connection keeps for later response frames."""
+"""Maximum size in bytes of the free buffers that a connection keeps for later response frames."""
 
 
 class FrameBuffers:
@@ -137,7 +137,7 @@ class ConnectionState(Enum):
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """Request in the queue or in flight. ``tried``: ids of nodes that failed a request to any node."""
+    """Request in a connection's queue or in flight. ``tried``: ids of nodes on which a request to any node failed."""
 
     unsent: Unsent
     source: int
@@ -207,7 +207,7 @@ class Connection:
         self._login = ClientLogin(mechanism, identity, rng, self._build)
 
     def expect_node(self, cluster_id: str, node_id: int) -> None:
-        """Require that this node answers: others fail with REBOOTSTRAP_REQUIRED. Call before the connection opens."""
+        """Require this node: any other answers with REBOOTSTRAP_REQUIRED. Call before the connection opens."""
         self._expected = ExpectedNode(cluster_id, node_id)
 
     @property
@@ -279,7 +279,7 @@ class Connection:
 
     @property
     def _is_receiving_response(self) -> bool:
-        """True if a response has partly arrived whose request has a longer timeout than request.timeout.ms."""
+        """True if a response has begun to arrive and its request has a longer timeout than request.timeout.ms."""
         return (
             bool(self.in_flight)
             and self.in_flight[0].unsent.timeout_ms > self._request_timeout_ms
@@ -299,7 +299,7 @@ class Connection:
         return None if self._login is None else self._login.take_challenge()
 
     def token(self, token: bytes | KohortError | None, identity: str, now_ms: int) -> list[Buffer]:
-        """Continue the login with a token (None: the login is complete); return the bytes to write.
+        """Continue the login with a SASL token (None: the login is complete); return the bytes to write.
 
         An error in place of the token sets ``broken``. ``identity`` names the user in error messages.
         """
@@ -319,7 +319,7 @@ class Connection:
         return out
 
     def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """Encode queued requests; return their bytes, and the responses of requests that fail or expect none."""
+        """Encode queued requests. Return their bytes, and responses to requests that fail or expect no response."""
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
         if self.state is not ConnectionState.READY or self.muted_until_ms > now_ms:

@@ -31,7 +31,7 @@ DENIED_RESOURCES: Final[Mapping[ErrorCode, DeniedResource]] = {
 
 
 def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str = "") -> ApiError:
-    """Return the error for a response's error code.
+    """Return the error for an error code in a response.
 
     ``name``: denied topic or group; default: the group or transactional id of the configuration.
     """
@@ -49,7 +49,7 @@ def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str 
 
 
 def missing_right(config: ClientConfig, denied: DeniedResource, operation: str, name: str) -> str:
-    """Return text for an authorization error: the missing ACL and the command that adds it; "" if unknown."""
+    """Return a text for an authorization error: the missing ACL and the command that adds it; "" if unknown."""
     of_cluster = denied.flag == "--cluster"
     if not operation or not (name or of_cluster):
         return ""

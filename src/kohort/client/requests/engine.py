@@ -1,4 +1,4 @@
-"""The client's engine: polls the sources, chooses node, connection and version, and returns the responses.
+"""The client's request engine: polls its request sources, chooses node, connection and version, returns the responses.
 
 It has one connection for each node and channel. A request to a node waits for the connection, and fails with it.
 A request to any node tries the next address, and fails when all addresses have failed.
@@ -58,7 +58,7 @@ class Engine:
         self.credentials = credentials_of(config)
         self._sources: list[RequestSource] = [metadata, *sources]
         self.login_error: KohortError | None = None
-        """Error of the last rejected login, once all broker addresses reject it; None after a successful login."""
+        """Last login error, if all broker addresses reject the login; None after a successful login."""
         self.addresses = Addresses(config.bootstrap, metadata)
         longest_ms = config.reconnect_backoff_max_ms
         self._backoff = Backoff(config.reconnect_backoff_ms, longest_ms, rng)
@@ -202,7 +202,7 @@ class Engine:
             )
 
     def _broken(self, channel: Channel, error: KohortError, now_ms: int) -> None:
-        """Close a connection after invalid bytes.
+        """Close a connection that received invalid bytes.
 
         Its oldest request fails with ``error``, its other requests fail with the lost connection.
         """

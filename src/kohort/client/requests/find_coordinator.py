@@ -1,4 +1,4 @@
-"""Look up the coordinator of a group or transactional id, again after errors."""
+"""Look up the coordinator of a group or transactional id, and look it up again after errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input events and output actions of the client's engine; ``kohort.broker.io`` has those of the broker."""
+"""Input events and output actions of the client's request engine; ``kohort.broker.io`` has those of the broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FramesArrived:
 class Closed:
     """Event: the connection ended or failed; ``reason`` is an error message.
 
-    ``is_refusal``: client or broker rejects the other side (certificate, TLS), so a retry cannot succeed.
+    ``is_refusal``: the client rejects the broker, or the broker the client (certificate, TLS); a retry cannot succeed.
     """
 
     connection: ConnectionId
@@ -58,7 +58,7 @@ class TokenReady:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Event without I/O: time passed, or the user called a method."""
+    """Event without input: time has passed, or the user called a method."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from kohort.wire.schema import Message
 
 RENEW_FROM: Final = 0.85
 RENEW_SPREAD: Final = 0.10
-"""Renewal of a session, as shares of its lifetime: earliest time, and random delay after that."""
+"""Time of a session's renewal as shares of its lifetime: earliest time, and maximum random delay after it."""
 RAW_TOKENS: Final = 0
 
 
@@ -34,11 +34,11 @@ class BuiltRequest(NamedTuple):
 
 
 BuildRequest = Callable[[Message], BuiltRequest]
-"""Function that encodes a request in the highest version that both sides support. Raises UnsupportedVersion."""
+"""Function that encodes a request in the highest version that client and broker support. Raises UnsupportedVersion."""
 
 
 class TokenChallenge(NamedTuple):
-    """Request for the client's next SASL token: the first one (None), or the answer to the broker's ``challenge``."""
+    """Request for the client's next SASL token. ``challenge``: broker's token to answer, None for the first one."""
 
     challenge: bytes | None
 
@@ -88,7 +88,7 @@ class ClientLogin:
         return challenge
 
     def token(self, token: bytes | None) -> list[Buffer]:
-        """Send the next SASL token: return the bytes to write; None completes the login."""
+        """Send the next SASL token: return the bytes to write. None: the login is complete."""
         if self._stage is not _Stage.TOKEN:
             return []  # the token belongs to an earlier login, which failed
         if token is None:
@@ -181,7 +181,7 @@ class ClientLogin:
     def _error(self, words: str, *, is_final: bool = True) -> KohortError:
         """Return the error of a failed login.
 
-        A failed session renewal counts as a lost connection: the next login shows if the error is permanent.
+        A failed renewal of a session counts as a lost connection: the next login shows if the error is permanent.
         """
         login = self.identity if f"sasl.mechanism={self.mechanism}" in words else self._login_name
         text = f"{words}; {login}" if login else words

@@ -28,9 +28,9 @@ LEADER_ERRORS: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Error codes of partition leaders after which the client refreshes metadata and retries."""
+"""Error codes from partition leaders that the client retries after a metadata refresh."""
 PERMANENT: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
-"""Errors that no retry resolves."""
+"""Permanent connection errors: retries cannot succeed."""
 
 IDS_FROM: Final = 12
 MAX_LEARNT_NODES: Final = 1_000
@@ -68,7 +68,7 @@ class TopicInfo:
 
 
 class Metadata:
-    """The client's view of the cluster; the engine polls it as a source."""
+    """The client's copy of the cluster's metadata, and the request source that refreshes it."""
 
     def __init__(self, config: ClientConfig, rng: Rng, *, allow_auto_create: bool = True) -> None:
         self.version = 0

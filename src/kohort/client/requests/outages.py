@@ -18,7 +18,7 @@ MAX_NOTES: Final = 100
 
 
 class Notes:
-    """Lines for a client's log, oldest first; one thread may add lines while another removes them."""
+    """Unwritten log lines of a client, oldest first; threads may add and remove lines at the same time."""
 
     def __init__(self) -> None:
         self._waiting: deque[Note] = deque(maxlen=MAX_NOTES)
@@ -33,7 +33,7 @@ class Notes:
         return bool(self._waiting)
 
     def take(self) -> Iterator[Note]:
-        """Remove and return all log lines."""
+        """Remove and return all log lines of the client."""
         while True:
             try:
                 note = self._waiting.popleft()
@@ -61,7 +61,7 @@ class _Outage:
 
 
 class Outages:
-    """Ongoing failures of one client, by subject: address, partition, topic."""
+    """Failures of one client that have not ended, by subject: address, partition or topic."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
@@ -71,7 +71,7 @@ class Outages:
         return bool(self._known)
 
     def report(self, about: Hashable, text: str, now_ms: int, *, patience_ms: int = 0) -> None:
-        """Report a failure or its repetition; log it once it has lasted ``patience_ms``."""
+        """Report a failure that began or continues; log it once it has lasted ``patience_ms``."""
         outage = self._known.get(about)
         if outage is None:
             outage = self._known[about] = _Outage(now_ms)

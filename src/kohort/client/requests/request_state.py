@@ -76,7 +76,7 @@ class RequestState:
         return self.retry_at_ms
 
     def repeated(self, now_ms: int) -> None:
-        """Count a response without any change; it lengthens the back-off of the next request (KIP-580)."""
+        """Count a response that changed nothing; it lengthens the back-off of the next request (KIP-580)."""
         self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
         self.failures += 1
 

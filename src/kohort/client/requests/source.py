@@ -1,4 +1,4 @@
-"""Interface between engine and request sources, such as metadata, membership, fetcher and sender.
+"""Interface of the client's request engine to request sources, such as metadata, membership, fetcher and sender.
 
 The engine polls each source for requests, chooses connection and version, and returns the response. Every request
 comes back exactly once, through ``on_response`` or ``on_failure``.
@@ -44,7 +44,7 @@ class Promise(Generic[T]):
 
 
 ANY_NODE: Final = -1
-"""Node id that lets the engine choose the least loaded connected node, or a bootstrap address."""
+"""Node id of a request that any node can answer: the least loaded connected node, or a bootstrap address."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +69,7 @@ class Unsent:
 
 @dataclass(slots=True)
 class Poll:
-    """Requests of a source, and the latest time of the next poll."""
+    """Requests that a request source returns, and the latest time in ms at which it must be polled again."""
 
     unsent: Sequence[Unsent] = ()
     wake_at_ms: int | None = None

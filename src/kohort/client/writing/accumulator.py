@@ -154,7 +154,7 @@ class Accumulator:
         self._queue(TopicPartition(batch.topic, batch.partition)).append(batch)
 
     def put_back(self, batch: ProduceBatch) -> None:
-        """Queue a failed batch again, before all batches with higher sequence numbers."""
+        """Queue a batch again after a failed attempt, before all batches with higher sequence numbers."""
         queue = self._queue(TopicPartition(batch.topic, batch.partition))
         at = 0
         while at < len(queue) and _precedes(queue[at], batch):
@@ -165,7 +165,7 @@ class Accumulator:
         queue = self.waiting[tp]
         batch = queue[0]
         before = batch.size
-        batch.seal()  # a batch that cannot be encoded stays queued, and fails when the queue is sent
+        batch.seal()  # a batch that cannot be encoded stays queued, and fails when the sender encodes it again
         queue.popleft()
         if not queue:
             del self.waiting[tp]

@@ -23,7 +23,7 @@ _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
 _SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
-"""Table indexed by the length of a key or value: encoded varint of the length, and total size of varint and bytes."""
+"""Table indexed by the length of a key or value: the length as a varint, and total size of varint and bytes."""
 _NULL: Final = varint_bytes(-1)
 
 
@@ -42,7 +42,7 @@ class ProduceBatch:
         self.partition = partition
         self.codec = codec
         self.ready_at_ms = ready_at_ms
-        """Time in ms at which the batch is sent even if it is not full; 0: at once."""
+        """Time in ms from which the batch may be sent even if it is not full; 0: at once."""
         self.full = False
         self.deadline_ms = deadline_ms
         self.keys: list[bytes | None] = []
@@ -113,7 +113,7 @@ class ProduceBatch:
         self._finish()
 
     def fail(self, error: KohortError, refused: Mapping[int, KohortError] | None = None) -> None:
-        """Fail all records of the batch with ``error``, except records with another error in ``refused``."""
+        """Fail all records of the batch with ``error``, except those with an error of their own in ``refused``."""
         self.error, self.refused = error, refused or {}
         self._finish()
 

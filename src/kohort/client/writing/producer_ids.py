@@ -37,7 +37,7 @@ class PartitionSequence:
     """
     in_flight: list[ProduceBatch] = field(default_factory=list)
     recovering: bool = False
-    """True after a failed batch, until the next success: the partition has one batch in flight at a time."""
+    """True after a failed batch, until a batch succeeds: the partition then has only one batch in flight at a time."""
     must_restart: bool = False
     """True if the sequence is broken: it restarts at 0 in the next epoch, once no numbered batch is in flight."""
     not_before_ms: int = 0
@@ -50,7 +50,7 @@ class PartitionSequence:
             self.acked_sequence = last
 
     def is_superseded(self, batch: ProduceBatch) -> bool:
-        """True if a later batch of the partition is written, so this one is, too: brokers write batches in order.
+        """True if the log contains a later batch of the partition, so also this one: brokers write batches in order.
 
         A broker recognizes duplicates among the last five batches. An older duplicate occurs if its response was lost
         and the next leader accepted later batches. A batch whose attempts all failed is not written: a broker without
@@ -67,7 +67,7 @@ NO_TRANSACTION_MS: Final = 0x7FFFFFFF
 
 
 class Numbering(Protocol):
-    """Provides producer id and epoch to a sender.
+    """Source of a sender's producer id and epoch.
 
     ``restart_sequence`` gets another epoch for the next sequence; ``drop_identity`` drops a rejected id and epoch.
     """

@@ -33,11 +33,11 @@ MAX_VERSION: Final = {
     wire.EndTxnRequest.API_KEY: 4,
     wire.TxnOffsetCommitRequest.API_KEY: 4,
 }
-"""Highest version of each API below KIP-890. AddPartitionsToTxn 4 and later is for brokers only."""
+"""Highest version of each API without KIP-890. AddPartitionsToTxn 4 and later is for brokers only."""
 MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {wire.EndTxnRequest.API_KEY: 5, wire.TxnOffsetCommitRequest.API_KEY: 5}
 BY_TOPIC_ID: Final = 6
 PRODUCE_MAX_VERSION: Final = 11
-"""Highest version of Produce below KIP-890; Produce 12 adds its partitions to the transaction itself."""
+"""Highest version of Produce without KIP-890: Produce 12 adds its partitions to the transaction itself."""
 
 
 @dataclass(slots=True)

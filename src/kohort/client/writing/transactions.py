@@ -77,7 +77,7 @@ class _Offsets:
 
 
 class Transactions:
-    """Request source for a producer's transactions, besides its sender.
+    """Request source that sends the transaction requests of a producer; its sender sends the records.
 
     ``delivered`` returns True once all batches are completed; the transaction ends after that.
     """
@@ -108,7 +108,7 @@ class Transactions:
         self._groups: set[str] = set()
         self._offsets: deque[_Offsets] = deque()
         self._needs_epoch = False
-        """The next transaction needs a new epoch: a sequence is broken, or a request's outcome is unknown."""
+        """True if the next transaction needs a new epoch: a sequence is broken, or a request's outcome is unknown."""
         self._outcome_unknown = False
         self._is_second_protocol = False
 
@@ -133,7 +133,7 @@ class Transactions:
         if offsets:
             self._offsets.append(_Offsets(group, dict(offsets), promise))
             for topic in {partition.topic for partition in offsets} if self._is_second_protocol else ():
-                # track the topic: OffsetCommit needs its id, and the producer may send no records there
+                # track the topic's metadata: OffsetCommit needs its id, and the producer may send no records there
                 self._metadata.add_topic(topic)
         else:
             promise.resolve(None)
