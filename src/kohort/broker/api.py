@@ -1,4 +1,4 @@
-"""Declaration of an API: its handler, its guard, and the cost of a request.
+"""Declaration of a Kafka API: its handler, its authorization guard, and the cost limits of a request.
 
 Each module of ``broker/apis`` ends with a ``BrokerApi`` for each request type; ``dispatch`` collects them.
 """
@@ -19,17 +19,17 @@ from kohort.steps import Pace, Steps
 from kohort.wire.schema import Message
 
 TOO_LARGE: Final = ErrorCode.POLICY_VIOLATION
-"""Error code of the response entries that exceed the size limit of a response."""
+"""Error code of response entries that do not fit into the size limit of the response."""
 NAME_US: Final = 0.8
 
 ExtraUnits = Callable[[BrokerState, tuple[Any, ...]], int]
-"""``extra_units(state, chain)``: units of work that the last item of ``chain`` adds, after its enclosing items."""
+"""``extra_units(state, chain)``: additional work units of request entry ``chain[-1]``; its parents come before it."""
 Refuse = Callable[[Request, str], Message]
 """``refuse(request, message)``: build a response in which each entry has the error ``TOO_LARGE``."""
 
 
 class AnswerBound(Enum):
-    """Size limit of a response."""
+    """Kind of size limit that an API's response has."""
 
     FIXED = "a few kilobytes"
     REQUEST = "one short entry per entry of the request"
@@ -40,7 +40,7 @@ class AnswerBound(Enum):
 
 
 class NameKind(Enum):
-    """Kinds of names in a request (topic, group, ...): a handler may read all partitions or members of each name."""
+    """Kind of a name in a request: topic, group, ... Serving a name may read all partitions or members behind it."""
 
     TOPIC = "topic"
     TOPIC_ID = "topic id"
@@ -58,9 +58,9 @@ PARTITIONS: Final = ("topics", "partitions")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How a large request is divided into parts along its nested arrays.
+    """Division of a large request into smaller requests (parts), along its nested arrays.
 
-    ``max_units``: units of work of one part, about 5 ms; each item is one unit, plus its ``extra_units``.
+    ``max_units``: maximum work units of a part, about 5 ms. An array entry is one unit, plus its ``extra_units``.
     """
 
     request_path: tuple[str, ...]
@@ -68,25 +68,25 @@ class Parts:
     max_units: int
     extra_units: ExtraUnits | None = None
     writes: bool = False
-    """True if the API writes records: a response may wait for a flush, and becomes an error if it fails."""
+    """True if the API writes records: its response may wait for a log flush, and is an error if the flush fails."""
     refuse: Refuse | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Limits of a request's cost: ``parts`` divide a large request, or ``one_step`` says why the handler is short.
+    """Cost limits of an API's requests: ``parts`` divide large ones, ``one_step`` explains why the handler is short.
 
-    Without both, the handler is a generator of steps.
+    With neither of them, the handler is a generator that yields between its steps.
     """
 
     answer: AnswerBound
     once: tuple[str, Callable[[Any], Hashable | None]] | None = None
-    """Outermost array of the request and the key of its items; items with a duplicate key are dropped."""
+    """Outermost array of the request, and a function that returns an entry's key; duplicate entries are dropped."""
     parts: Parts | None = None
     older_parts: tuple[int, Parts] | None = None
-    """First API version that uses ``parts``, and the parts of older versions."""
+    """First API version whose requests ``parts`` divide, and the division of requests of older versions."""
     one_step: str = ""
-    """Text for maintainers: why the handler needs no division into steps."""
+    """Note for maintainers: why the handler of this API is short for every request, so that nothing is divided."""
 
     def parts_of(self, version: int) -> Parts | None:
         if self.older_parts is not None and version < self.older_parts[0]:
@@ -94,7 +94,7 @@ class Cost:
         return self.parts
 
     def deduplicated(self, message: Message) -> Steps[Message]:
-        """Return ``message`` without items that have the key of an earlier item."""
+        """Return the request without array entries that have the same key as an earlier entry."""
         if self.once is None:
             return message
         name, key_of = self.once
@@ -129,4 +129,4 @@ class BrokerApi:
     guard: Guard
     cost: Cost
     names: Mapping[str, NameKind] = field(default_factory=dict)
-    """Kinds of the names in a request, by the path of their field."""
+    """Kind of the names in each request field, by field path."""

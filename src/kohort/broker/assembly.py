@@ -1,4 +1,4 @@
-"""Construction of a broker's parts (logs, groups, quotas, ...), from a storage or for a node of a cluster."""
+"""Construction of a broker's components (logs, groups, quotas, ...), for a single broker or a cluster node."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assemble(
     checked: bool = False,
     intercept: Intercept | None = None,
 ) -> tuple[BrokerState, GroupJournal]:
-    """Build the state of a broker and its group journal; the arguments are those of ``Broker``."""
+    """Build a broker's state, and the writer of ``__kohort_journal``; for the arguments see ``Broker``."""
     purgatory, counters = Purgatory(), BrokerCounters()
     if isinstance(home, ClusterNode):
         cluster, node = home.cluster, home.cluster.nodes[home.node_id]

@@ -1,7 +1,7 @@
 """Log lines about denied operations.
 
-The audit has a line for each denied resource and request, in the format of Kafka's ``kafka.authorizer.logger``. Of
-equal denials within a minute, the log writes the first one and counts the others.
+The broker logs a line for each denied resource of a request, in the format of Kafka's ``kafka.authorizer.logger``. If
+equal denials repeat within a minute, the broker logs the first one and counts the repetitions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kohort.security.authorizer import Decision
 from kohort.wire.apis import APIS
 
 HELD_MOST: Final = 50
-"""Maximum number of denials that wait to be logged; further denials are only counted."""
+"""Maximum number of denials that are buffered for the server log; further denials are only counted."""
 
 
 class Audit:

@@ -1,7 +1,8 @@
 """Rights of a client, and guards that check them before the handlers (protocol/security.md#checks).
 
-With an authorizer, the guard of an API removes the denied items from the request. The handler serves the rest, and the
-errors of the denied items are added to its response. A request without allowed items does not reach the handler.
+With an authorizer, the guard of an API removes entries about denied resources from the request. The handler serves the
+remaining entries, and errors for the denied ones are added to its response. If no entry remains, the handler does not
+run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kohort.wire.schema import Message
 
 T = TypeVar("T")
 Amend = Callable[[Any], Message | Steps[Message]]
-"""Function that adds the errors of denied items to the handler's response, or removes hidden items from it."""
+"""Function that adds errors of denied resources to a handler's response, or removes hidden resources from it."""
 CHECK_US: Final = 5
 REFUSE_US: Final = 1.5
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -37,13 +38,13 @@ DENIAL_TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GuardResult:
-    """Result of a guard: a response, or a change of the handler's response."""
+    """Result of an authorization guard: a response to send, or a function that changes the handler's response."""
 
     answer: Message | None = None
-    """Response to a request in which all items are denied."""
+    """Response to a request whose resources are all denied."""
     amend: Amend | None = None
     closing: str | None = None
-    """Reason to close the connection after the handler, if the request has no response for the denied items."""
+    """Reason to close the connection after the handler, if denials cannot be reported (acks=0 has no response)."""
 
 
 PASSED: Final = GuardResult()
@@ -62,7 +63,7 @@ class Rights:
         """Return True if the client may do ``operation`` on the resource.
 
         ``name`` of None: on at least one resource of the type, existing or not (KIP-679). ``quietly``: do not log a
-        denial, because another right may suffice.
+        denial, because a different right may suffice.
         """
         access = self.state.access
         if access is None:
@@ -101,10 +102,10 @@ class Rights:
         *,
         by_id: bool = False,
     ) -> Steps[tuple[list[T], list[T]]]:
-        """Split items into those on whose resource the client may do ``operation``, and the denied ones.
+        """Split request entries into allowed and denied ones, by the right to do ``operation`` on their resource.
 
-        An item is a resource name, or ``name_of`` returns its name. ``by_id``: the items are topic ids; unknown ids
-        are allowed, as the handler rejects them.
+        An entry is a resource name, or ``name_of`` returns its resource name. ``by_id``: the entries are topic ids;
+        unknown ids are allowed, as the handler rejects them.
         """
         pace = Pace()
         known: dict[str, bool] = {}
@@ -131,7 +132,7 @@ class Rights:
         return None if topic is None else topic.name
 
     def replace_fields(self, **fields: Any) -> None:
-        """Replace fields of the request that the handler reads; the original stays unchanged."""
+        """Replace fields of the request in a copy for the handler; the original request stays unchanged."""
         made = copy(self.request.message)
         for name, value in fields.items():
             setattr(made, name, value)
@@ -147,21 +148,21 @@ Guard = Callable[[Rights], GuardResult | Steps[GuardResult]]
 
 
 def unguarded(_checking: Rights) -> GuardResult:
-    """Let any client send the request: it needs no right, or the handler checks each resource."""
+    """Let any client send the request: the API needs no right, or its handler checks each resource."""
     return PASSED
 
 
 @dataclass(frozen=True, slots=True)
 class Denials:
-    """Items of a request that the client has no right to, with their errors."""
+    """Response entries for denied resources of a request."""
 
     request_field: str
     response_field: str
     items: list[Any]
-    """Response entries with the errors of the denied items."""
+    """Response entries, each with the error of a denied resource."""
 
     def add(self, answer: Any) -> Message:
-        """Insert the response's entries before the errors: there may be a million errors to copy otherwise."""
+        """Insert the handler's response entries before the error entries, of which there may be a million."""
         self.items[:0] = getattr(answer, self.response_field)
         setattr(answer, self.response_field, self.items)
         made: Message = answer
@@ -169,7 +170,7 @@ class Denials:
 
 
 def serve_allowed(rights: Rights, allowed: list[Any], refused: Denials, response: type[Message]) -> GuardResult:
-    """Let the handler serve the allowed items; add the errors of the denied items to its response."""
+    """Let the handler serve the allowed entries of a request; add errors for the denied entries to the response."""
     if not refused.items:
         return PASSED
     if not allowed:
@@ -184,7 +185,7 @@ def refused_by_topic(
     refuse: Callable[[Any], Message],
     gather: Callable[[Any, list[Any]], T],
 ) -> Steps[list[T]]:
-    """Build response entries with an error for each partition of the topics."""
+    """Build response entries of denied topics, with an error for each requested partition."""
     pace = Pace(goes_on=True)
     entries = []
     for topic in topics:
@@ -212,7 +213,7 @@ def filter_visible(items: list[T], is_visible: Callable[[T], bool]) -> Steps[lis
 
 @dataclass(frozen=True, slots=True)
 class TopicsRule:
-    """Guard of an API whose request and response have an array ``topics``."""
+    """Authorization guard of an API whose request and response have an array ``topics``."""
 
     operation: Operation
     response: type[Message]

@@ -107,7 +107,7 @@ class Broker:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time in ms by which the broker needs the next Tick; 0: at once, None: not at all."""
+        """Time in ms at which the broker needs the next Tick event; 0: at once, None: no Tick needed."""
         if self._sender.later or self._inbox or self.long_work or self._state.offsets_topic.is_loading:
             return 0
         return earliest(self._state.wake_at_ms, self._connections.wake_at_ms)
@@ -130,7 +130,7 @@ class Broker:
     def handle(self, event: events.Input, now_ms: int) -> Sequence[events.Output]:
         """Process one event; return its effects in order."""
         out: list[events.Output] = []
-        if self._inbox:  # messages of other nodes come before the event
+        if self._inbox:  # process messages of other nodes before the event
             _handle_messages(self._state, self._inbox, now_ms)
         match event:
             case events.Received(connection=number, data=data):
@@ -317,7 +317,7 @@ class Broker:
             self._take(connection, reply_to, answer, now_ms, out)
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
-                return  # this response may belong to the connection that sent the current request
+                return  # send the group coordinator's responses before this connection's next request
         _maybe_resume(connection, out)
 
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[events.Output]) -> bool:
@@ -367,17 +367,17 @@ class Broker:
 
     def _step_long_work(self, now_ms: int, out: list[events.Output]) -> None:
         found = self.long_work.step(now_ms)
-        self._close_slow_readers(now_ms, out)  # the step may have added bytes to an unfinished answer
+        self._close_slow_readers(now_ms, out)  # the unfinished response may have grown above the limit
         if found is None:
             return
         reply_to, done = found
         connection = self._connections.get(reply_to.connection)
         if connection is None:
-            self._state.purgatory.forget(reply_to.connection)  # the client is gone: drop its waiting fetch
+            self._state.purgatory.forget(reply_to.connection)  # the client disconnected: drop its waiting fetch
             self._state.amendments.pop(reply_to.connection, None)
         elif isinstance(done, CloseConnection):
             self._close_connection(connection, done.note, now_ms, out)
-        elif done is not Unanswered.LATER:  # an answer of LATER is sent when it is released
+        elif done is not Unanswered.LATER:  # a delayed response is sent after its wait
             self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, None)
             if not isinstance(done, Unanswered):
                 self._send_buffers(connection, done, now_ms, out)
@@ -386,7 +386,7 @@ class Broker:
     def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(reply_to.connection)
         if connection is None:
-            return  # the client disconnected before its answer
+            return  # the client disconnected before the response was complete
         assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
         if self._state.amendments and (amend := self._state.amendments.pop(reply_to.connection, None)) is not None:
             message = amend(message)
@@ -403,7 +403,7 @@ class Broker:
     def _send(
         self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[events.Output]
     ) -> None:
-        """Send an answer, or close the connection if the request's version cannot encode the answer."""
+        """Send a response, or close the connection if the request's version cannot encode the response."""
         if self._measured:
             message = self._throttling.settle(reply_to, message, now_ms)
         self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, message)
@@ -426,7 +426,7 @@ class Broker:
                 self._close_slow_readers(now_ms, out)
 
     def _close_slow_readers(self, now_ms: int, out: list[events.Output]) -> None:
-        """Close the connections with the oldest unread answers until all unread answers fit into the limit."""
+        """Close the connections with the oldest unread responses until the unread bytes fit into the limit."""
         while (number := self._state.unread.too_many()) is not None:
             problem = "the client does not read its answers while unread answers exceed queued.max.request.bytes"
             self._close_connection(self._connections[number], warning(problem, "unread"), now_ms, out)

@@ -1,7 +1,7 @@
-"""Client metrics of one node (KIP-714) and the topic ``__kohort_client_metrics`` with each client's last report.
+"""Client metrics of one node (KIP-714), and the topic ``__kohort_client_metrics`` with each client's last push.
 
-Key: the client instance id. Value: the report as JSON (kohort.telemetry.report). The topic has one partition, is
-compacted, and limited in time and size. A failed write is logged and rejects no push.
+Record key: the client instance id. Record value: the metrics as JSON (kohort.telemetry.report). The topic has one
+partition, is compacted, and limited in time and size. A failed write is logged and rejects no push.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ClientMetrics:
         return topic or self._cluster.topics.create(TOPIC, 1, OVERRIDES, now_ms, internal=True)
 
     def take(self, client: ClientInstance, report: ClientReport | None, now_ms: int) -> None:
-        """Store a client's report in memory and in the topic."""
+        """Store the metrics of a client's last push, in memory and in ``__kohort_client_metrics``."""
         self.instances.take(client, report)
         if report is None:
             return

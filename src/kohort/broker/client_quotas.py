@@ -28,7 +28,7 @@ from kohort.wire.messages.transactions import WriteTxnMarkersRequest
 from kohort.wire.schema import Message
 
 NS_PER_PERCENT: Final = 10_000_000
-"""Nanoseconds of processor time per second that a quota of one percent allows."""
+"""Nanoseconds of processor time per second that a request quota of one percent allows."""
 EXEMPT: Final = frozenset(key for key, api in APIS.items() if api.request is WriteTxnMarkersRequest)
 BYTES_MAX: Final = 0x7FFFFFFF
 A = TypeVar("A", bound=Answer)
@@ -86,7 +86,7 @@ class ClientQuotas:
             usage.since_ns = self.thread_time_ns()
 
     def rest(self, connection: ConnectionId) -> None:
-        """Pause the measurement of processor time while the request waits."""
+        """Pause the measurement of a request's processor time while the request waits."""
         usage = self.in_flight.get(connection)
         if usage is not None:
             self._stop(usage)
@@ -111,7 +111,7 @@ class ClientQuotas:
     # ------------------------------------------------------------ bytes and partitions, counted by the handlers
 
     def most_fetched(self, request: Request) -> int:
-        """Return the maximum size of one fetch response: the client's quota of one window."""
+        """Return the maximum bytes of one Fetch response: the bytes that the client's quota allows in one window."""
         usage = self.in_flight.get(request.reply_to.connection)
         limit = usage and self.kept.table.limit(Quota.FETCHED, usage.user, usage.client_id)
         if not limit:
@@ -119,7 +119,7 @@ class ClientQuotas:
         return int(min(limit.value * (self._window.samples - 1) * self._window.sample_ms / 1000, BYTES_MAX))
 
     def fetched(self, request: Request, size: int) -> int:
-        """Count a fetch response for the consumer's quota; return the throttle time in ms.
+        """Count a Fetch response for the client's consumer quota; return the throttle time in ms.
 
         If throttled, the response has no records, and its bytes are not counted.
         """
@@ -135,7 +135,7 @@ class ClientQuotas:
     def change_partitions(self, request: Request, count: int, *, strict: bool) -> None:
         """Count created or deleted partitions for the client's mutation quota.
 
-        Above the quota, ``strict`` raises ApiError; else the client is throttled.
+        Above the quota, ``strict`` raises ApiError; without it, the client is throttled.
         """
         usage = self.in_flight.get(request.reply_to.connection)
         limit = usage and self.kept.table.limit(Quota.MUTATIONS, usage.user, usage.client_id)
@@ -164,7 +164,7 @@ class ClientQuotas:
         return Throttle(rate.throttle_ms(limit.value, now_ms, self._window), quota, limit.value)
 
     def _time(self, usage: RequestUsage, now_ms: int) -> Throttle:
-        """Count the processor time of a request; a throttle lasts at most one quota sample."""
+        """Count a request's processor time for the quota; return the throttle time, at most one quota sample."""
         if usage.is_measured:
             return NO_THROTTLE
         self._stop(usage)

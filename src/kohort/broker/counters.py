@@ -1,7 +1,7 @@
 """Counters of a broker: requests, bytes, connections, logins, journal entries.
 
 Counters only grow. State that can be read at any time (open connections, waiting requests, budgets) is not counted
-here. Metrics read a copy (``kohort.metrics``).
+here. ``kohort.metrics`` reads a copy of the counters.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kohort.wire.schema import Message
 SIZES: Final = 64
 """Number of histogram buckets; bucket n counts durations from 2 ** (n - 1) nanoseconds on."""
 ERRORS_SEARCHED: Final = 1_000
-"""Maximum number of entries of a response array that are searched for errors."""
+"""Maximum number of entries of a response array in which errors are counted."""
 ENTRIES_KEPT: Final = 20_000
-"""Maximum number of journal entries kept for the metrics; above it the oldest are dropped."""
+"""Maximum number of group journal entries kept for the metrics; above it the oldest are dropped."""
 ENTRIES_KEPT_BYTES: Final = 32 << 20
-"""Approximate maximum size of the kept journal entries; an entry of a large group has megabytes."""
+"""Approximate maximum bytes of the kept journal entries; an entry of a large group takes megabytes."""
 ITEM_US: Final = 0.2
 CODE: Final = "error_code"
 
@@ -35,7 +35,7 @@ def no_time() -> int:
 
 
 class Durations:
-    """Histogram of durations; each bucket is twice as wide as the one before."""
+    """Histogram of durations; each bucket is twice as wide as the previous bucket."""
 
     __slots__ = ("by_size", "total_ns")
 
@@ -60,8 +60,9 @@ class Durations:
 class ApiCounts:
     """Durations and errors of the requests of one API.
 
-    ``answered(ns, message)`` counts a request; with None, its errors are counted elsewhere. ``find_errors(message,
-    is_due)`` counts the errors of a response in steps. Both are compiled for the API, because each request calls them.
+    ``answered(ns, message)`` counts a request and the errors in its response; ``message`` of None: no errors to count.
+    ``find_errors(message, is_due)`` counts the errors of a response in steps. Both functions are compiled for each API,
+    as each request calls them.
     """
 
     __slots__ = ("answered", "errors", "find_errors", "took")
@@ -125,7 +126,7 @@ class BrokerCounters:
         self.failed_logins = 0
         """Failed logins, counted before the response: the client may disconnect before it."""
         self.journal: Counter[type[JournalEntry]] = Counter()
-        """Number of written journal entries, by type."""
+        """Number of group journal entries written, by type."""
         self.keeps_entries = False
         self._entries: deque[tuple[JournalEntry, int]] = deque()
         self._entries_bytes = 0
@@ -136,12 +137,12 @@ class BrokerCounters:
         self.late = LoopDelay()
 
     def connection_closed(self, kind: object) -> None:
-        """Count a connection that the broker closes, by the first part of the reason ``kind``."""
+        """Count a connection that the broker closes, by kind of reason; of a tuple ``kind``, by its first item."""
         name = kind[0] if isinstance(kind, tuple) else kind
         self.closed[name if isinstance(name, str) else "other"] += 1
 
     def journal_written(self, entries: Sequence[JournalEntry]) -> None:
-        """Count written journal entries, and keep them for the metrics if these are enabled."""
+        """Count written group journal entries, and keep them for the metrics if these are enabled."""
         for entry in entries:
             self.journal[type(entry)] += 1
         if self.keeps_entries:
@@ -157,7 +158,7 @@ class BrokerCounters:
             self.entries_forgotten += 1
 
     def take_entries(self) -> list[JournalEntry]:
-        """Return the journal entries kept since the last call, in order."""
+        """Return the group journal entries kept since the last call, in order."""
         taken = [entry for entry, _ in self._entries]
         self._entries.clear()
         self._entries_bytes = 0

@@ -3,8 +3,8 @@
 The connection is closed for an API or version that is not served, as the protocol has no response for it
 (protocol/requests.md#unsupported-requests). ApiVersions is the exception, so that a newer client learns the versions.
 
-Large frames are decoded in steps, and handlers may take steps. The first step is taken at once, the rest by
-long_work.py.
+Large frames are decoded in steps, and handlers may yield between steps. The first step runs at once, the remaining
+steps run in long_work.py.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _serve_one(state: BrokerState, request: Request) -> Answer | Task:
 
 
 def _guarded(state: BrokerState, request: Request, guard: Guard) -> AnswerInSteps:
-    """Handle the allowed items of a request. Raises CloseConnection if a denied item needs an error response."""
+    """Handle a request without its denied resources. Raises CloseConnection for denials that have no response."""
     original = request.message
     found = guard(Rights(state, request))
     if not isinstance(found, GuardResult):

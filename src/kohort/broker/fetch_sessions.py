@@ -18,7 +18,7 @@ FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 0x7FFFFFFF
 EVICTION_MS: Final = 120_000
 PARTITIONS_PER_SLOT: Final = 200
-"""Maximum number of partitions per session, on average over ``max.incremental.fetch.session.cache.slots``."""
+"""Maximum number of partitions in all sessions, per slot of ``max.incremental.fetch.session.cache.slots``."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ASK_US: Final = 2
 ENTRY_US: Final = 0.8
@@ -55,7 +55,7 @@ class SessionPartition:
         return bool(data.records) or data.diverging_epoch.epoch >= 0 or not returned or bool(data.error_code)
 
     def remember(self, data: PartitionData) -> bool:
-        """Store the sent offsets; return True if an incremental response must contain the partition."""
+        """Store the offsets sent to the client; return True if an incremental response must contain the partition."""
         changed = bool(data.records) or data.diverging_epoch.epoch >= 0
         if data.high_watermark != self.sent_high_watermark:
             self.sent_high_watermark = data.high_watermark
@@ -64,14 +64,14 @@ class SessionPartition:
             self.sent_log_start_offset = data.log_start_offset
             changed = True
         if data.error_code:
-            self.sent_high_watermark = -1  # -1 makes the next response without an error contain the offsets
+            self.sent_high_watermark = -1  # after an error, the next response must contain the offsets
             changed = True
         return changed
 
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """Partitions that one client fetches, in the order in which they are read."""
+    """Incremental fetch session of one client: partitions in the order in which the broker reads them."""
 
     session_id: int
     topic_ids: bool
@@ -83,7 +83,7 @@ class FetchSession:
 
 @dataclass(slots=True, eq=False)
 class FetchPlan:
-    """Partitions that one Fetch request reads, and the fetch session that its response continues."""
+    """Partitions to read for one Fetch request, and the fetch session of the response."""
 
     wanted: list[SessionPartition]
     session: FetchSession | None = None
@@ -95,7 +95,7 @@ class FetchSessions:
     """Fetch sessions of a broker, least recently used first.
 
     Kafka limits only the number of sessions; here all sessions together have at most PARTITIONS_PER_SLOT partitions per
-    slot. A client that gets no session fetches without one.
+    slot. A client without a session sends full fetch requests.
     """
 
     def __init__(self, slots: int, rng: Rng) -> None:
@@ -131,7 +131,7 @@ class FetchSessions:
             return FetchPlan([], topic_ids=topic_ids)
         if added and self.partitions() > self.most_partitions:
             self._sessions.pop(session.session_id, None)
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client then retries with all its partitions
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client retries with a full fetch request
         session.used_ms = now_ms
         if self._sessions.pop(session.session_id, None) is not None:
             self._sessions[session.session_id] = session
@@ -140,13 +140,13 @@ class FetchSessions:
     def finish(
         self, plan: FetchPlan, results: list[tuple[SessionPartition, PartitionData]], now_ms: int, pace: Pace
     ) -> Steps[tuple[int, list[tuple[SessionPartition, PartitionData]]]]:
-        """Return session id and partitions of the response; open a session if requested and possible."""
+        """Return session id and partitions of a Fetch response; open a session if requested and possible."""
         if plan.session is not None:
             returned = []
             for wanted, data in results:
                 if wanted.remember(data):
                     returned.append((wanted, data))
-                    # move the partition to the end, so that a busy partition does not starve the others
+                    # move the partition to the end of the session: busy partitions must not starve idle ones
                     if data.records:
                         key = (wanted.topic, wanted.partition)
                         if plan.session.partitions.get(key) is wanted:
@@ -166,7 +166,10 @@ class FetchSessions:
         return session.session_id, results
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Evict sessions to make room (protocol/fetching.md#session-eviction); return False if too few can go."""
+        """Evict fetch sessions for a new one of ``size`` partitions; return False if too few may be evicted.
+
+        Rules: protocol/fetching.md#session-eviction.
+        """
         if size > self.most_partitions:
             return False
         while self.partitions() + size > self.most_partitions:
@@ -179,7 +182,7 @@ class FetchSessions:
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Evict one fetch session for another with ``size`` partitions; return False if none may be evicted."""
+        """Evict one fetch session for a new one of ``size`` partitions; return False if none may be evicted."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
@@ -201,7 +204,7 @@ class FetchSessions:
 
 
 def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[bool]:
-    """Add and remove partitions of a fetch session as requested; return True if any was added."""
+    """Add and remove partitions of a fetch session as a Fetch request lists; return True if any was added."""
     added = False
     topic_ids = session.topic_ids
     for topic in request.topics:
@@ -225,7 +228,7 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
 
 
 def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[SessionPartition]]:
-    """Return the partitions of the request in order; the last of duplicate entries counts."""
+    """Return the partitions of a Fetch request in order; of duplicate entries, the last one counts."""
     wanted: dict[tuple[TopicKey, int], SessionPartition] = {}
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic

@@ -1,7 +1,7 @@
-"""First fetch of each moved partition by its new owner: the end of a rebalance for the records.
+"""First Fetch of each moved partition by its new owner: from then on, the rebalance delays no records of the partition.
 
-A Fetch has no group: it counts for a member with the same client id and host. The broker writes one journal entry per
-moved partition, when it is fetched. The number of awaited partitions is limited.
+A Fetch request contains no group id: it counts for a member with the same client id and host. The broker writes a
+journal entry for each moved partition when its new owner first fetches it. The number of awaited partitions is limited.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ V = TypeVar("V")
 AWAITED_MOST: Final = 10_000
 GROUPS_MOST: Final = 1_000
 OF_GROUPS_MOST: Final = 100_000
-"""Maximum number of members without assignment, and of partitions with a stored lag, over all groups."""
+"""Maximum number of stored members without assignment, and of stored partition lags, over all groups."""
 LAGS_MOST: Final = 1_000
-"""Maximum number of committed partitions of a group whose lag is stored; larger groups have no lag."""
+"""Maximum number of committed partitions of a group for which the lag is stored; larger groups have no lag."""
 CHECKED_MOST: Final = 5_000
 CommittedOf = Callable[[str], GroupOffsets | None]
 FetchedPartition = tuple[str, int, int]
@@ -39,7 +39,7 @@ class AwaitedFetch(NamedTuple):
 
 
 class FirstFetches:
-    """Partitions that their new owners have not fetched yet. All nodes share it, as any node may lead them."""
+    """Partitions that their new owners have not fetched yet, on all nodes of a process."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -53,7 +53,7 @@ class FirstFetches:
         return bool(self._awaited)
 
     def follow(self, entries: Iterable[JournalEntry], committed: CommittedOf) -> None:
-        """Remember the partitions that journal entries of rebalances assign to new owners."""
+        """Store the partitions that rebalances assign to new owners, from journal entries of the rebalances."""
         for entry in entries:
             if isinstance(entry, RoundOpened):
                 _keep_of_group(self._lags, entry.group, self._lags_of(committed(entry.group)))

@@ -1,10 +1,10 @@
 """The topic ``__kohort_journal``: events of groups, readable by any consumer.
 
-Each node writes the events of its groups, even if another node leads the partition, and notifies that leader. A quiet
-entry is written with the next one that is not, or when a client reads the topic.
+Each node writes the events of its groups, even if a different node leads the partition, and notifies that leader. An
+event of a quiet type is written with the next event of a different type, or when a client reads the topic.
 
-Key: the group id. Value: one entry as JSON (kohort.coordinator.journal). One partition, retained for seven days or a
-gibibyte. A failed write is logged and delays no group.
+Record key: the group id. Record value: one event as JSON (kohort.coordinator.journal). The topic has one partition,
+retained for seven days or a gibibyte. A failed write is logged and delays no group.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GroupJournal:
         self._waiting: list[JournalEntry] = []
         self._waiting_bytes = 0
         self._unreported: list[Note] = []
-        """Failed journal writes that ``ensure_flushed`` has not logged."""
+        """Log lines about failed writes in ``ensure_flushed``, which the next ``append`` returns."""
 
     def ensure(self, now_ms: int) -> Topic:
         """Return the topic ``__kohort_journal``; create it if missing. Raises KohortError."""
@@ -58,7 +58,10 @@ class GroupJournal:
         return self._cluster.topics.create(TOPIC, 1, overrides, now_ms, internal=True)
 
     def append(self, entries: Sequence[JournalEntry], now_ms: int, *, last: bool = False) -> list[Note]:
-        """Append journal entries; return failures for the log. Quiet entries are delayed unless ``last``."""
+        """Write group events to the topic ``__kohort_journal``; return log lines about failed writes.
+
+        Events of quiet types are written later, unless ``last``.
+        """
         self._cluster.first_fetches.follow(entries, self._committed)
         self._waiting += entries
         self._waiting_bytes += sum(map(held_bytes, entries))
@@ -69,7 +72,7 @@ class GroupJournal:
         return [*untold, *self.flush(now_ms)]
 
     def flush(self, now_ms: int) -> list[Note]:
-        """Write the waiting group events to the topic ``__kohort_journal``; return write failures as log lines."""
+        """Write the delayed group events to ``__kohort_journal``; return log lines about failed writes."""
         entries, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not entries:
             return []
@@ -86,14 +89,14 @@ class GroupJournal:
         return []
 
     def ensure_flushed(self, now_ms: int) -> Topic:
-        """Return the topic ``__kohort_journal`` with all delayed entries written. Raises KohortError."""
+        """Write the delayed group events, then return the topic ``__kohort_journal``. Raises KohortError."""
         topic = self.ensure(now_ms)
         self._unreported += self.flush(now_ms)
         return topic
 
 
 def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:
-    """Build the records of journal entries, in batches of limited size."""
+    """Build the records of group events for ``__kohort_journal``, in batches of limited size."""
     lot: list[NewRecord] = []
     size = 0
     for entry in entries:

@@ -1,7 +1,7 @@
-"""Requests about groups: submission to the group coordinator, and release of its answers.
+"""Requests about groups: submission to the group coordinator, and release of its responses.
 
-Answers of writing APIs leave through ``state.released`` when their records are in the log, or on the disk if
-``flush.messages`` of ``__consumer_offsets`` demands it. Reading APIs are answered in steps.
+Responses of APIs that write records are added to ``state.released`` when the records are in the log, or on the disk if
+``flush.messages`` of ``__consumer_offsets`` demands it. APIs that only read are served in steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kohort.wire.schema import Message
 
 
 def group_request(state: BrokerState, request: Request) -> Answer | AnswerInSteps:
-    """Submit a request to the group coordinator; return the answer if the API only reads."""
+    """Submit a request to the group coordinator; return the response if the API only reads."""
     reply_to = request.reply_to
     api = GROUP_APIS[type(request.message)]
     if not api.read_only:
@@ -54,7 +54,7 @@ def _may_describe(state: BrokerState, request: Request, topic: str) -> bool:
 
 
 def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
-    """Release the coordinator's answers, at once or after the flush of the records that they depend on."""
+    """Release the coordinator's responses for sending, at once or after the flush of their records."""
     needs = state.offsets_topic.take_unflushed()
     if not needs:
         state.released.extend(replies)
@@ -65,14 +65,14 @@ def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
 
 
 def after_flush(reply: Reply, failed: Mapping[PartitionLog, Refusal]) -> Message:
-    """Return the coordinator's answer, or an error if the flush failed. The records may still exist."""
+    """Return the coordinator's response, or an error if the log flush failed. The records may still exist."""
     for refusal in failed.values():
         return withdraw(reply, APPEND_ERRORS.get(refusal.code, refusal.code)).message
     return reply.message
 
 
 def group_refusal(rights: Rights, code: ErrorCode) -> Message:
-    """Return the response that rejects a whole request about groups with an error code."""
+    """Return the response that rejects a request about groups as a whole, with an error code."""
     request = rights.request
     group_request_ = GroupRequest(
         request.message, request.version, request.client_id, request.client_host, request.reply_to

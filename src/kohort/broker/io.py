@@ -103,7 +103,7 @@ class Serve:
 
 @_event
 class EndWaits:
-    """Event: end all waits. Fetches return the available records, and flushes are checked now."""
+    """Event: end all waits. Waiting fetches return the available records, and log flushes are checked now."""
 
 
 @_event
@@ -133,7 +133,7 @@ class Send:
 
 @_event
 class Close:
-    """Effect: close the connection after the sent bytes; ``at_once`` if the client does not read."""
+    """Effect: close the connection after all sent bytes, or ``at_once`` if the client does not read."""
 
     connection: ConnectionId
     note: Note

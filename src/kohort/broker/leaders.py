@@ -1,7 +1,8 @@
 """Checks before records are read or written: leader of the partition, transaction that contains the partition.
 
 Some errors name the leader (KIP-951). A client of transaction version 2 adds a partition to its transaction by writing
-to it; an older one must add it before (KIP-890). So no record arrives after the end of its transaction.
+to the partition; an older client must add the partition before (KIP-890). So no record arrives after the end of its
+transaction.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ def check_leader(state: BrokerState, topic: Topic, index: int) -> None:
 
 
 def check_leader_epoch(current_leader_epoch: int, log: PartitionLog) -> None:
-    """Raise ApiError if the client expects another leader epoch (KIP-320); -1 means any epoch."""
+    """Raise ApiError if the client expects a different leader epoch (KIP-320); -1 means any epoch."""
     if 0 <= current_leader_epoch != log.leader_epoch:
         behind = current_leader_epoch < log.leader_epoch
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def topic_with(state: BrokerState, name: str, index: int) -> Topic:
-    """Return the topic of a partition. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    """Return the topic that has partition ``index``. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     topic = state.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {name}-{index} does not exist")
@@ -71,7 +72,7 @@ def transaction_coordinator(state: BrokerState, transactional_id: str, now_ms: i
 
 
 def check_coordinator(state: BrokerState, transactional_id: str, now_ms: int) -> None:
-    """Raise ApiError if another node coordinates the transactional id, or the id is empty."""
+    """Raise ApiError if this node is not the coordinator of the transactional id, or the id is empty."""
     if not transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if transaction_coordinator(state, transactional_id, now_ms) != state.node.node_id:
@@ -112,5 +113,5 @@ def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int)
         elif code is ErrorCode.TRANSACTION_ABORTABLE and not write.knows_abortable:
             code = ErrorCode.INVALID_TXN_STATE
         elif code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE) and not write.adds:
-            code = ErrorCode.NOT_ENOUGH_REPLICAS  # an older client retries after this error
+            code = ErrorCode.NOT_ENOUGH_REPLICAS  # clients without TRANSACTION_ABORTABLE retry after this error
         raise ApiError(code, error.message) from error

@@ -119,11 +119,11 @@ class LoginMechanisms:
         return earliest(*(keys.wake_at_ms for keys in self.keys.values())) if self.keys else None
 
     def keys_to_fetch(self, now_ms: int) -> list[str]:
-        """Return the URLs from which token keys must be fetched now, each once."""
+        """Return the URLs from which OAUTHBEARER keys must be fetched now, without duplicates."""
         return [url for url, keys in self.keys.items() if keys.take_fetch(now_ms)]
 
     def keys_fetched(self, url: str, content: bytes | None, problem: str, now_ms: int) -> Note:
-        """Store the keys fetched from a URL, or the problem; return a line for the log."""
+        """Store the OAUTHBEARER keys of a URL, or the ``problem`` of fetching them; return a log line."""
         keys = self.keys.get(url)
         if keys is None:
             return debug(f"ignored keys from {url}: no mechanism uses them")

@@ -1,13 +1,14 @@
 """Long requests: served in steps, large ones in parts, with other requests in between.
 
-A long handler is a generator that yields every few milliseconds (kohort.steps). Its first step is taken at once; the
-rest waits here. Each Tick takes one step of one request, so a small request never waits for more than one step. Writing
-the response and freeing memory take steps, too. A request is completed even if its client disconnects, as in Kafka.
+A long handler is a generator that yields every few milliseconds (kohort.steps). Its first step runs at once; the
+remaining steps wait here. Each Tick runs one step of one request, so a small request never waits for more than one
+step. Writing the response and freeing memory take steps, too. A request is completed even if its client disconnects, as
+in Kafka.
 
-A large request is split into parts, each served like a request of its own, and their responses are joined. This works
-for APIs whose items are independent: partitions, groups or resources. Parts are weighed by their items and what these
-refer to, such as the members of a group. Responses of reading APIs are encoded part by part
-(``kohort.wire.large_messages``) and count as unread answers while they grow; entries beyond
+A large request is split into parts, each served like a separate request, and their responses are joined. This works
+for APIs with independent array entries: partitions, groups or resources. The size of a part counts its entries and the
+objects behind them, such as the members of a group. Responses of reading APIs are encoded part by part
+(``kohort.wire.large_messages``) and count as unread responses while they grow; entries beyond
 ``queued.max.request.bytes`` get an error.
 """
 
@@ -58,7 +59,7 @@ class LongWork:
         return len(self._tasks)
 
     def __iter__(self) -> Iterator[ReplyTo]:
-        """Yield the connections and headers of the requests that are not completed, for metrics and tests."""
+        """Yield connection and header of each unfinished request, for metrics and tests."""
         return (request.reply_to for request, _ in self._tasks)
 
     def add(self, task: Task) -> None:
@@ -66,7 +67,7 @@ class LongWork:
         self._tasks.append((task.request, self._whole(task)))
 
     def step(self, now_ms: int) -> tuple[ReplyTo, Done] | None:
-        """Take one step of the next long request; return its answer if that completes the request."""
+        """Run one step of the next long request; return the request's result if this was the last step."""
         if not self._tasks:
             return None
         request, steps = self._tasks.popleft()
@@ -90,7 +91,7 @@ class LongWork:
             answer = yield from task.steps
             if isinstance(answer, Message):
                 yield from self._counters.by_api[request.reply_to.api_key].find_errors(answer, _pace())
-            if answer is not Unanswered.LATER:  # a delayed answer is counted for the quotas when it is released
+            if answer is not Unanswered.LATER:  # a delayed response is counted for the quotas when it is released
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
                 kept.append(answer)
@@ -104,7 +105,7 @@ class LongWork:
             answer = Unanswered.NEVER
         if answer is Unanswered.LATER:
             return  # keep the request in memory: the coordinator still needs it
-        answer = Unanswered.NEVER  # drop the last reference to the answer, so that its memory can be freed in steps
+        answer = Unanswered.NEVER  # drop the last reference to the response, so that its memory can be freed in steps
         if isinstance(request.message, Message):
             kept.append(request.message)
             request.message = None
@@ -138,13 +139,13 @@ class RequestSplitter:
         return False
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
-        """Yield each part of a request, and the number of nested arrays that the part continues."""
+        """Yield each part of a request, and at how many nesting levels it continues the previous part."""
         items = getattr(message, self.parts.request_path[0]) or ()
         for part, continued in self._cut(items, (), self.parts.request_path[1:]):
             yield _with(message, self.parts.request_path[0], part), continued
 
     def _weight(self, chain: tuple[Any, ...], inner: Sequence[str]) -> int:
-        """Return the units of work of one array item of a request, up to slightly more than one part."""
+        """Return the work units of a request entry with its nested entries; the count stops above ``max_units``."""
         most, extra_units = self.parts.max_units, self.parts.extra_units
         weight = 1 if extra_units is None else 1 + extra_units(self.state, chain)
         if not inner or weight > most:
@@ -161,7 +162,7 @@ class RequestSplitter:
     def _cut(
         self, items: Iterable[Any], outer: tuple[Any, ...], inner: Sequence[str]
     ) -> Iterator[tuple[list[Any], int]]:
-        """Yield groups of ``items`` that make one part, each with the number of nested arrays it continues."""
+        """Yield the array entries of each part, and at how many nesting levels they continue the previous part."""
         kept: list[Any] = []
         most = room = self.parts.max_units
         for item in items:
@@ -182,7 +183,7 @@ class RequestSplitter:
 
 
 def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSplitter | None:
-    """Return the splitter of a large request; None for a request that is served as a whole."""
+    """Return an object that divides a large request into parts; None for a request that is not divided."""
     parts = cost.parts_of(request.version)
     if parts is not None:
         splitter = RequestSplitter(state, cost, parts)
@@ -196,7 +197,7 @@ def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSpli
 def serve_in_parts(
     state: BrokerState, request: Request, splitter: RequestSplitter, serve_one: ServeOne
 ) -> AnswerInSteps:
-    """Serve each part of a request; join their responses, or return the first that rejects the whole request."""
+    """Serve each part of a request; join their responses, or return the first error of a whole part."""
     if splitter.parts.writes:
         return (yield from _serve_writes(state, request, splitter, serve_one))
     number = request.reply_to.connection
@@ -227,7 +228,7 @@ def _served(
     if isinstance(answer, Task):
         answer = yield from answer.steps
     assert isinstance(answer, Message), "an API that changes nothing answers at once"
-    if not is_replaced(type(answer)):  # already encoded entries cannot be searched for errors
+    if not is_replaced(type(answer)):  # encoded responses cannot be searched for errors
         pace = Pace(goes_on=True)
         yield from state.counters.by_api[part.reply_to.api_key].find_errors(answer, pace.is_due)
     return answer
@@ -265,7 +266,7 @@ def _serve_writes(
 
 
 def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[FlushTarget]]:
-    """Remove and return the coordinator's answer to a request, before it is sent."""
+    """Take back the group coordinator's unsent response to a request; return it and the log flushes it needs."""
     released = state.take_released(request.reply_to)
     if released is not None:
         return released, ()

@@ -2,7 +2,7 @@
 
 The coordinator gets ``append`` and has no access to logs. Loading replays each record of a partition in order
 (protocol/groups.md#loading). At the start, all partitions that this node leads are loaded before any request. Later,
-partitions are loaded in slices, and their groups return COORDINATOR_LOAD_IN_PROGRESS meanwhile.
+partitions are loaded a thousand records at a time, and their groups return COORDINATOR_LOAD_IN_PROGRESS meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OffsetsTopic:
         self._counters = counters
         self._coordinator: Coordinator | None = None
         self._epochs: dict[int, int] = {}
-        """Leader epoch in which this node loaded each partition: in a later epoch another node may have written."""
+        """Leader epoch in which this node loaded each partition: later epochs may have records of other nodes."""
         self._loading: dict[int, tuple[Iterator[list[LogItem]], Skipped]] = {}
         self._began_ms: dict[int, int] = {}
         self._unflushed: list[FlushTarget] = []
@@ -60,12 +60,12 @@ class OffsetsTopic:
         return bool(self._loading)
 
     def take_notes(self) -> list[Note]:
-        """Return the failures to load partitions, for the broker's log."""
+        """Return log lines about partitions of ``__consumer_offsets`` that could not be loaded."""
         notes, self._notes = self._notes, []
         return notes
 
     def serve(self, coordinator: Coordinator, now_ms: int) -> None:
-        """Load the groups of this node at the start, before any request."""
+        """Load the groups that this node coordinates, at the start, before any request."""
         self._coordinator = coordinator
         replies = [*self.follow(now_ms), *self.load_rest(now_ms)]
         assert not replies, "nobody has asked anything yet"
@@ -87,7 +87,7 @@ class OffsetsTopic:
         return topic
 
     def take_unflushed(self) -> list[FlushTarget]:
-        """Return the log offsets that must be flushed before the coordinator's latest answers are sent."""
+        """Return the log offsets that must be flushed before the coordinator's latest responses are sent."""
         needs, self._unflushed = self._unflushed, []
         return needs
 
@@ -132,7 +132,7 @@ class OffsetsTopic:
     # ---------------------------------------------------------------- loading and unloading
 
     def follow(self, now_ms: int) -> list[Reply]:
-        """Unload partitions that other nodes lead now; start to load partitions that this node leads now."""
+        """Unload partitions that this node no longer leads; start to load partitions that it leads now."""
         assert self._coordinator is not None, "serve() comes first"
         topic = self._cluster.topics.get(NAME)
         replies: list[Reply] = []
@@ -150,7 +150,7 @@ class OffsetsTopic:
             if self._cluster.leader_of(topic, partition) == self._node_id:
                 self._epochs[partition] = log.leader_epoch
                 self._coordinator.start_loading(partition)
-                if not log.log_end_offset:  # an empty partition needs no loading
+                if not log.log_end_offset:  # a partition without records needs no loading
                     self._counters.loaded(0)
                     replies += self._coordinator.finish_loading(partition, now_ms)
                     continue
@@ -160,14 +160,17 @@ class OffsetsTopic:
         return replies
 
     def load_rest(self, now_ms: int) -> list[Reply]:
-        """Load all remaining records of the partitions that are being loaded."""
+        """Load all remaining records of the ``__consumer_offsets`` partitions that are being loaded."""
         replies: list[Reply] = []
         while self._loading:
             replies += self.load_some(now_ms)
         return replies
 
     def load_some(self, now_ms: int) -> list[Reply]:
-        """Load some records of one partition; groups of a damaged partition are not coordinated."""
+        """Load some records of one ``__consumer_offsets`` partition.
+
+        Requests of groups in a damaged partition get an error, as these groups are not coordinated.
+        """
         assert self._coordinator is not None, "serve() comes first"
         for partition, (slices, skipped) in self._loading.items():
             try:

@@ -58,7 +58,7 @@ def levels_of(state: BrokerState) -> BrokerLevels:
 
 
 def levels_of_logs(state: BrokerState) -> BrokerLevels:
-    """Return the broker options that topics inherit; nodes with shared logs use only the common default."""
+    """Return the broker options that topics inherit; nodes that share logs use only the default of all brokers."""
     levels = levels_of(state)
     return levels if state.cluster.is_alone else levels._replace(own={})
 
@@ -70,7 +70,7 @@ def check_broker(state: BrokerState, name: str) -> None:
 
 
 def alter_broker(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
-    """Change options of a broker; without ``keep``, reset those not named. Raises ApiError or ConfigError."""
+    """Change options of a broker; without ``keep``, reset its other options. Raises ApiError or ConfigError."""
     if name:
         check_broker(state, name)
     of_nodes = [change for change in changes if change[0] == STOPPED_NODES and not name]
@@ -129,7 +129,7 @@ def _check_level(broker: str, name: str) -> None:
 
 
 def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
-    """Return the node ids to stop. Raises ApiError if one is unknown, or no other node would be up."""
+    """Return the ids of nodes to stop. Raises ApiError for an unknown id, or if no node would stay up."""
     cluster = state.cluster
     stopped = [str(node_id) for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted]
     for _, operation, value in changes:
@@ -154,7 +154,7 @@ def _stop(state: BrokerState, stopped: list[str]) -> None:
 def alter_group(
     state: BrokerState, request: Request, name: str, changes: list[Change], *, keep: bool, validate_only: bool
 ) -> None:
-    """Change options of a group; without ``keep``, reset those not named. Raises ApiError or ConfigError."""
+    """Change options of a group; without ``keep``, reset its other options. Raises ApiError or ConfigError."""
     _check_group_name(name)
     kept = state.cluster.group_options
     given = {option: str(value) for option, value in kept.of(name).items()} if keep else {}
@@ -196,7 +196,7 @@ def _check_group_name(name: str) -> None:
 def alter_subscription(
     state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool
 ) -> None:
-    """Change options of a metrics subscription; without ``keep``, reset those not named. Raises ApiError."""
+    """Change options of a metrics subscription; without ``keep``, reset its other options. Raises ApiError."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     kept = state.cluster.subscriptions
@@ -232,7 +232,7 @@ def authorized_resources(
 ) -> Steps[tuple[list[Any], list[tuple[Any, ErrorCode]]]]:
     """Split config resources into those that the client may read or change, and denied ones with an error code.
 
-    Topics and groups need a right each, other resources one on the cluster. The handler rejects duplicates.
+    Topics and groups need a right each, other resources need a right on the cluster. The handler rejects duplicates.
     """
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     allowed: list[Any] = []

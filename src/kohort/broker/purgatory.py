@@ -1,10 +1,10 @@
-"""Waiting fetches, and answers that wait for a log flush.
+"""Waiting fetches, and responses that wait for a log flush.
 
 A fetch waits until enough bytes arrive on its partitions or its time is up. Fetches are indexed by partition, so an
 append costs only the fetches of that partition.
 
-If ``flush.messages`` demands it, an answer waits until its appends are on the disk. Flushes run in another thread; the
-broker checks each millisecond if they are done.
+If ``flush.messages`` demands it, a response waits until the appended records are on the disk. Flushes run in a separate
+thread; the broker checks each millisecond if they are done.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kohort.wire.schema import Message
 PartitionKey = tuple[bytes, int]
 CHECK_EVERY_MS: Final = 1
 FlushTarget = tuple[PartitionLog, int]
-"""A log and the offset up to which it must be flushed."""
+"""Partition log, and the offset up to which it must be flushed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -138,7 +138,7 @@ class Purgatory:
 
 @dataclass(slots=True, eq=False)
 class PendingAnswer:
-    """An answer that waits for log flushes; ``finish`` builds the answer from the logs that failed."""
+    """Response that waits for log flushes; ``finish(failed)`` builds it, with errors for logs whose flush failed."""
 
     reply_to: ReplyTo
     needs: Sequence[FlushTarget]
@@ -146,7 +146,7 @@ class PendingAnswer:
     failed: dict[PartitionLog, Refusal] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Forget finished flushes; remember a failed one, even if a later flush of the same log succeeds."""
+        """Drop finished log flushes; keep a failed one, even if a later flush of the same log succeeds."""
         self.needs = [needed for needed in self.needs if not self._is_through(*needed)]
 
     def _is_through(self, log: PartitionLog, offset: int) -> bool:
@@ -158,7 +158,7 @@ class PendingAnswer:
 
 
 class FlushWaits:
-    """Answers of a broker that wait for log flushes."""
+    """Responses of a broker that wait for log flushes."""
 
     def __init__(self) -> None:
         self._held: list[PendingAnswer] = []
@@ -172,7 +172,7 @@ class FlushWaits:
         self.wake_at_ms = now_ms + CHECK_EVERY_MS
 
     def answer(self, request: Request, needs: Sequence[FlushTarget], answer: Message, otherwise: Message) -> Answer:
-        """Answer with ``answer`` when the logs in ``needs`` are flushed, or ``otherwise`` if a flush failed."""
+        """Send the response ``answer`` when the logs in ``needs`` are flushed, or ``otherwise`` if a flush failed."""
         if not needs:
             return answer
         self.hold(
@@ -181,18 +181,18 @@ class FlushWaits:
         return Unanswered.LATER
 
     def take_back(self, reply_to: ReplyTo) -> PendingAnswer:
-        """Remove and return the answer to a request that waits for flushes."""
+        """Remove and return the response that waits for log flushes, by connection and header of its request."""
         pending = next(pending for pending in self._held if pending.reply_to == reply_to)
         self._held.remove(pending)
         return pending
 
     def check_now(self) -> None:
-        """Let the next ``take_done`` check the flushes, before the usual interval has passed."""
+        """Let the next ``take_done`` check the log flushes, even before the usual interval has passed."""
         if self._held:
             self.wake_at_ms = 0
 
     def take_done(self, now_ms: int) -> list[tuple[ReplyTo, Message]]:
-        """Return the answers whose log flushes have finished, in the order of their requests."""
+        """Return the responses whose log flushes have finished, in the order of their requests."""
         if self.wake_at_ms is None or now_ms < self.wake_at_ms:
             return []
         done, waiting = [], []

@@ -32,7 +32,7 @@ ConnectionId = int
 
 
 class ReplyTo(NamedTuple):
-    """Connection and header of a request, to which the answer is sent."""
+    """Connection and header of a request, for sending the response."""
 
     connection: ConnectionId
     correlation_id: int
@@ -76,7 +76,7 @@ def sender_of(request: Request) -> Who:
 
 
 class Unanswered(Enum):
-    """Results of handlers that return no response: never, or not yet."""
+    """Results of a handler without a response: never a response, or a later one."""
 
     LATER = "the request waits; its answer comes through BrokerState.released or the purgatory"
     NEVER = "the protocol has no response here (Produce with acks=0)"
@@ -88,7 +88,7 @@ AnswerInSteps = Steps[Answer]
 
 
 class CloseConnection(Exception):
-    """Raised to close the connection; ``kind``: the log counts equal kinds of the same host."""
+    """Raised to close the connection; log lines of the same ``kind`` and host are counted instead of repeated."""
 
     def __init__(self, reason: str, kind: str = "refused") -> None:
         super().__init__(reason)
@@ -96,7 +96,7 @@ class CloseConnection(Exception):
 
 
 def unencodable(error: ProtocolError) -> CloseConnection:
-    """Return the reason to close the connection: the request's version cannot encode the answer."""
+    """Return the reason to close the connection: the request's version cannot encode the response."""
     return CloseConnection(f"the response cannot be encoded: {error}", "unencodable")
 
 

@@ -36,11 +36,11 @@ M = TypeVar("M", bound=Message)
 
 _length = struct.Struct(">i")
 KIND_MOST_CHARS: Final = 300
-"""Maximum length, in characters, of user and reason by which the log counts repeated failed logins."""
+"""Maximum characters of user and reason by which the server log recognizes repeated failed logins."""
 
 
 class LoginPhase(Enum):
-    """Request that a login expects next."""
+    """Phase of a SASL login: the request that is expected next."""
 
     BEGINNING = "ApiVersions or SaslHandshake"
     VERSIONS_SENT = "SaslHandshake"
@@ -78,7 +78,7 @@ class SaslLogin(Login):
         self._offer: Offer | None = None
         self._exchange: ServerExchange | None = None
         self._held: tuple[Sequence[Buffer], Note] | None = None
-        """Delayed response to a failed login, and its line for the log."""
+        """Delayed response to a failed login, and the log line about the failure."""
         self._parked: tuple[bytes, ReplyTo | None, int] | None = None
         """OAUTHBEARER token that waits for keys, its request, and its deadline in ms."""
         self._principal: Principal | None = None

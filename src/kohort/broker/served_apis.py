@@ -24,7 +24,7 @@ class ServedApis:
     features_epoch: int
     """Epoch of the finalized features in ApiVersions; -1 without features."""
     names_its_versions: bool
-    """True if ApiVersions of an unsupported version is answered with the supported versions (KIP-511)."""
+    """True if an ApiVersions request of an unsupported version gets the supported versions (KIP-511)."""
 
     def get(self, key: int) -> Api | None:
         return self.by_key.get(key)

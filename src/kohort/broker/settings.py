@@ -24,12 +24,12 @@ CLIENT_METRICS_CONFIG: Final = 7
 GROUP_CONFIG: Final = 8
 
 PASSWORD: Final = 9
-"""Kafka's number of the option type PASSWORD, whose values are hidden."""
+"""Number of the option type PASSWORD in Kafka's protocol; values of this type are hidden."""
 
 STOPPED_NODES: Final = "kohort.stopped.nodes"
-"""Additional option in the default of all brokers: node ids to stop."""
+"""Option among the default options of all brokers: ids of the nodes to stop."""
 IN_COARSER_UNITS: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
-"""Options that Kafka describes without default value: the default belongs to the option in hours."""
+"""Options described without default value, as in Kafka: the option with the same purpose in hours has the default."""
 
 
 BROKER_OPTIONS: Final = {option.attribute: option for option in options_of(BrokerConfig)}
@@ -39,7 +39,7 @@ Synonym = tuple[str, str | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option in a DescribeConfigs response; its first synonym is in effect."""
+    """An option in a DescribeConfigs response; the value of its first synonym is in effect."""
 
     name: str
     value: str | None

@@ -46,7 +46,7 @@ class BrokerState:
     coordinator: Coordinator
     offsets_topic: OffsetsTopic
     internal_topics: Mapping[str, Callable[[int], Topic]]
-    """Functions that create an internal topic if it is missing, by topic name."""
+    """Functions that return an internal topic, and create it if missing, by topic name."""
     sessions: FetchSessions
     purgatory: Purgatory
     unread: UnreadAnswers
@@ -60,7 +60,7 @@ class BrokerState:
     """The authorizer; None gives each client all rights."""
     audit: Audit = field(default_factory=Audit)
     amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
-    """Functions by connection: each adds the errors of denied items to the response that the connection waits for."""
+    """Functions by connection: each adds errors of denied resources to the response that the connection waits for."""
     intercept: Intercept | None = None
     counters: BrokerCounters = field(default_factory=BrokerCounters)
 
@@ -70,7 +70,7 @@ class BrokerState:
         self.connections.reconfigure(self.config)
 
     def take_released(self, reply_to: ReplyTo) -> Message | None:
-        """Remove and return the coordinator's answer to a request, to write it in steps."""
+        """Remove and return the coordinator's unsent response to a request, to encode it in steps."""
         for place, reply in enumerate(self.released):
             if reply.to == reply_to:
                 del self.released[place]

@@ -168,7 +168,7 @@ def _choice(filter_: wire.DescribeAclsRequest | wire.AclFilter) -> AclChoice:
 
 
 def _known(of: type[E], value: Any) -> E:
-    """Return the enum member of a value; close the connection if the value is unknown, as Kafka does."""
+    """Return the enum member for a value of a request; close the connection if the value is unknown, as Kafka does."""
     try:
         found = of(value)
     except ValueError:

@@ -1,7 +1,7 @@
 """AlterConfigs (33), versions 0-2, and IncrementalAlterConfigs (44), versions 0-1. KIP-133, KIP-339.
 
-Options of topics are changed here, of brokers, groups and client metrics in ``option_changes``. The broker has no
-logger levels: only a request without changes succeeds on a broker logger.
+This module changes topic options; ``option_changes`` changes options of brokers, groups and client metrics. The broker
+has no logger levels: for a broker logger, only a request without changes succeeds.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _alter(
     *,
     keep: bool,
 ) -> wire.AlterConfigsResourceResponse:
-    """Apply the changes of one resource; without ``keep``, reset its options that are not named."""
+    """Apply the changes of one config resource; without ``keep``, reset all other options of the resource."""
     kind, name = resource.resource_type, resource.resource_name
     validate_only = request.message.validate_only
     refusal = NO_ERROR
@@ -114,13 +114,13 @@ def _alter(
 
 
 def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[option_changes.Change]) -> None:
-    """Raise ApiError for any change of a resource type that has no options in kohort."""
+    """Raise ApiError for changed options of a resource type that has no options in kohort, such as broker loggers."""
     if kind not in list(wire.ConfigResourceType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
     type_name = wire.ConfigResourceType(kind).name.lower().replace("_", " ")
     if kind == wire.ConfigResourceType.BROKER_LOGGER:
         option_changes.check_broker(state, name)
-        if changes:  # Kafka, too, rejects the operation DELETE for an unknown logger
+        if changes:  # Kafka, too, rejects DELETE on an unknown logger
             raise ApiError(
                 ErrorCode.INVALID_CONFIG, f"logger {changes[0][0]!r} does not exist: the broker has no logger levels"
             )
@@ -153,7 +153,7 @@ def _alter_topic(
 
 def _new_value(topic: Topic, option: Option | None, operation: int, value: str) -> str:
     if operation == option_changes.SET or option is None:
-        return value  # `check_config` rejects unknown option names
+        return value  # unknown option names pass: `check_config` rejects them
     if option.type is not list:
         raise ApiError(
             ErrorCode.INVALID_CONFIG, f"option {option.name} is not a list: only SET and DELETE are possible"

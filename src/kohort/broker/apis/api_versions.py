@@ -24,7 +24,7 @@ from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, Pus
 FIRST_VERSION_WITH_ZERO: Final = 4
 NO_NODE: Final = -1
 TELEMETRY: Final = frozenset({GetTelemetrySubscriptionsRequest.API_KEY, PushTelemetryRequest.API_KEY})
-"""APIs that ApiVersions hides from clients without a matching metrics subscription (KIP-714)."""
+"""API keys that ApiVersions omits for clients without a matching metrics subscription (KIP-714)."""
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -57,7 +57,7 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
 
 
 def _check_is_meant(state: BrokerState, message: wire.ApiVersionsRequest) -> None:
-    """Raise ApiError if the client expects another node or cluster at this address (KIP-1242)."""
+    """Raise ApiError if the client expects a different node or cluster at this address (KIP-1242)."""
     if message.cluster_id is None and message.node_id == NO_NODE:
         return
     if message.cluster_id is None or message.node_id == NO_NODE:

@@ -30,7 +30,7 @@ FIRST_VERSION_WITH_QUOTA_ERROR: Final = 6
 COUNT_US: Final = 0.3
 CHECK_US: Final = 20
 ENTRY_US: Final = 500
-"""Microseconds that it takes to describe all options of one created topic."""
+"""Estimated microseconds to describe all options of one created topic."""
 DENIAL_TEXT: Final = "Authorization failed."
 ITEM_US: Final = 1
 
@@ -45,7 +45,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     results: list[wire.CreatableTopicResult] = []
     seen: set[str] = set()
     valid: dict[int, _Wanted] = {}
-    """Topics of the request that passed the checks, by their index in ``results``."""
+    """Topics to create, which passed the checks, by index of their response entry in ``results``."""
     pace = Pace()
     for entry in message.topics:
         if entry.name not in seen:
@@ -90,7 +90,7 @@ def _is_excessive(state: BrokerState, message: wire.CreateTopicsRequest) -> Step
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A topic of a CreateTopics request that passed the checks."""
+    """Topic to create: its entry in a CreateTopics request passed the checks."""
 
     new: NewTopic
     factor: int
@@ -115,7 +115,7 @@ def _check(state: BrokerState, entry: wire.CreatableTopic) -> _Wanted:
 
 
 def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
-    """Count the topic's partitions against the client's quota. Raises ApiError if the quota is exceeded."""
+    """Count a new topic's partitions for the client's mutation quota. Raises ApiError if the quota is exceeded."""
     if state.quotas.in_flight:
         state.topics.check_new(want.new)
         state.quotas.change_partitions(
@@ -185,7 +185,7 @@ def _partition_count(state: BrokerState, entry: wire.CreatableTopic) -> int:
 
 
 def guard_create_topics(rights: Rights) -> Steps[GuardResult]:
-    """Require CREATE on the cluster or on each topic; omit the options of topics without DESCRIBE_CONFIGS.
+    """Require CREATE on the cluster or on each topic; omit options from the response without DESCRIBE_CONFIGS.
 
     The handler rejects duplicate topics.
     """

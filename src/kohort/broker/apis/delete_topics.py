@@ -39,7 +39,7 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     found: list[Topic | Refusal] = []
     names: dict[str, None] = {}
     last = Refusal(ErrorCode.NONE, "")
-    """Result that equal entries share: freeing a million separate results takes long."""
+    """Last error; equal errors in sequence share one object, as freeing a million objects takes long."""
     for one in entries:
         try:
             topic = _find(state, request, one)
@@ -102,7 +102,7 @@ def _find(state: BrokerState, request: Request, entries: wire.DeleteTopicState) 
 def guard_delete_topics(rights: Rights) -> Steps[GuardResult]:
     """Require DELETE on the cluster, or DESCRIBE and DELETE on each topic.
 
-    A client without DESCRIBE does not learn the name that belongs to a topic id.
+    Without DESCRIBE on a topic, the response does not reveal the topic's name for its id.
     """
     message: wire.DeleteTopicsRequest = rights.request.message
     if not rights.state.config.delete_topic_enable or rights.may_on_cluster(Operation.DELETE, quietly=True):

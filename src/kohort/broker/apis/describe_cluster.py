@@ -96,7 +96,7 @@ def _quorum(state: BrokerState, wall_ms: int) -> wire.QuorumPartitionResult:
 
 
 def _caught_up(node_id: int, wall_ms: int) -> wire.QuorumReplicaState:
-    """Describe a node as caught up with the metadata log: all nodes share the metadata."""
+    """Describe a node for DescribeQuorum: always caught up, as all nodes share the metadata."""
     return wire.QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
 
 

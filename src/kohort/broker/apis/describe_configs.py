@@ -44,7 +44,7 @@ MEASURES: Final = {
 }
 LONG: Final = 5
 FEW_KEYS: Final = 10
-"""Resources that name more options than this are not deduplicated: comparing the names takes too long."""
+"""Maximum number of option names with which a resource is dropped as a duplicate: comparing more takes long."""
 
 
 def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -107,7 +107,7 @@ def _facts(state: BrokerState, keys: Keys | None, now_ms: int) -> Sequence[Setti
 
 
 def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of this broker, or for ``""`` the dynamic defaults of all brokers."""
+    """Return this broker's options, or the dynamic default options of all brokers if ``name`` is empty."""
     cluster = state.cluster
     if name:
         option_changes.check_broker(state, name)

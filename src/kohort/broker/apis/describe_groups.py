@@ -22,7 +22,7 @@ TOPICS_DENIED: Final = "The group has described topic(s) that the client is not 
 MEMBERS_IN_A_UNIT: Final = 4
 BYTES_IN_A_UNIT: Final = 4_096
 WEIGHED_MEMBERS: Final = 2_500
-"""Groups with more members become separate parts of a request, without a sum of their members' bytes."""
+"""Maximum members of a group whose metadata sizes are added up; larger groups are served one at a time."""
 OWNED_IN_A_UNIT: Final = 50
 UNITS_OF_A_CONSUMER_MEMBER: Final = 2
 
@@ -55,9 +55,9 @@ def guard_describe_groups(rights: Rights) -> Steps[GuardResult]:
 
 
 def guard_describe_consumer_groups(rights: Rights) -> Steps[GuardResult]:
-    """Require DESCRIBE on each group and on each topic that is assigned to its members.
+    """Require DESCRIBE on each group and on each topic that is assigned to members of the group.
 
-    The response has the authorized operations if requested (KIP-430).
+    If the client requests the authorized operations, they are added to the response (KIP-430).
     """
     message: wire.ConsumerGroupDescribeRequest = rights.request.message
     allowed, denied = yield from rights.authorized(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)

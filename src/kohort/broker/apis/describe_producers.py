@@ -1,6 +1,6 @@
 """DescribeProducers (61), version 0: producers and open transactions of a partition. KIP-664.
 
-Any replica answers, as in Kafka.
+Any replica of the partition serves the request, as in Kafka.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _described(
 DESCRIBE_TOPIC_PARTITIONS = BrokerApi(
     wire.DescribeTopicPartitionsRequest,
     describe_topic_partitions,
-    unguarded,  # the handler checks DESCRIBE on each topic of the page
+    unguarded,  # the handler checks DESCRIBE on each topic of the response page
     Cost(AnswerBound.PAGE),
     names={"topics.name": NameKind.TOPIC},
 )

@@ -1,8 +1,8 @@
 """Fetch (1), versions 4-18. KIP-74, KIP-227, KIP-516, KIP-951.
 
-A fetch with less than ``min_bytes`` available waits in the purgatory (broker/purgatory.py). The response holds slices
-of the log, which are read when the connection sends them (connections/budgets.py, ADR 10). Only the leader serves
-reads: the broker has no follower fetches and no preferred read replica.
+A fetch with less than ``min_bytes`` available waits in the purgatory (broker/purgatory.py). The response refers to
+byte ranges of the partition logs, which are read when the connection sends them (connections/budgets.py, ADR 10). Only
+the leader serves reads: the broker has no follower fetches and no preferred read replica.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = wire.PartitionData().diverging_epoch
 WATCHED_MOST: Final = 5_000
-"""A waiting fetch answers on an append to one of its first partitions; this is their maximum number."""
+"""Maximum number of partitions per waiting fetch that are watched for appends; the first partitions are watched."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
 ENTRY_US: Final = 0.3
@@ -55,15 +55,15 @@ class OpenFetch:
 
 @dataclass(slots=True, eq=False)
 class ResponseBudget:
-    """Remaining bytes of a Fetch response, and how many of them may be loaded before sending."""
+    """Remaining size of a Fetch response in bytes, and remaining memory for records loaded before sending."""
 
     bytes: int
     at_hand: int
     is_empty: bool = True
-    """True until the response has a batch: the first batch may exceed the limits (KIP-74)."""
+    """True until the response contains a record batch; the first batch may exceed the size limits (KIP-74)."""
 
     def take(self, found: list[LogSlice]) -> list[Buffer]:
-        """Subtract log slices from the budget; load small slices, and let large ones be read when sent."""
+        """Subtract byte ranges of a log from the budget; load small ranges now, large ones when they are sent."""
         parts: list[Buffer] = []
         for one in found:
             self.bytes -= len(one)
@@ -101,7 +101,7 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def answer_after_wait(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
-    """Build the response of a fetch after its wait, and check the client's rights again."""
+    """Check the client's rights again after a fetch waited for records, and build the Fetch response."""
     if state.access is not None:
         reading.denied = yield from denied_topics(state, reading.request, reading.plan.wanted)
     return (yield from answer(state, reading, pace))
@@ -128,7 +128,7 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
     at_hand = state.unread.piece_bytes
     room = ResponseBudget(min(message.max_bytes, _most_bytes(state, reading.request)), at_hand)
     if reading.request.version < FIRST_VERSION_WITH_ZSTD:
-        room.bytes = min(room.bytes, at_hand)  # the check for zstd loads all batches, so they must fit into one piece
+        room.bytes = min(room.bytes, at_hand)  # the zstd check loads all batches: limit their bytes
     results = []
     for fetched in reading.plan.wanted:
         results.append((fetched, _read(state, reading, fetched, room)))
@@ -196,14 +196,14 @@ def _by_topic(
 def _survey(
     state: BrokerState, reading: OpenFetch, min_bytes: int, pace: Pace
 ) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
-    """Return how many of ``min_bytes`` are missing (0: answer now), and the partitions to watch for appends."""
+    """Return the bytes missing to ``min_bytes`` (0: answer now), and the partitions to watch for appends."""
     missing, has_paused = min_bytes, False
     keys: list[tuple[bytes, int]] = []
     sizes: list[int] = []
     try:
         for fetched in reading.plan.wanted:
             if fetched.topic in reading.denied:
-                continue  # the response lists topics without READ permission as errors
+                continue  # topics without READ get an error in the Fetch response
             key, size = _available(state, reading, fetched)
             missing -= size
             if missing <= 0:
@@ -214,7 +214,7 @@ def _survey(
             if pace.is_due(SURVEY_US):
                 has_paused = True
                 yield
-        if has_paused:  # count the bytes that were appended while this handler paused: these appends woke no fetch
+        if has_paused:  # add the bytes appended during the pauses of this handler: the fetch was not waiting yet
             watched = (fetched for fetched in reading.plan.wanted if fetched.topic not in reading.denied)
             now = [_available(state, reading, fetched)[1] for fetched in islice(watched, len(keys))]
             missing -= sum(now) - sum(sizes)
@@ -224,7 +224,7 @@ def _survey(
 
 
 def _available(state: BrokerState, reading: OpenFetch, fetched: SessionPartition) -> tuple[tuple[bytes, int], int]:
-    """Return the partition's key and the number of readable bytes. Raises ApiError if it cannot be read."""
+    """Return a fetched partition's key and number of readable bytes. Raises ApiError for an unreadable partition."""
     topic, log = _log(state, fetched)
     check_leader_epoch(fetched.leader_epoch, log)
     check_leader(state, topic, fetched.partition)
@@ -290,7 +290,7 @@ def _refused(state: BrokerState, request: Request, fetched: SessionPartition, co
         current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
         aborted_transactions=[]
         if code in NOT_FOUND
-        else None,  # Kafka sends an empty list of aborted transactions, too; clients ignore it
+        else None,  # Kafka's list of aborted transactions is empty for missing topics; clients ignore it
         records=b"",
     )
 
@@ -307,7 +307,7 @@ def _log(state: BrokerState, fetched: SessionPartition) -> tuple[Topic, Partitio
 
 
 def _unknown(state: BrokerState, fetched: SessionPartition) -> ErrorCode:
-    """Return the error code for a missing topic; a fetch session remembers names of deleted topics."""
+    """Return the error code for a fetched topic that does not exist; fetch sessions keep names of deleted topics."""
     if isinstance(fetched.topic, bytes) and fetched.name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     recreated = None if fetched.name is None else state.topics.get(fetched.name)
@@ -321,7 +321,7 @@ def _visible_end(message: wire.FetchRequest, log: PartitionLog) -> int:
 
 
 def _diverging(fetched: SessionPartition, log: PartitionLog) -> wire.EpochEndOffset | None:
-    """Return the end of the last epoch that client and leader share, if their logs diverge (KIP-595)."""
+    """Return the end offset of the last leader epoch that client and leader share, if their logs diverge (KIP-595)."""
     if fetched.last_fetched_epoch < 0:
         return None
     epoch, end_offset = log.end_of_epoch(fetched.last_fetched_epoch)

@@ -27,7 +27,7 @@ def guard_join(rights: Rights) -> GuardResult:
 
 
 def guard_sync(rights: Rights) -> GuardResult | Steps[GuardResult]:
-    """Require READ on the group; the handler first rejects a SyncGroup without protocol name."""
+    """Require READ on the group. A SyncGroup without protocol name needs no right: the handler rejects it."""
     message: wire.SyncGroupRequest = rights.request.message
     if rights.request.version >= FIRST_SYNC_WITH_PROTOCOLS and None in (message.protocol_type, message.protocol_name):
         return PASSED
@@ -37,7 +37,7 @@ def guard_sync(rights: Rights) -> GuardResult | Steps[GuardResult]:
 def guard_consumer_heartbeat(rights: Rights) -> Steps[GuardResult]:
     """Require READ on the group and DESCRIBE on each topic of the request; reject the whole request otherwise.
 
-    The coordinator checks topics that match a subscription pattern.
+    The coordinator checks DESCRIBE on the topics that match a subscription's regular expression.
     """
     message: ConsumerGroupHeartbeatRequest = rights.request.message
     if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):

@@ -25,7 +25,7 @@ FIRST_WITH_PRODUCER_FENCED: Final = 4
 def init_producer_id(state: BrokerState, request: Request) -> Answer:
     message: InitProducerIdRequest = request.message
     if (message.producer_id == NONE) != (message.producer_epoch == NONE):
-        return _refused(ErrorCode.INVALID_REQUEST)  # only one of producer id and epoch is set
+        return _refused(ErrorCode.INVALID_REQUEST)  # the request sets only one of producer id and epoch
     if message.transactional_id is None:
         return InitProducerIdResponse(producer_id=state.topics.next_producer_id(), producer_epoch=0)
     expected = None

@@ -69,7 +69,7 @@ def _find(
             f"ListOffsets version {request.version} does not support timestamp {requested.timestamp}",
         )
     if name in state.internal_topics:
-        # create the internal topic if missing; the group journal also writes its delayed entries
+        # create the internal topic if missing; for `__kohort_journal`, also write delayed entries
         state.internal_topics[name](request.now_ms)
     offset, timestamp, epoch = _offset(
         log, requested.timestamp, committed=request.message.isolation_level == READ_COMMITTED
@@ -83,7 +83,7 @@ def _find(
 
 
 def _offset(log: PartitionLog, timestamp: int, *, committed: bool) -> tuple[int, int, int]:
-    """Return offset, timestamp and leader epoch for a timestamp; each is -1 if unknown."""
+    """Return offset, timestamp and leader epoch for a requested timestamp; each is -1 if unknown."""
     if timestamp == LATEST:
         return (log.last_stable_offset if committed else log.high_watermark), -1, log.leader_epoch
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:

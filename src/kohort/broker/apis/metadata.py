@@ -87,9 +87,9 @@ def _once(message: wire.MetadataRequest, pace: Pace) -> Steps[list[wire.Metadata
 def _create_missing(
     state: BrokerState, request: Request, once: Sequence[wire.MetadataRequestTopic], pace: Pace
 ) -> Steps[Mapping[str, KohortError]]:
-    """Create missing topics if the request and the broker allow it; return the errors by topic name.
+    """Create topics that a Metadata request names and that are missing; return the errors by topic name.
 
-    One request creates as many topics as CreateTopics may; the others stay unknown.
+    Request and broker must allow it. Topics above the limit of one CreateTopics request are not created.
     """
     failed: dict[str, KohortError] = {}
     message: wire.MetadataRequest = request.message
@@ -164,8 +164,8 @@ def _find(
     if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
         raise error
     if topic is None:
-        check_topic_name(name)  # as in Kafka, an invalid name has its own error even without auto-creation
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # also for a topic that another request is creating
+        check_topic_name(name)  # as in Kafka, an invalid topic name has its own error, even without auto-creation
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # missing, or in creation by a concurrent request
     return topic
 
 
@@ -189,7 +189,7 @@ def _describe(state: BrokerState, request: Request, topic: Topic, pace: Pace) ->
 def _describe_partition(
     request: Request, topic: Topic, index: int, placed: Placement, live: set[int]
 ) -> wire.MetadataResponsePartition:
-    """Describe a partition; ``live``: nodes that the client can reach on its listener."""
+    """Describe a partition for a Metadata response; ``live``: nodes that the client can reach on its listener."""
     code = ErrorCode.NONE
     if placed.leader == NO_LEADER:
         code = ErrorCode.LEADER_NOT_AVAILABLE
@@ -212,7 +212,7 @@ def guard_metadata(rights: Rights) -> Steps[GuardResult]:
     message: wire.MetadataRequest = rights.request.message
     version = rights.request.version
     if message.topics is None or (version < FIRST_VERSION_WITHOUT_TOPICS and not message.topics):
-        return PASSED  # the handler omits topics without DESCRIBE
+        return PASSED  # request of all topics: the handler omits topics without DESCRIBE
     allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.TOPIC, message.topics, lambda topic: _name(rights, topic)
     )
@@ -239,7 +239,7 @@ def _name(rights: Rights, topic: wire.MetadataRequestTopic) -> str | None:
 def _creatable(
     rights: Rights, topics: list[wire.MetadataRequestTopic]
 ) -> Steps[tuple[list[wire.MetadataRequestTopic], list[wire.MetadataRequestTopic]]]:
-    """Split the topics into those that may be described or created, and missing ones without CREATE."""
+    """Split requested topics: topics to describe or create, and missing topics that the client may not create."""
     known = rights.state.topics
     is_missing = [topic.topic_id == NO_UUID and topic.name is not None and topic.name not in known for topic in topics]
     if not any(is_missing) or rights.may_on_cluster(Operation.CREATE, quietly=True):
@@ -265,7 +265,7 @@ def _not_described(rights: Rights, topics: list[wire.MetadataRequestTopic]) -> S
 
 
 def _hidden(rights: Rights, topic: wire.MetadataRequestTopic) -> wire.MetadataResponseTopic:
-    """Build the entry of a topic without DESCRIBE; if requested by id, its name is not revealed."""
+    """Build the Metadata entry of a topic without DESCRIBE; for a request by topic id, the entry has no name."""
     by_id = topic.topic_id != NO_UUID
     name = None if by_id else topic.name
     return wire.MetadataResponseTopic(

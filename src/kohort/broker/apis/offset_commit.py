@@ -16,7 +16,7 @@ from kohort.wire.schema import Message
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 Refuse = Callable[[list[Any], ErrorCode], Steps[list[Any]]]
-"""``refuse(topics, code)``: build response entries with the error code for each partition."""
+"""``refuse(topics, code)``: build response entries with the error code for each partition of the topics."""
 
 
 def guard_commit(rights: auth.Rights) -> Steps[auth.GuardResult]:

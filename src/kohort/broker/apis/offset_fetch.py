@@ -30,7 +30,7 @@ ITEM_US: Final = 1.5
 
 
 def guard_offset_fetch(rights: Rights) -> Steps[GuardResult]:
-    """Require DESCRIBE on each group and topic; if all topics are requested, omit those without DESCRIBE."""
+    """Require DESCRIBE on each group and topic; a response with all topics omits topics without DESCRIBE."""
     if rights.request.version < FIRST_WITH_GROUPS:
         return (yield from _guard_fetch_of_one(rights))
     message: wire.OffsetFetchRequest = rights.request.message
@@ -40,7 +40,7 @@ def guard_offset_fetch(rights: Rights) -> Steps[GuardResult]:
     pace = Pace()
     left: list[wire.OffsetFetchRequestGroup] = []
     added: list[list[wire.OffsetFetchResponseTopics] | None] = []
-    """Error entries to add to each allowed group; None for a group that requests all topics."""
+    """Error entries for denied topics of each allowed group; None for a group that requests all topics."""
     for group in groups:
         if group.topics is None:
             left.append(group)
@@ -150,7 +150,7 @@ def _refused_topics(topics: Iterable[Any], code: ErrorCode, *, of_one_group: boo
 
 
 def refuse_offsets(request: Request, _message: str) -> wire.OffsetFetchResponse:
-    """Build an OffsetFetch response with an error for each partition, or for each group without a list of topics."""
+    """Build an OffsetFetch error response: one error per listed partition, or per group whose topics are not listed."""
     message: wire.OffsetFetchRequest = request.message
     if request.version < FIRST_WITH_GROUPS:
         topics = at_once(_refused_topics(message.topics or (), TOO_LARGE, of_one_group=True))

@@ -44,7 +44,7 @@ guard_topics = TopicsRule(
 
 
 def guard_epochs(rights: Rights) -> GuardResult | Steps[GuardResult]:
-    """Require CLUSTER_ACTION on the cluster, which replicas have, or DESCRIBE on each topic."""
+    """Require CLUSTER_ACTION on the cluster (the right of follower replicas), or DESCRIBE on each topic."""
     if rights.may_on_cluster(Operation.CLUSTER_ACTION, quietly=True):
         return PASSED
     return guard_topics(rights)

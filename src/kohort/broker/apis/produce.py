@@ -43,11 +43,11 @@ FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_JOINS: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ATTRIBUTES_AT: Final = 22
-"""Byte position of a batch's attributes (low byte)."""
+"""Byte position of the attributes in a record batch (low byte)."""
 TOPIC_US: Final = 1
 APPEND_US: Final = 90
 FIRST_APPEND_US: Final = 700
-"""Microseconds of the first append to a log, which creates the log's files."""
+"""Estimated microseconds of the first append to a partition log, which creates the log's files."""
 BYTES_PER_US: Final = 1_000
 ITEM_US: Final = 0.3
 
@@ -140,13 +140,13 @@ def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[
 def _append(
     state: BrokerState, request: Request, entry: wire.TopicProduceData, data: wire.PartitionProduceData
 ) -> Steps[tuple[wire.PartitionProduceResponse, FlushTarget | None]]:
-    """Append a batch; return the partition's result, and the offset that must be flushed before the response."""
+    """Append a batch; return the partition's response entry, and the log offset to flush before the response."""
     topic, batch = _check(state, request, entry, data)
     log = topic.partitions[data.index]
     prepared = None
     if log.decompresses_batches:
         prepared = yield from log.prepare(batch, request.now_ms)
-        # checked again: the topic may have been deleted while the batch was decompressed
+        # second check: the topic may be deleted during the decompression of the batch
         topic, batch = _check(state, request, entry, data)
         if topic.partitions[data.index] is not log:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -169,14 +169,14 @@ def _append(
 def _check(
     state: BrokerState, request: Request, entry: wire.TopicProduceData, data: wire.PartitionProduceData
 ) -> tuple[Topic, Buffer]:
-    """Return topic and batch of a partition that this node can append to. Raises ApiError."""
+    """Check that this node may append to a partition; return the topic and the batch. Raises ApiError."""
     message: wire.ProduceRequest = request.message
     topic = _topic(state, request, entry)
     if not 0 <= data.index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if message.acks not in {-1, 0, 1}:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
-    if topic.internal:  # unlike Kafka, not even for client id __admin_client, which any client can set
+    if topic.internal:  # also for client id __admin_client, unlike Kafka: any client can set this id
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     check_leader(state, topic, data.index)
     batch = data.records
@@ -267,7 +267,7 @@ def _all_refused(message: wire.ProduceRequest, responses: list[wire.TopicProduce
 
 
 def _closing(message: wire.ProduceRequest, refused: list[wire.TopicProduceResponse]) -> str | None:
-    """Return the reason to close the connection of a producer with acks=0; None for other producers."""
+    """Return the reason to close a connection after a denied Produce with acks=0; None for other acks."""
     if message.acks != 0:
         return None
     first = refused[0]

@@ -91,7 +91,7 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
         try:
             key, credential = _checked(users, one, times[one.name])
         except ApiError as error:
-            # copies the error without its traceback, which would keep the request in memory
+            # copy the error: the original's traceback would keep the request in memory
             refused.setdefault(one.name, ApiError(error.code, error.message))
         else:
             if credential is None:
@@ -119,7 +119,7 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
 def _checked(
     users: ScramUsers, one: wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion, times: int
 ) -> tuple[UserAndMechanism, ScramCredential | None]:
-    """Return the user and mechanism, and the credential of an upsertion. Raises ApiError."""
+    """Check a change of a SCRAM user; return user, mechanism and new credential (None: delete). Raises ApiError."""
     if times > 1:
         raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
     if isinstance(one, wire.ScramCredentialDeletion):

@@ -1,6 +1,7 @@
 """GetTelemetrySubscriptions (71) and PushTelemetry (72), version 0: metrics of clients. KIP-714.
 
-Neither needs a right, as in Kafka. Clients send cumulative values (no delta temporality), so a lost push does no harm.
+Clients need no right for these APIs, as in Kafka. Clients send cumulative values (no delta temporality), so a lost push
+does no harm.
 """
 
 from __future__ import annotations

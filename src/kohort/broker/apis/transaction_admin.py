@@ -79,7 +79,7 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
 
 @dataclass(frozen=True, slots=True)
 class _Filters:
-    """Filters of a ListTransactions request; None matches all transactions."""
+    """Filters of a ListTransactions request; a filter of None matches all transactions."""
 
     states: frozenset[str] | None
     producers: frozenset[int] | None
@@ -103,7 +103,7 @@ def _filters(message: wire.ListTransactionsRequest) -> tuple[_Filters, list[str]
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:
     """Write an administrator's transaction markers, to end hanging transactions.
 
-    Without an authorizer, an internal topic accepts a marker only if it ends an open transaction.
+    Without an authorizer, a marker on an internal topic must end an open transaction.
     """
     message: wire.WriteTxnMarkersRequest = request.message
     results = []
@@ -162,7 +162,7 @@ def guard_markers(rights: auth.Rights) -> Steps[auth.GuardResult]:
 
 
 def guard_describe_transactions(rights: auth.Rights) -> Steps[auth.GuardResult]:
-    """Require DESCRIBE on each transactional id, and hide topics without DESCRIBE."""
+    """Require DESCRIBE on each transactional id; omit topics without DESCRIBE from the response."""
     message: wire.DescribeTransactionsRequest = rights.request.message
     allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids

@@ -33,7 +33,7 @@ ITEM_US: Final = 2.5
 
 
 def _code(error: KohortError, version: int) -> ErrorCode:
-    """Return the error code for a request version: INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before version 2."""
+    """Return the code of an error; before request version 2, PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH."""
     code = refusal_of(error).code
     is_old = code is ErrorCode.PRODUCER_FENCED and version < FIRST_WITH_PRODUCER_FENCED
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
@@ -62,9 +62,10 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps
 def _add_partitions(
     state: BrokerState, entry: wire.AddPartitionsToTxnTransaction, request: Request, pace: Pace
 ) -> Steps[list[wire.AddPartitionsToTxnTopicResult]]:
-    """Add all partitions to the transaction, or none if one is rejected; ``verify_only`` adds none.
+    """Add all requested partitions to the transaction, no partition if one is rejected.
 
-    Producers cannot add internal topics, as in Kafka: the broker adds its own partitions itself.
+    ``verify_only``: only check the partitions. As in Kafka, producers cannot add partitions of internal topics; the
+    broker adds partitions of ``__consumer_offsets``.
     """
     codes: dict[TopicPartition, ErrorCode] = {}
     is_refused = False
@@ -188,7 +189,7 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerIn
 
 
 def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest, version: int) -> bool:
-    """Return True if the TxnOffsetCommit names an existing partition; else the group does not join the transaction."""
+    """Return True if a TxnOffsetCommit contains an existing partition; otherwise the transaction stays unchanged."""
     by_id = version >= FIRST_COMMIT_BY_TOPIC_ID
     found = ((state.topics.by_id(t.topic_id) if by_id else state.topics.get(t.name), t) for t in message.topics)
     return any(
@@ -199,7 +200,7 @@ def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest,
 def guard_add_partitions(rights: auth.Rights) -> Steps[auth.GuardResult]:
     """Require WRITE on the transactional id, or CLUSTER_ACTION from AddPartitionsToTxn version 4 on.
 
-    The handler checks the topics: a rejected topic prevents all others.
+    The handler checks the topics: if one topic is denied, no partition is added.
     """
     message: wire.AddPartitionsToTxnRequest = rights.request.message
     if rights.request.version >= FIRST_WITH_SEVERAL:

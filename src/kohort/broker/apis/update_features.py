@@ -1,7 +1,7 @@
 """UpdateFeatures (57), versions 0-2. KIP-584, KIP-778 (upgrade types), KIP-1022.
 
-As in Kafka, the first failing update prevents all others. Deviation: each feature is finalized at its highest level. An
-update to that level succeeds without effect; a valid downgrade is FEATURE_UPDATE_FAILED.
+As in Kafka, one failing feature update fails the whole request. Deviation: each feature is finalized at its highest
+level. An update to that level succeeds without effect; a valid downgrade is FEATURE_UPDATE_FAILED.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _upgrade_type(update: wire.FeatureUpdateKey, version: int) -> UpgradeType:
 
 
 def _check(state: BrokerState, update: wire.FeatureUpdateKey, upgrade_type: UpgradeType) -> None:
-    """Raise ApiError if the update would change the level of a feature. The checks are in Kafka's order."""
+    """Raise ApiError if an update would change a feature's finalized level; the checks are in Kafka's order."""
     level = update.max_version_level
     feature = state.apis.features.get(update.feature)
     if upgrade_type is UpgradeType.UNKNOWN:

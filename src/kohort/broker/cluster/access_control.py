@@ -1,7 +1,7 @@
-"""ACLs of a cluster and cached decisions of the authorizer.
+"""ACLs of a cluster, and a cache of authorizer decisions.
 
-The ACLs are the section ``acls`` of the security store. A change is durable before its response and holds on all nodes
-(protocol/security.md#acls).
+The ACLs are the section ``acls`` of ``kohort-security.json``. A change is durable before its response and holds on all
+nodes (protocol/security.md#acls).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kohort.security.authorizer import Authorizer, Decision
 
 SECTION: Final = "acls"
 ACLS_MOST: Final = 50_000
-"""Maximum number of ACLs: all of them are rewritten with each change."""
+"""Maximum number of ACLs; each change rewrites all of them on disk."""
 REMEMBERED: Final = 20_000
 """Maximum number of cached authorizer decisions; above it the cache is cleared."""
 NAME_MAX: Final = 300
-"""Maximum length of names in cached decisions: unauthenticated clients can invent any number of names."""
+"""Maximum length of a resource name whose decision is cached: unauthenticated clients can invent long names."""
 
 
 class AccessControl:
@@ -53,7 +53,7 @@ class AccessControl:
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str | None
     ) -> Decision:
-        """Return whether the principal may do the operation; ``name`` of None: on any resource of the type."""
+        """Return the authorizer's decision on an operation; ``name`` of None: on at least one resource of the type."""
         key = principal, host, operation, resource_type, name
         known = self._decided.get(key)
         if known is not None:

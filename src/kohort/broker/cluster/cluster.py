@@ -67,7 +67,7 @@ class Cluster:
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
-        """Node ids that the server keeps running."""
+        """Ids of the nodes that the server keeps running."""
         self.broker_options = StoredBrokerOptions(storage)
         self.is_alone = not nodes
         self._only: int | None = None
@@ -85,7 +85,7 @@ class Cluster:
     def reconfigure(self) -> Steps[None]:
         """Apply changed broker options to the logs and to all nodes.
 
-        Several nodes share their logs, so only the default of all nodes applies to these.
+        Several nodes share their logs, so only the default options of all nodes apply to the logs.
         """
         self.tell(BrokerOptionsChanged())
         name = ALL if self._only is None else str(self._only)
@@ -128,7 +128,7 @@ class Cluster:
             self._inboxes[node_id].append(message)
 
     def want(self, node_id: int, *, up: bool) -> None:
-        """Start or stop a node. Raises ApiError if the node is unknown, or the last one that is up."""
+        """Start or stop a node. Raises ApiError if the node is unknown, or if no other node is up."""
         if node_id not in self.nodes:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown node {node_id}, expected {sorted(self.nodes)}")
         if up:
@@ -149,7 +149,7 @@ class Cluster:
         self._complete_reassignments()
 
     def node_is_down(self, node_id: int) -> None:
-        """Elect other leaders for the partitions of a node that is down."""
+        """Elect new leaders for the partitions that a stopped node leads."""
         self.live.discard(node_id)
         self._inboxes[node_id].clear()
         self._complete_reassignments()
@@ -157,7 +157,7 @@ class Cluster:
     def _complete_reassignments(self) -> None:
         """Complete pending reassignments and elect leaders, even if the disk write fails.
 
-        The next start elects leaders again, so a lost election does no harm.
+        An election that is not stored does no harm: the next start elects leaders again.
         """
         if self.is_alone:
             return
@@ -193,7 +193,7 @@ class Cluster:
     def has_place(self, topic: Topic, index: int) -> bool:
         """Return True if the replicas and leader of a partition are stored.
 
-        After a failed write, the next query for its leader tries again and notifies the nodes (LeadersMoved).
+        After a failed write, the partition's next leader lookup writes again and notifies all nodes (LeadersMoved).
         """
         return self._only is not None or index < len(self._placements.get(topic.topic_id, []))
 
@@ -271,7 +271,7 @@ class Cluster:
     def _change(self, changes: Iterable[tuple[Topic, int, Placement]], *, needs_disk: bool = True) -> None:
         """Store changed replicas and leaders; start a leader epoch for each new leader.
 
-        A new epoch is announced even if the write fails: a leader that stays must use it.
+        Nodes learn the new epoch even if the write fails: a leader that stays must use it.
         """
         placements = {topic_id: list(partitions) for topic_id, partitions in self._placements.items()}
         moved = []

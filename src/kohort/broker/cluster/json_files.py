@@ -1,4 +1,4 @@
-"""JSON files of a cluster: each has a version, and is rewritten with each change."""
+"""JSON files of a cluster: each contains a format version, and each change rewrites the whole file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION: Final = 1
 
 
 def load(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:
-    """Return the parsed content of a JSON file, None without the file. Raises StorageError with ``advice``."""
+    """Return the parsed content of a JSON file, None if it does not exist. Raises StorageError with ``advice``."""
 
     def parse_version_1(content: Any) -> T:
         if content["version"] != VERSION:

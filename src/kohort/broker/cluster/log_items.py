@@ -1,4 +1,4 @@
-"""Records of an internal topic's log, in offset order; transactional records and markers as one item each."""
+"""Reading of an internal topic's log, in offset order; transactional batches and markers are one item each."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ READ_BYTES: Final = 1 << 20
 BATCH_MAX_BYTES: Final = 1 << 28
 """Maximum size of a decompressed batch, in bytes."""
 SLICE_RECORDS: Final = 1000
-"""Minimum number of records that are loaded at once, between two events, within a few milliseconds."""
+"""Minimum number of records to load between two events, which takes a few milliseconds."""
 
 
 def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
-    """Yield all records of a log, oldest first, in slices of whole batches.
+    """Yield lists of a log's records, oldest record first; each list contains whole batches.
 
-    Each slice has at least ``SLICE_RECORDS`` records, except the last, which may be empty. A transactional batch or a
-    marker counts as one. Valid records that are not the broker's go to ``skipped``. Raises CorruptLog for a damaged
-    batch.
+    Each list has at least ``SLICE_RECORDS`` records, except the last, which may be empty. A transactional batch or a
+    marker counts as one record. Records that cannot be replayed (unreadable, or without a key) go to
+    ``skipped``. Raises CorruptLog for a damaged batch.
     """
     found: list[LogItem] = []
     offset = log.log_start_offset

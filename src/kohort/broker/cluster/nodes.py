@@ -44,7 +44,7 @@ class TopicsRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAppended:
-    """Message to a partition's leader: another node appended to the partition."""
+    """Message to a partition's leader: a different node appended to the partition."""
 
     partition: tuple[bytes, int]
     size: int

@@ -36,7 +36,7 @@ class Placement:
         return bool(self.adding or self.removing)
 
     def in_sync(self, live: Collection[int]) -> list[int]:
-        """Return the live replicas; without a live one only the first replica."""
+        """Return the in-sync replicas: all live replicas, or only the first replica if none is live."""
         return [node for node in self.replicas if node in live] or self.replicas[:1]
 
     def offline(self, live: Collection[int]) -> list[int]:
@@ -96,7 +96,7 @@ def reassigned(placement: Placement, target: Sequence[int], known: Collection[in
 
 
 def cancelled(placement: Placement) -> Placement:
-    """Cancel the pending reassignment. Raises ApiError if no reassignment is pending."""
+    """Cancel a partition's pending reassignment. Raises ApiError if no reassignment is pending."""
     if not placement.is_pending:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "the partition has no pending reassignment")
     old = [node for node in placement.replicas if node not in placement.adding]
@@ -106,7 +106,7 @@ def cancelled(placement: Placement) -> Placement:
 def completed(placement: Placement, live: Collection[int]) -> Placement:
     """Complete a reassignment when all added nodes are up; removed nodes may be down.
 
-    It stays pending if only removed nodes are up, as these can still serve the partition.
+    The reassignment stays pending if only removed nodes are up, as these can still serve the partition.
     """
     kept = [node for node in placement.replicas if node not in placement.removing]
     if any(node not in live for node in placement.adding) or (placement.removing and not set(kept) & set(live)):
@@ -140,7 +140,7 @@ def _placement(entry: Any, nodes: list[int]) -> Placement:
     replicas, leader, adding, removing = entry
     kept = [int(node) for node in dict.fromkeys(replicas) if node in nodes]
     if not kept:
-        # all replica nodes were removed; no records are lost, as all nodes share the storage
+        # all replicas were on removed nodes; no records are lost, as all nodes share the storage
         return Placement([nodes[0]])
     return Placement(
         kept,

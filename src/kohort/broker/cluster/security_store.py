@@ -23,7 +23,7 @@ SECURITY_FILE: Final = "kohort-security.json"
 SECTIONS: Final = ("acls", "users", "quotas")
 QUOTAS: Final = "quotas"
 QUOTAS_MOST_BYTES: Final = 8 << 20
-"""Maximum size of all quotas in bytes, estimated: the whole file is rewritten with each change."""
+"""Maximum size of all client quotas in bytes, estimated; each change rewrites the whole file."""
 USERS: Final = "users"
 ADD_SCRAM: Final = "kohort.add.scram"
 
@@ -32,7 +32,10 @@ class SecurityStore:
     """Content of ``kohort-security.json``: sections for ACLs, SCRAM users and quotas."""
 
     def __init__(self, storage: Storage) -> None:
-        """Read the file if it exists. Raises StorageError: without its ACLs, clients would have all rights."""
+        """Read ``kohort-security.json`` if it exists.
+
+        Raises StorageError for an unreadable file: a start without its ACLs would give clients all rights.
+        """
         self._storage = storage
         advice = "Repair the file, or remove it to start without ACLs, users and quotas"
         self._sections: dict[str, list[Any]] = load(storage, SECURITY_FILE, _parse, advice) or {}
@@ -57,7 +60,7 @@ def _parse(content: Any) -> dict[str, list[Any]]:
 class StoredQuotas:
     """Client quotas that are stored in ``kohort-security.json``.
 
-    ``any_on_requests`` is a plain field, because each request reads it.
+    ``any_on_requests`` is a field instead of a property, because each request reads it.
     """
 
     __slots__ = ("_store", "any_on_requests", "table")
@@ -89,7 +92,7 @@ Credentials = Mapping[UserAndMechanism, ScramCredential]
 
 
 class ScramUsers:
-    """SCRAM credentials of all users, parsed again after a change by any node."""
+    """SCRAM credentials of all users; after a change by any node, the stored credentials are parsed again."""
 
     def __init__(self, store: SecurityStore) -> None:
         self._store = store

@@ -29,12 +29,12 @@ ADVICE: Final = "Repair the file, or remove it to use the options at the start o
 OptionTexts = Mapping[str, str]
 GROUP_OPTIONS_FILE: Final = "kohort-group-options.json"
 GROUPS_MOST_BYTES: Final = 2 << 20
-"""Maximum size of all groups' options in bytes, estimated: the whole file is rewritten with each change."""
+"""Maximum size of the options of all groups in bytes, estimated; each change rewrites the whole file."""
 BYTES_PER_OPTION: Final = 50
 BYTES_PER_GROUP: Final = 10
 SUBSCRIPTIONS_FILE: Final = "kohort-client-metrics.json"
 SUBSCRIPTIONS_MOST_BYTES: Final = 1 << 20
-"""Maximum size of all metrics subscriptions in bytes: the whole file is rewritten with each change."""
+"""Maximum size of all client-metrics subscriptions in bytes; each change rewrites the whole file."""
 SUBSCRIPTIONS_ADVICE: Final = "Repair the file, or remove it to start without metrics subscriptions"
 
 
@@ -62,7 +62,7 @@ class StoredBrokerOptions:
         self.by_name = changed
 
     def in_force(self, started_with: BrokerConfig, name: str) -> BrokerConfig:
-        """Return a broker's effective options: its own, then the default of all brokers, then those at the start."""
+        """Return a broker's effective options: its own, then the default of all brokers, then the start options."""
         texts = {**self.of(ALL), **self.of(name)}
         values = {OF_BROKER[n].attribute: OF_BROKER[n].parse(text) for n, text in texts.items() if n in OF_BROKER}
         return replace(started_with, **values) if values else started_with
@@ -98,7 +98,8 @@ class StoredGroupOptions:
     def replace(self, group_id: str, options: GroupOptions) -> None:
         """Store the options of a group.
 
-        Raises POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR for a failed write; an error changes nothing.
+        Raises POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR for a failed write. After an error, the
+        former options stay.
         """
         used_bytes = self._held_bytes + _bytes_of(group_id, options) - _bytes_of(group_id, self.of(group_id))
         if used_bytes > max(GROUPS_MOST_BYTES, self._held_bytes):
@@ -126,7 +127,7 @@ def _parse_group_options(content: Any) -> dict[str, GroupOptions]:
 
 
 class StoredSubscriptions:
-    """Options of each metrics subscription, stored and parsed."""
+    """Options of each client-metrics subscription, as stored text and parsed."""
 
     __slots__ = ("_storage", "by_name", "in_force")
 
@@ -139,10 +140,10 @@ class StoredSubscriptions:
         self.in_force = MetricsSubscriptions(configs, default_subscription(config))
 
     def replace(self, name: str, texts: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Store the options of a subscription; none removes it.
+        """Store the options of a client-metrics subscription; empty ``texts`` remove it.
 
         Raises ApiError or ConfigError for invalid options, POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR
-        for a failed write; an error changes nothing.
+        for a failed write. After an error, the former options stay.
         """
         made = self.in_force.checked(name, parse_subscription(texts)) if texts else None
         others = {other: own for other, own in self.by_name.items() if other != name}

@@ -64,16 +64,16 @@ class TransactionCoordinator:
         self._by_id: dict[str, Transaction] = {}
         self.room = TransactionMemory(config.transaction_coordinator_max_bytes)
         self._unmarked: dict[str, list[TopicPartition]] = {}
-        """Partitions that still need a transaction marker, by transactional id; the next partition is last."""
+        """Partitions that still need a transaction marker, by transactional id; the last one gets its marker first."""
         self._unflushed: dict[PartitionLog, int] = {}
-        """Last offset of each log that must be flushed before the response is sent."""
+        """Offset up to which each log must be flushed before the response of the current request is sent."""
         self._unreadable: set[int] = set()
         self._timers: Timers[tuple[TransactionTimer, str]] = Timers()
         self.notes: list[Note] = []
-        """Problems while loading ``__transaction_state``, for the broker's log."""
+        """Log lines about problems while loading ``__transaction_state``."""
         self._load(now_ms)
 
-    # ---------------------------------------------------------------- log of __transaction_state
+    # ---------------------------------------------------------------- records of __transaction_state
 
     @property
     def partition_count(self) -> int:
@@ -135,7 +135,7 @@ class TransactionCoordinator:
             self._by_id[transactional_id] = written
 
     def _check_room(self, known: Transaction | None, made: Transaction, now_ms: int) -> None:
-        """Expire unused transactional ids if the memory limit is reached. Raises ApiError if it still is."""
+        """Expire unused transactional ids if the memory limit is reached. Raises ApiError if that frees too little."""
         if self.room.takes(known, made):
             return
         for unused in list(self.room.expendable(self._by_id.values(), now_ms)):
@@ -147,7 +147,7 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{problem}; retry later")
 
     def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:
-        """Append the new state of a transactional id, then apply it. If that fails, raises ApiError."""
+        """Append a transactional id's new state to its log, then apply the state in memory. Raises ApiError."""
         topic, partition = self.ensure(now_ms), self.partition_of(transactional_id)
         try:
             key, value = build_record(transactional_id, written and written.moved(self._wall.ahead_ms))
@@ -166,7 +166,7 @@ class TransactionCoordinator:
             self._unflushed[log] = appended.last_offset
 
     def take_unflushed(self) -> list[FlushTarget]:
-        """Return the log offsets that must be flushed before the response of ``init`` or ``end``."""
+        """Return the log offsets to flush before the response to InitProducerId or EndTxn is sent."""
         needs, self._unflushed = list(self._unflushed.items()), {}
         return needs
 
@@ -180,7 +180,7 @@ class TransactionCoordinator:
             self._timers.set(("expiry", ""), known.updated_ms + self._config.transaction_remove_expired_interval_ms)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Return the transaction of a transactional id. Raises ApiError if its log partition is unreadable."""
+        """Return the transaction of a transactional id. Raises ApiError if its log partition could not be loaded."""
         if self.partition_of(transactional_id) in self._unreadable:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {NAME} is unreadable")
         return self._by_id.get(transactional_id)
@@ -196,7 +196,7 @@ class TransactionCoordinator:
     def init(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int
     ) -> ProducerIdAndEpoch:
-        """Return producer id and epoch for InitProducerId. Raises CONCURRENT_TRANSACTIONS for a retry."""
+        """Return producer id and epoch for InitProducerId. Raises CONCURRENT_TRANSACTIONS if the client must retry."""
         most_ms = self._config.transaction_max_timeout_ms
         if not 0 < timeout_ms <= most_ms:
             raise ApiError(
@@ -246,7 +246,7 @@ class TransactionCoordinator:
         return decide.next_producer(made)
 
     def _wait_again(self, now_ms: int) -> None:
-        """Require the flush of all logs after a repeated EndTxn: the first EndTxn's flush may have failed."""
+        """Require a flush of all logs after a repeated EndTxn: the flush of the first EndTxn may have failed."""
         for log in chain.from_iterable(topic.partitions for topic in self._topics):
             try:
                 awaited = log.awaited_offset(now_ms)
@@ -260,7 +260,7 @@ class TransactionCoordinator:
     def _complete(self, known: Transaction, now_ms: int) -> None:
         """Write a transaction's markers, then its final record; retry after failures.
 
-        After the first markers, the rest is written by the next ticks; a new transaction must wait.
+        The next ticks write what remains after the first markers; the producer's next transaction must wait.
         """
         topic, partition = self.ensure(now_ms), self.partition_of(known.transactional_id)
         coordinator_epoch = topic.partitions[partition].leader_epoch
@@ -280,7 +280,7 @@ class TransactionCoordinator:
             self._timers.set(("markers", known.transactional_id), now_ms + MARKERS_RETRY_MS)
 
     def mark(self, place: TopicPartition, marker: Marker, now_ms: int) -> None:
-        """Write a transaction marker; skip a deleted partition or a newer producer epoch. Raises ApiError."""
+        """Write a transaction marker; skip a deleted partition, or one with a newer producer epoch. Raises ApiError."""
         topic = self._topics.get(place.topic)
         if topic is None or not 0 <= place.partition < len(topic.partitions):
             return
@@ -295,7 +295,7 @@ class TransactionCoordinator:
         self._tell(TransactionMarked(place.topic, key, marker.producer_id, marker.committed))
 
     def unmarked_in(self, place: TopicPartition) -> set[int]:
-        """Return the producer ids of ended transactions whose marker is still missing in the partition."""
+        """Return the producer ids of ended transactions that still need a marker in the partition."""
         ids = (transactional_id for transactional_id, places in self._unmarked.items() if place in places)
         return {known.producer_id for known in map(self._by_id.get, ids) if known is not None}
 
@@ -336,7 +336,7 @@ class TransactionCoordinator:
                 try:
                     self._write(known.transactional_id, None, now_ms)
                 except ApiError:
-                    return  # the next expiry check retries
+                    return  # the write failed: the next expiry check tries again
 
 
 class TransactionMemory:
@@ -356,7 +356,7 @@ class TransactionMemory:
         return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most
 
     def expendable(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:
-        """Yield unused transactions to expire until an eighth of the memory is free; at most once per minute."""
+        """Yield unused transactions to expire, until an eighth of the memory limit is free; at most once per minute."""
         if self._looked_ms is not None and now_ms - self._looked_ms < CHECK_EVERY_MS:
             return
         self._looked_ms = now_ms

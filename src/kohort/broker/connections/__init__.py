@@ -1,1 +1,1 @@
-"""Client connections: frames, logins, quotas, memory limits, sent answers."""
+"""Client connections: frames, logins, quotas, memory limits, sending of responses."""

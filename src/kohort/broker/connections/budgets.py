@@ -1,14 +1,15 @@
-"""Memory limits of all connections: large requests that arrive, and unread answers.
+"""Memory limits of all connections: for large requests that are being received, and for unread responses.
 
 ``FrameBudget``: Kafka's ``queued.max.request.bytes`` reserves memory for whole requests and stops reading from all
 connections when used up. Here small requests are always read; a large one waits until its length fits. Very large
-requests have one half of the budget, so that they do not delay the others, and one of them is always admitted. While
+requests have one half of the budget, so that they do not delay smaller ones, and one of them is always admitted. While
 requests wait, admitted ones must arrive within a limited time.
 
-``UnreadAnswers``: a client is sent about a mebibyte, and more after reading it. The rest is read from the log then, so
-a large response costs no more memory than a small one (KIP-74 limits only single responses). Above half of
-``queued.max.request.bytes`` the pieces are small; above all of it the connection with the oldest unread answer is
-closed. Kafka has no such limit, as it sends from the page cache.
+``UnreadAnswers``: the broker sends about a mebibyte of a response, and continues when the client has read it. Unsent
+records stay in the log until then, so a large response costs no more memory than a small one (KIP-74 limits only single
+responses). If all unread responses exceed half of ``queued.max.request.bytes``, the broker sends smaller amounts; above
+all of it, the connection with the oldest unread response is closed. Kafka has no such limit, as it sends from the page
+cache.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ SMALL_FRAME_BYTES: Final = 1 << 16
 """Requests up to this size (bytes) need no frame budget."""
 GRACE_MS: Final = 10_000
 SLOWEST_BYTES_PER_MS: Final = 1 << 10
-"""Minimum receive rate of a large request while other requests wait for the frame budget."""
+"""Minimum receive rate of a large request while further requests wait for the frame budget."""
 NO_LIMIT: Final = -1
 PIECE_BYTES: Final = 1 << 20
 """Maximum bytes sent to a client per event, so that a client that does not read is noticed early."""
 SMALL_PIECE_BYTES: Final = 1 << 16
 MOST_ANSWER_BYTES: Final = 1 << 30
-"""Maximum size of an answer if no limit is configured: half of the largest frame."""
+"""Maximum bytes of a response if no limit is configured: half of the largest frame."""
 
 
 @dataclass(slots=True)
 class _SizeClass:
-    """Large or very large requests, and the half of the frame budget that they may use."""
+    """Requests of one size class (large or very large), and the half of the frame budget that they may use."""
 
     bytes: int
     used_bytes: int = 0
     due_ms: dict[ConnectionId, int] = field(default_factory=dict)
-    """Deadline of each admitted request in ms, by connection; applies while other requests wait."""
+    """Deadline of each admitted request in ms, by connection; it applies while further requests wait for memory."""
     waiting: dict[ConnectionId, int] = field(default_factory=dict)
     """Size of each request that waits for the frame budget, by connection, longest wait first."""
 
@@ -74,7 +75,7 @@ class FrameBudget:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Next deadline of a request, in ms, if other requests wait for its memory."""
+        """Earliest deadline of an admitted request in ms, if further requests wait for memory."""
         if not self._sizes:
             return None
         return min(
@@ -82,7 +83,7 @@ class FrameBudget:
         )
 
     def ask(self, connection: ConnectionId, size: int, now_ms: int) -> bool:
-        """Return True if a request may be read now; else it waits until ``free`` returns its connection."""
+        """Return True if a request may be read now; otherwise it waits until ``free`` returns its connection."""
         if self._unlimited or size <= SMALL_FRAME_BYTES or connection in self._sizes:
             return connection not in self._size_class(self._sizes.get(connection, 0)).waiting
         self._sizes[connection] = size
@@ -131,7 +132,7 @@ class FrameBudget:
 
 
 class Outbox:
-    """Answers of one connection that are not sent yet, in order."""
+    """Unsent responses of one connection, in order."""
 
     __slots__ = ("_sent_of_first", "held_bytes", "parts")
 
@@ -145,7 +146,7 @@ class Outbox:
         self.held_bytes += sum(map(_held_by, parts))
 
     def take(self, most: int) -> list[Buffer]:
-        """Return the next ``most`` bytes to send, or more if they are in memory. Raises StorageError."""
+        """Return buffers to send, about ``most`` bytes; a buffer in memory is not split. Raises StorageError."""
         taken: list[Buffer] = []
         while self.parts and most > 0:
             part = self.parts[0]
@@ -155,7 +156,7 @@ class Outbox:
                 self._sent_of_first += size
                 if self._sent_of_first < len(part):
                     self.held_bytes -= len(part.prefix)
-                    part.prefix = b""  # the preloaded start of the log slice is sent; later reads take it from the log
+                    part.prefix = b""  # free the preloaded records: later reads use the log
                     break
             else:
                 size = len(part)
@@ -172,7 +173,7 @@ def _held_by(part: Buffer | LogSlice) -> int:
 
 
 class UnreadAnswers:
-    """Bytes of the answers that clients have not read yet, by connection."""
+    """Number of response bytes that clients have not read yet, by connection."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -187,12 +188,12 @@ class UnreadAnswers:
 
     @property
     def limit(self) -> int:
-        """Limit of all unread answers in bytes (``queued.max.request.bytes``); -1: no limit."""
+        """Limit of all unread responses in bytes (``queued.max.request.bytes``); -1: no limit."""
         return self._limit
 
     @property
     def answer_bytes(self) -> int:
-        """Maximum size of an answer in bytes; entries beyond it are replaced by errors."""
+        """Maximum bytes of a response; entries above the limit are replaced by errors."""
         return MOST_ANSWER_BYTES if self._limit == NO_LIMIT else self._limit
 
     @property
@@ -210,16 +211,16 @@ class UnreadAnswers:
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def set_growing(self, connection: ConnectionId, written: int) -> None:
-        """Set the number of bytes of a connection's unfinished answer; 0 removes it."""
+        """Set the number of bytes of a connection's unfinished response; 0 removes it."""
         self.held_bytes += written - self._growing.pop(connection, 0)
         if written:
             self._growing[connection] = written
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def too_many(self) -> ConnectionId | None:
-        """Return the connection with the oldest unread answer if all unread answers exceed the limit.
+        """Return the connection with the oldest unread response if all unread responses exceed the limit.
 
-        A single connection may exceed the limit.
+        Returns None if only one connection has unread responses.
         """
         if self._limit == NO_LIMIT or self.held_bytes <= self._limit or not self._held:
             return None

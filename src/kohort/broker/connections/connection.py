@@ -1,6 +1,6 @@
 """One connection: its frames, and its request in flight.
 
-Requests of a connection are served one at a time, so answers keep their order
+Requests of a connection are served one at a time, so responses keep their order
 (protocol/requests.md#order-of-responses). Later frames wait; above ``PAUSE_BYTES`` of waiting frames the server stops
 reading from the connection.
 """
@@ -63,17 +63,17 @@ class Connection:
         """True if a large request of this connection waits for the frame budget."""
         self.congested = False
         self.burst_bytes = 0
-        """Bytes sent since the client last read everything."""
+        """Bytes sent since the client last had read all sent bytes."""
         self.closed = False
         self.muted_until_ms: int | None = None
         """Time in ms until which the connection's requests are not served (OpenConnections.mute)."""
         self.refused: Note | None = None
-        """Reason to close the connection when its mute ends; None if it will be served."""
+        """Reason to close the connection when its mute ends; None to serve it then."""
         self.login: Login | None = None
         self.active_ms = now_ms
 
     def begin_login(self, login: Login | None) -> None:
-        """Start the login, which handles the first frames and limits their size."""
+        """Start the SASL login, which handles the connection's first frames and limits their size."""
         self.login = login
         if login is not None:
             self.reader.max_bytes = login.max_frame_bytes
@@ -87,7 +87,7 @@ class Connection:
         return len(frames)
 
     def describe_error(self, error: ProtocolError, data: bytes) -> str:
-        """Describe an invalid frame for the log; a frame that looks like TLS gets advice."""
+        """Describe an invalid frame for the server log, with advice for a frame that looks like TLS."""
         if data.startswith(TLS_HELLO):
             return (
                 f"the client uses TLS on listener {self.caller.listener} without TLS: set {WITHOUT_TLS} in the client"
@@ -115,7 +115,7 @@ class Connection:
 
     @property
     def must_pause(self) -> bool:
-        """True if the server must stop reading: too many bytes of requests, or none left in the frame budget."""
+        """True if the server must stop reading: too many bytes of requests wait, or the frame budget is used up."""
         held = self.waiting_bytes + self.reader.pending_bytes
         return self.awaits_memory or (held > PAUSE_BYTES and (bool(self.frames) or self.is_blocked))
 
@@ -127,7 +127,7 @@ class LoginStep:
     closing: Note | None = None
     """Reason to close the connection after the response to a login."""
     wait_ms: int = 0
-    """Time until ``Login.resume`` in ms; no request is served meanwhile."""
+    """Time in ms until ``Login.resume`` is called; the connection's requests are not served meanwhile."""
 
 
 class Login:

@@ -2,7 +2,7 @@
 
 Implements ``max.connections*``, ``max.connection.creation.rate`` and quotas of addresses (KIP-308, KIP-612). Kafka
 delays a connection above ``max.connections``; here it is closed, as above ``max.connections.per.ip``. A connection
-above the rate is delayed, as in Kafka, together with later ones on the same listener.
+above the rate is delayed, as in Kafka, together with later connections on the same listener.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ class OpenConnections:
         return connection
 
     def mute(self, connection: Connection, until_ms: int) -> None:
-        """Stop serving and reading a connection until ``until_ms``, unless a mute ends later."""
+        """Stop serving and reading a connection until ``until_ms``, or until a longer mute ends."""
         connection.muted_until_ms = max(connection.muted_until_ms or 0, until_ms)
         self._muted.set(connection.connection_id, connection.muted_until_ms)
 
     def unmute_awaiting_keys(self) -> Iterator[Connection]:
-        """Unmute and yield the connections whose logins waited for keys."""
+        """Unmute and yield the connections whose SASL logins waited for OAUTHBEARER keys."""
         for connection in list(self._by_number.values()):
             if connection.login is not None and connection.login.awaits_keys:
                 connection.muted_until_ms = None
@@ -115,7 +115,7 @@ class OpenConnections:
                 yield connection
 
     def overdue(self, now_ms: int) -> Iterator[tuple[Connection, Note]]:
-        """Yield idle connections and slow requests' connections, each with the reason to close it."""
+        """Yield connections that are idle or send a large request too slowly, each with the reason to close it."""
         for number in list(self._idle.pop_due(now_ms)):
             connection = self._by_number[number]
             since_ms = now_ms - connection.active_ms
@@ -126,7 +126,7 @@ class OpenConnections:
                 active_ms = now_ms if waits_for_us else connection.active_ms
                 self._idle.set(number, active_ms + self._idle_ms)
             else:
-                # at level debug: Kafka does not log idle connections
+                # at level debug: Kafka does not log closed idle connections
                 yield connection, debug(f"idle for {since_ms} ms")
         for number in self.frame_budget.late(now_ms):
             connection = self._by_number[number]
@@ -220,7 +220,7 @@ class ConnectionQuotas:
         return at_ms + waits_ms
 
     def _delay_ms(self, rate: UsageRate, quota: float, now_ms: int, *, takes_back: bool = False) -> int:
-        """Count a new connection for a rate; return its delay in ms, at most one quota sample."""
+        """Count a new connection in a measured rate; return the delay in ms, at most one quota sample."""
         rate.record(1, now_ms, self._window)
         delay_ms = min(rate.throttle_ms(quota, now_ms, self._window), self._window.sample_ms)
         if delay_ms and takes_back:

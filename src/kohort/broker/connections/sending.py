@@ -1,4 +1,4 @@
-"""Sending of answers to clients: one piece per event, the rest as the client reads."""
+"""Sending of responses: a limited number of bytes per event, the rest when the client has read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.wire.codec import Buffer
 
 
 class AnswerSender:
-    """Sends answers to clients, a limited number of bytes in each event."""
+    """Sends responses to clients, a limited number of bytes in each event."""
 
     def __init__(self, unread: UnreadAnswers, counters: BrokerCounters) -> None:
         self._unread = unread
@@ -25,7 +25,7 @@ class AnswerSender:
         self.later: dict[ConnectionId, Connection] = {}
 
     def next_event(self) -> list[Connection]:
-        """Start an event; return the connections with unsent bytes whose client has read all sent bytes."""
+        """Start a new event; return connections with unsent bytes whose clients have read all sent bytes."""
         while self._handed:
             connection = self._handed.pop()
             if not connection.congested:
@@ -44,15 +44,15 @@ class AnswerSender:
         return True
 
     def send(self, connection: Connection, answer: Sequence[Buffer], out: list[Output]) -> None:
-        """Send an answer, or the part that fits into one event. Raises StorageError for an unreadable log."""
-        if not connection.is_blocked and LogSlice not in map(type, answer):  # the usual case: a small answer in memory
+        """Send a response, or as much of it as one event may send. Raises StorageError for an unreadable log."""
+        if not connection.is_blocked and LogSlice not in map(type, answer):  # usual case: a small response in memory
             self._hand(connection, answer, out)
         else:
             connection.outbox.add(answer)
             self.send_on(connection, out)
 
     def send_on(self, connection: Connection, out: list[Output]) -> None:
-        """Send more of the waiting answers, as much as fits into one event. Raises StorageError."""
+        """Send more of a connection's unsent responses, as much as one event may send. Raises StorageError."""
         outbox = connection.outbox
         while outbox.parts and not connection.congested and not self.must_wait(connection):
             self._hand(connection, outbox.take(self._unread.piece_bytes - connection.burst_bytes), out)
@@ -72,5 +72,5 @@ class AnswerSender:
 
 
 def broken_off(error: StorageError) -> Note:
-    """Return the reason to close a connection whose answer cannot be read completely from the log."""
+    """Return the reason to close a connection whose response cannot be read completely from the log."""
     return warning(f"the rest of a response cannot be read: {error}", "unreadable")
