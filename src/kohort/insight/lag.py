@@ -17,7 +17,7 @@ from kohort.model import TopicPartition
 Blame = Literal[
     "none",  # the partition has no lag
     "catching_up",  # the owner consumes faster than producers write
-    "between_commits",  # the last commit is newer than two default auto-commit intervals
+    "between_commits",  # the last commit is at most two default auto-commit intervals old
     "slow_member",  # the owner commits more slowly than producers write, or consumes its other partitions first
     "skew",  # the produce rate of the partition is far above the others', and its owner is slow
     "stopped_member",  # the owner of the partition made no commit progress
@@ -123,10 +123,10 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
-    """Return the lag of the newest snapshot's group, with rates from older snapshots of the group.
+    """Return the lag of a group from its newest snapshot, with rates from the older snapshots.
 
-    ``since_ms``: time of the last assignment, if known; earlier samples are ignored. Raises ValueError without
-    snapshots.
+    ``since_ms``: time of the group's last assignment, if known; earlier snapshots are ignored. Raises ValueError
+    without snapshots.
     """
     window = window_of(snapshots)
     now = window[-1]

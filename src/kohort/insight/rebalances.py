@@ -14,7 +14,7 @@ from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResu
 End = Literal["open", "assigning", "stable", "empty", "superseded", "dropped", "interrupted"]
 RECENT_MS = 600_000
 FAILOVER_MS: Final = 60_000
-"""Longest time between the loss of a coordinator and the rebalances that it causes, in ms.
+"""Longest time from the loss of a coordinator to the rebalances that the loss causes, in ms.
 
 Clients pause between connection attempts, librdkafka for up to ten seconds.
 """

@@ -158,7 +158,7 @@ class GroupWatcher:
             self.notes.append("persisted state is of another version of kohort: all records are read again")
 
     def step(self, timeout_ms: int = 500) -> list[JournalEntry]:
-        """Read ``__consumer_offsets`` for up to ``timeout_ms``, poll group states if due, and save.
+        """Read ``__consumer_offsets`` for up to ``timeout_ms``, poll group states if due, and save new entries.
 
         Returns the new journal entries, already saved. Raises KohortError if a broker refuses a request, StorageError
         for an unusable file.

@@ -47,7 +47,7 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lost: int = 0
     """Number of records that retention deleted before the group consumed them."""
     start_moved: int = 0
-    """Increase of the log start offset, due to retention, from the first to the last sample."""
+    """Increase of the log start offset, due to retention, from the first to the last sample of the partition."""
     written_per_s: float | None = None
     read_per_s: float | None = None
     eta_ms: int | None = None

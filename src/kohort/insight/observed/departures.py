@@ -35,7 +35,7 @@ REMOVALS: Final = (
     "ADMIN_REMOVED",
     "REVOCATION_TIMEOUT",
 )
-"""Causes of a removal after which a running client rejoins as a new member."""
+"""Causes of removals after which a client that still runs rejoins as a new member."""
 CLOCK_MS: Final = 250
 """Largest assumed error of a time that was measured on another machine's clock, in ms."""
 REJOIN_MS: Final = 3_000

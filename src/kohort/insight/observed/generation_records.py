@@ -160,7 +160,7 @@ def _with_baseline(before: journal.GenerationSeen | None, seen: journal.Generati
 
 
 def loaded_again(group: WatchedGroup, at_ms: int) -> Entries:
-    """Return the journal entry for a new coordinator that loaded a classic group with members."""
+    """Return the journal entry for the load of a classic group by a new coordinator; none without members."""
     seen = group.seen
     if seen is None or not seen.members:
         return []

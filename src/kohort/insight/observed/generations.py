@@ -89,7 +89,7 @@ def join_bounds(after: journal.GenerationSeen) -> Bounds:
 
 
 def seen_rebalances(entries: Iterable[journal.JournalEntry]) -> list[SeenRebalance]:
-    """Return the rebalances of classic groups in a watcher's entries, in order of the entries."""
+    """Return the rebalances of classic groups in a watcher's journal entries, in the same order."""
     histories: dict[str, _History] = {}
     found = []
     for entry in entries:
@@ -192,7 +192,7 @@ class _History:
 def departure_of(found: SeenRebalance, member: journal.SeenMember) -> Departure:
     after, who = found.after, member.who
     signs = next((s for s in after.signs if s.member_id == who.member_id), None)
-    if signs is None:  # entries of older kohort versions lack the commit times of members, so no cause can be excluded
+    if signs is None:  # journal entries of older kohort versions lack commit times, so no cause can be excluded
         since_ms = found.before.at_ms if found.before is not None else after.at_ms
         signs = journal.SignsOfLife(member_id=who.member_id, since_ms=since_ms)
     done_ms = after.at_ms if after.joined_ms is None else after.joined_ms

@@ -137,8 +137,8 @@ def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: Assign
 def _assignor_change(change: AssignorChange, number: int, count: int) -> tuple[AssignorChoice, AssignorChoice]:
     """Return the assignor while a restarting member is absent, and the assignor after its return.
 
-    Earlier members already restarted. A classic group uses an assignor that all members offer: the new one once no
-    member offers only the old one. The first member of the consumer protocol converts the group (KIP-848). Of
+    ``number`` members have restarted before. A classic group uses an assignor that all members offer: the new one once
+    no member offers only the old one. The first member of the consumer protocol converts the group (KIP-848). Of
     server-side assignors, the one that most members name is used.
     """
     if change.converts:
