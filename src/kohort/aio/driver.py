@@ -230,7 +230,7 @@ class Driver:
                 await asyncio.wait_for(self._drained.wait(), CLOSE_GRACE_S)
 
     def linked(self, connection: ConnectionId, link: _Link | _TlsLink) -> None:
-        if connection not in self._connecting:  # the engine closed the connection while it was being opened
+        if connection not in self._connecting:  # the client closed the connection while it was being opened
             assert link.transport is not None
             link.transport.abort()
             return

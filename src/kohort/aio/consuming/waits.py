@@ -168,7 +168,7 @@ class ConsumerWaits(ListenerRuns):
                     self._rebalance()
                 value = ready()
             except Exception:
-                self.driver.kick_soon()  # the engine sends retries and heartbeats while the user handles the error
+                self.driver.kick_soon()  # send retries and heartbeats while the user handles the error
                 raise
             if value is not None:
                 return value
@@ -184,7 +184,7 @@ class ConsumerWaits(ListenerRuns):
                 is_due = machine.needs_user
                 if is_due:
                     kicked = False  # the listener callback may have created new work for the request engine
-                # a rebalance in flight also has deadlines, so advance it after each step
+                # a rebalance in flight also has deadlines: continue it each time that the request engine has run
                 may_advance = is_due or not machine.is_stable
         time.sleep(0)  # releases the GIL: a loop of polls without a timeout would block the I/O thread
         return None
@@ -229,7 +229,7 @@ class ConsumerWaits(ListenerRuns):
         try:
             self.machine.raise_failure()
         except Exception:
-            self.driver.kick_soon()  # the request engine retries while the user handles the error
+            self.driver.kick_soon()  # retry failed requests while the user handles the error
             raise
 
     def _sleep(self, most_ms: int) -> None:

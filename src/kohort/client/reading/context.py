@@ -47,7 +47,7 @@ class Failures:
 class ConsumerContext:
     """Objects that all request sources of one consumer share.
 
-    ``failures``: errors that the next polls raise. ``notes``: lines for the log.
+    ``failures``: errors that the next polls raise. ``notes``: log lines that are not written yet.
     """
 
     config: ConsumerConfig

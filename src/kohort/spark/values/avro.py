@@ -186,7 +186,7 @@ class _SchemaRewriter:
         return made
 
     def check_lists(self) -> None:
-        """Raise ConfigError for a list of items without bytes: a few bytes could claim any number of items."""
+        """Raise ConfigError for a list of items without bytes: a few bytes could declare any number of items."""
         if any(self._is_empty(items, ()) for items in self._lists):
             raise ConfigError("value.avro.schema: lists of items without bytes (such as null) are not supported")
 

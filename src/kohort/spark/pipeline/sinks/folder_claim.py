@@ -91,7 +91,7 @@ def _owned_ids(folder: ParquetFolder) -> set[str]:
 
 
 def _claim(folder: ParquetFolder, name: str) -> None:
-    """Create the owner file in an output folder.
+    """Create the file that names this pipeline as the owner of an output folder.
 
     Raises SinkRefused for another owner, or for a data file of an unknown owner.
     """
