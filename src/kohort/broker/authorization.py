@@ -104,7 +104,7 @@ class Rights:
     ) -> Steps[tuple[list[T], list[T]]]:
         """Split request entries into allowed and denied ones, by the right to do ``operation`` on their resource.
 
-        An entry is a resource name, or ``name_of`` returns its resource name. ``by_id``: the entries are topic ids;
+        An entry is a resource name, or ``name_of`` returns its resource name. ``by_id``: entries have a ``topic_id``;
         unknown ids are allowed, as the handler rejects them.
         """
         pace = Pace()

@@ -197,7 +197,7 @@ def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSpli
 def serve_in_parts(
     state: BrokerState, request: Request, splitter: RequestSplitter, serve_one: ServeOne
 ) -> AnswerInSteps:
-    """Serve each part of a request; join their responses, or return the first error of a whole part."""
+    """Serve each part of a request and join the responses; a response with a top-level error is returned at once."""
     if splitter.parts.writes:
         return (yield from _serve_writes(state, request, splitter, serve_one))
     number = request.reply_to.connection

@@ -128,7 +128,7 @@ class Cluster:
             self._inboxes[node_id].append(message)
 
     def want(self, node_id: int, *, up: bool) -> None:
-        """Start or stop a node. Raises ApiError if the node is unknown, or if no other node is up."""
+        """Start or stop a node. Raises ApiError for an unknown node, or for a stop of the last node that is up."""
         if node_id not in self.nodes:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown node {node_id}, expected {sorted(self.nodes)}")
         if up:
