@@ -104,7 +104,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # the batch was split, and another part is unfinished
+            if not self.done():  # the batch was split, and another part of it is unfinished
                 self.add_done_callback(callback)
                 return
             try:

@@ -54,7 +54,7 @@ class ConsumerMembership(ConsumerSource):
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
-        """True while a heartbeat with the owned partitions is in flight: revoked ones may have another owner."""
+        """True while a heartbeat with the owned partitions is in flight: revoked partitions may have another owner."""
         self._rebalances = context.metrics.rebalances
         self._lookup = lookup
         self._fields = consumer_heartbeat.HeartbeatFields(config, context.subscription)

@@ -355,7 +355,7 @@ class Connection:
 
     @property
     def is_unready(self) -> bool:
-        """True before the connection is ready, and while its session is renewed; both end at ``deadline_ms``."""
+        """True before the connection is ready, and while its session is renewed; both time out at ``deadline_ms``."""
         return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_in_progress)
 
     def take_overdue(self, now_ms: int) -> PendingRequest | None:

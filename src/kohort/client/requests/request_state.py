@@ -125,7 +125,7 @@ class TimedRequests(Generic[R]):
         return [r for r in self._waiting if r.may_send(now_ms)]
 
     def take_due(self, now_ms: int) -> list[R]:
-        """Remove and return the requests whose back-off has ended; they do not expire in flight."""
+        """Remove and return the requests whose back-off has ended; once in flight, they do not expire."""
         due = self.due(now_ms)
         self._waiting = [r for r in self._waiting if not r.may_send(now_ms)]
         return due

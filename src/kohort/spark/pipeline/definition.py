@@ -152,7 +152,7 @@ class Sink:
     def prepare(self, pipeline: Pipeline) -> None: ...
 
     def open(self, pipeline: Pipeline) -> SinkWriter:
-        """Return a writer for one run of the pipeline. Raises SinkRefused."""
+        """Return the sink's writer for one run of the pipeline. Raises SinkRefused."""
         raise NotImplementedError(self.kind)
 
 

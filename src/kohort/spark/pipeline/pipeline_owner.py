@@ -68,12 +68,12 @@ def parse_owner(text: str) -> PipelineOwner | None:
 
 
 def owner_of(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner in the pipeline's checkpoint; its id is "" before the first run and after a reset."""
+    """Return the owner record in the pipeline's checkpoint; its id is "" before the first run and after a reset."""
     return _owner(pipeline, str(_read(pipeline).get("id", "")))
 
 
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner in the pipeline's checkpoint; the first run creates it.
+    """Return the owner record in the pipeline's checkpoint; the first run creates it.
     Raises KohortError if the checkpoint was made for other topics or another group, or if it belongs to another
     existing pipeline file with other sinks: each of the two pipelines would write only a part of the rows.
     """

@@ -192,7 +192,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
         """Return the end offsets of a repeated micro-batch, without topics recreated since it was planned.
-        The next micro-batch reads those from their beginning. Raises DataLost if failOnDataLoss is set.
+        The next micro-batch reads these topics from their beginning. Raises DataLost if failOnDataLoss is set.
         """
         if not log_changes.ids_of(end):
             return upto

@@ -195,7 +195,7 @@ class _SchemaRewriter:
             named = self._types.get(schema)
             return schema == "null" if named is None else schema in seen or self._is_empty(named, (*seen, schema))
         if not isinstance(schema, dict):
-            return False  # an Avro union starts with its branch number, so it has bytes
+            return False  # an Avro union starts with its branch number, so it is never empty
         if schema["type"] == "fixed":
             return not schema["size"]
         return "fields" in schema and all(self._is_empty(field["type"], seen) for field in schema["fields"])

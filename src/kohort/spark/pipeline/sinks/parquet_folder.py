@@ -36,7 +36,7 @@ _GROUP_BYTES: Final = 64 * 1024 * 1024
 
 
 def rows_in(files: Sequence[Path], counts: str = "") -> int:
-    """Return the number of rows in Parquet files, or the sum of their column ``counts``."""
+    """Return the number of rows in Parquet files, or, given the name ``counts`` of a column, the column's sum."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 

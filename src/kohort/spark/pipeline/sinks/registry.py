@@ -41,7 +41,7 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
 
 
 def prepare_sinks(pipeline: Pipeline) -> None:
-    """Claim the folders of a pipeline's sinks and summaries, then create topics. Raises SinkRefused."""
+    """Make a pipeline the owner of its sinks' and summaries' folders, then create its topics. Raises SinkRefused."""
     for sink in pipeline.sinks:
         if sink.stores_rows:
             sink.prepare(pipeline)
