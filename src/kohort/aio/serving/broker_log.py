@@ -34,7 +34,7 @@ class BrokerLog:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time in ms at which the first count of repeated messages is due; call ``write`` then, even without messages."""
+        """Time in ms at which a count of repeated messages is due; call ``write`` then, even without messages."""
         return next((kind.until_ms for kind in self._kinds.values()), None)
 
     def write(self, notes: Iterable[Note], now_ms: int) -> None:
