@@ -90,7 +90,7 @@ def test_auto_commit_of_deleted_topic_is_logged_once_a_minute(stage: ConsumerSta
 
     stage.polls(55 * SECONDS)
 
-    assert len(warnings(user, "auto-commit in group")) <= 1
+    assert len(warnings(user, "auto-commit in group 'g' failed")) <= 1
 
 
 @pytest.mark.parametrize("topics", [BOTH, ["a-x", "a-y"]], ids=["pattern", "list"])
