@@ -137,11 +137,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def describe_configs(
         self, resources: Iterable[ConfigResource], *, names: Iterable[str] | None = None, timeout_ms: int | None = None
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """Return all options of topics and brokers, or those in ``names``, by resource (KIP-133).
-
-        ``results[resource]`` raises ApiError for a missing resource. Raises UsageError for a kind of resource without
-        options.
-        """
+        """Return options of topics and brokers by resource: all, or those with a name in ``names`` (KIP-133)."""
         operation = topic_operations.describe_configs(self._metadata, list(resources), names)
         return await self._run("describe_configs", operation, timeout_ms)
 

@@ -76,7 +76,7 @@ def _deal(
         else:
             left.append(n)
     for n in left:
-        # Members with fewer than the minimum of partition numbers come first, then those with the minimum.
+        # members below the minimum partition count come first, then members with exactly the minimum
         open_to = [m for m in readers if taken[m] < least] or [m for m in readers if taken[m] == least]
         taker = min(open_to, key=lambda m: len(given[m]))
         taken[taker] += 1

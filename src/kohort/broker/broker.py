@@ -152,7 +152,7 @@ class Broker:
             case events.KeysFetched(url=url, content=content, problem=problem):
                 self._notes.append(self._state.logins.keys_fetched(url, content, problem, now_ms))
                 self._unmute(self._connections.unmute_awaiting_keys(), now_ms, out)
-        # several Congested events may follow one event: wait for the last before sending more
+        # one read of a socket can cause several Congested events; send more only after the last of them
         for connection in () if isinstance(event, events.Congested) else self._sender.next_event():
             self._send_more(connection, now_ms, out)
         self._finish_event(now_ms, out)

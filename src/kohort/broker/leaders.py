@@ -113,5 +113,7 @@ def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int)
         elif code is ErrorCode.TRANSACTION_ABORTABLE and not write.knows_abortable:
             code = ErrorCode.INVALID_TXN_STATE
         elif code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE) and not write.adds:
-            code = ErrorCode.NOT_ENOUGH_REPLICAS  # clients without TRANSACTION_ABORTABLE retry after this error
+            code = (
+                ErrorCode.NOT_ENOUGH_REPLICAS
+            )  # clients that do not know TRANSACTION_ABORTABLE retry after NOT_ENOUGH_REPLICAS
         raise ApiError(code, error.message) from error

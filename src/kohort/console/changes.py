@@ -56,7 +56,7 @@ TO: Final = {
     "file": "from-file",
     "group": "",
 }
-"""``kohort group reset-offsets`` option by value of the field ``to``; ``group`` stands for ``kohort group clone``."""
+"""Option of ``kohort group reset-offsets`` for each value of ``to`` in a request; for ``group`` it is a clone."""
 FILE: Final = "offsets.csv"
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = ("offsets", "offsets:delete", "members:remove", "group:delete")

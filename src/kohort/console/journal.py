@@ -217,7 +217,7 @@ class JournalThread:
         store: Path | None = None,
         watch: bool = True,
     ) -> None:
-        """``store``: journal file of a watcher; ``watch``: start a watcher if the cluster has no journal."""
+        """Create the journal reader. ``store``: journal file of a watcher; ``watch``: start a watcher if needed."""
         self._clients, self._kept, self._added = clients, kept, added
         self._store, self._may_watch = store, watch
         self._ending = threading.Event()

@@ -65,7 +65,7 @@ class ApiQuery:
         return [text for text in self.params.get(name, "").split(",") if text]
 
     def with_clients(self) -> WatchClients:
-        """Return the Kafka clients. Raises Rejected for a recording, ClusterUnreachable if the cluster is down."""
+        """Return the console's Kafka clients. Raises Rejected for a recorded journal, ClusterUnreachable."""
         clients = self.clients_or_none()
         if clients is None:
             raise Rejected(404, "a recording has no cluster", "use kohort console --bootstrap HOST:PORT")

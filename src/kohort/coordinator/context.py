@@ -37,7 +37,7 @@ class SearchTurns:
         self._next_ms = 0
 
     def may_step(self, group_id: str, now_ms: int) -> bool:
-        """Return True if the group may search topics now; it keeps its turn until its search ends or is idle."""
+        """Return True if the group may match its subscription patterns now; one group matches at a time."""
         if self._stepped_ms == now_ms or (
             self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
         ):

@@ -43,7 +43,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """Event of a group, stored in the journal."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = False
-    """True if the entry states that records are persisted: the entry is dropped if their append fails."""
+    """True if the journal entry claims that records are in the log; it is dropped if their append fails."""
 
     QUIET: ClassVar[bool] = False
     """True if the entry may wait until the next entry that is written at once."""

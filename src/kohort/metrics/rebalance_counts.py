@@ -27,7 +27,7 @@ NO_REBALANCE: Final = "no_rebalance"
 GRACE_MS = 5_000
 """Delay from the end of a rebalance until it is counted, in ms; later journal entries may show its cause."""
 RESUME_MS = 60_000
-"""Delay from the end of a rebalance until the first fetches of new owners are counted, in ms."""
+"""Wait in ms after a rebalance, until the metrics count the first fetches of new owners."""
 SETTLE_MOST_MS: Final = 600_000
 """Time after which a rebalance counts as finished even if a member never sends SyncGroup, in ms."""
 FINDINGS_KEPT: Final = 3

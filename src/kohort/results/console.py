@@ -59,7 +59,7 @@ class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.gr
     groups: list[GroupRow]
     trends: dict[str, list[int | None]]
     unreachable: UnreachableCluster | None = None
-    """Present outage of the cluster: rows have only group names of the last sample. Null without an outage."""
+    """Outage of the cluster now: tables show only the group names of the last sample. Null without an outage."""
 
 
 class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):

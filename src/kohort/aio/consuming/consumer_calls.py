@@ -68,7 +68,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
-        """Yield the consumer's state to its only user at this time; afterwards wake the request engine."""
+        """Give one caller exclusive access to the consumer's state; afterwards wake the request engine."""
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this consumer by Kafka's names (docs/guides/client-metrics.md).

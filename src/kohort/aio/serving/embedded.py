@@ -119,10 +119,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Address for ``bootstrap.servers``: ``host:port``, of several nodes comma-separated; of the first listener.
-
-        Raises UsageError if the broker is not running, as do all properties of a running broker.
-        """
+        """Value for ``bootstrap.servers``: addresses of the first listener of all nodes, comma-separated."""
         return self._started().bootstrap
 
     def bootstrap_of(self, listener: str) -> str:

@@ -49,7 +49,7 @@ class StallDetector:
         return due_ms if now_ms - due_ms >= STALL_MS else None
 
     def restart(self) -> None:
-        """Restart the measurement after the clock was changed, which is no stall."""
+        """Restart the measurement of stalls after a change of the system clock."""
         self._alive_ms = self._now_ms()
 
     def end(self) -> None:

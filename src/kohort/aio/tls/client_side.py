@@ -31,7 +31,7 @@ class AboveClient(Above):
 
 class TlsClient:
     def __init__(self, context: Callable[[], ssl.SSLContext], authorities: str, *, has_certificate: bool) -> None:
-        """Prepare the TLS connections of a client. ``authorities``: source of the trusted CAs, for errors."""
+        """Prepare the TLS connections of a client. ``authorities``: source of the CAs, as text for errors."""
         self._context = context
         self._authorities = authorities
         self._has_certificate = has_certificate

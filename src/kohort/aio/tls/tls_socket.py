@@ -245,7 +245,7 @@ class TlsSocket(asyncio.Protocol):
                 self._too_much()
 
     def eof_received(self) -> bool:
-        return False  # False makes asyncio close the socket
+        return False  # a return value of False makes asyncio close the socket
 
     def pause_writing(self) -> None:
         self._is_full = True

@@ -214,7 +214,7 @@ def _survey(
             if pace.is_due(SURVEY_US):
                 has_paused = True
                 yield
-        if has_paused:  # add the bytes appended during the pauses of this handler: the fetch was not waiting yet
+        if has_paused:  # also count bytes that producers appended while this Fetch request was served in steps
             watched = (fetched for fetched in reading.plan.wanted if fetched.topic not in reading.denied)
             now = [_available(state, reading, fetched)[1] for fetched in islice(watched, len(keys))]
             missing -= sum(now) - sum(sizes)

@@ -189,7 +189,7 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerIn
 
 
 def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest, version: int) -> bool:
-    """Return True if a TxnOffsetCommit contains an existing partition; otherwise the transaction stays unchanged."""
+    """Return True if the TxnOffsetCommit request names at least one existing partition."""
     by_id = version >= FIRST_COMMIT_BY_TOPIC_ID
     found = ((state.topics.by_id(t.topic_id) if by_id else state.topics.get(t.name), t) for t in message.topics)
     return any(

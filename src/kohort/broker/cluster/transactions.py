@@ -336,7 +336,7 @@ class TransactionCoordinator:
                 try:
                     self._write(known.transactional_id, None, now_ms)
                 except ApiError:
-                    return  # the write failed: the next expiry check tries again
+                    return  # the write failed: the next expiry check of transactional ids retries it
 
 
 class TransactionMemory:
@@ -356,7 +356,7 @@ class TransactionMemory:
         return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most
 
     def expendable(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:
-        """Yield unused transactions to expire, until an eighth of the memory limit is free; at most once per minute."""
+        """Yield unused transactional ids to remove, until an eighth of the limit is free; at most once a minute."""
         if self._looked_ms is not None and now_ms - self._looked_ms < CHECK_EVERY_MS:
             return
         self._looked_ms = now_ms

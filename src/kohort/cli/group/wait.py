@@ -51,7 +51,7 @@ class WaitConditions:
     good_since: float | None = None
     stable_since: float | None = None
     was_stable: bool = False
-    """True if the group was once stable for ``for_ms``, with any lag."""
+    """True if the group was stable for ``for_ms`` at least once, whatever its lag."""
     summary: str = "the group was not found"
 
     def check(self, snapshot: GroupSnapshot, now: float) -> bool:

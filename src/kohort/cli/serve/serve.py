@@ -217,7 +217,7 @@ def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> 
     options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
     cluster = ClusterAccess({**options, SERVERS: bootstrap}, file_name=str(config_file or ""))
     place, limits = console_settings(ConsoleFlags(), listen, "--console", cluster)
-    # the console needs no watcher: the broker writes a journal
+    # kohort's broker writes a journal of group events itself, so the console starts no watcher
     settings = LiveSettings(interval_s=CONSOLE_INTERVAL_S, watch=False, end_s=CONSOLE_END_S)
     source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
     with console_served(source, ConsoleApp(source, limits), place) as url:

@@ -52,7 +52,7 @@ class Results(Mapping[K, V]):
         self._values[item] = value
 
     def refuse(self, item: K, error: KohortError) -> None:
-        """Add the error of an item (topic, group...)."""
+        """Add the error of one topic, group or other resource to the result of the admin call."""
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:

@@ -19,7 +19,7 @@ from kohort.wire.messages import producer_ids
 from kohort.wire.messages import transactions as wire
 
 FIRST_COORDINATOR_EPOCH: Final = 0
-"""Coordinator epoch of a producer's first transaction marker, as in Kafka's kafka-transactions tool."""
+"""Coordinator epoch sent for a producer without an earlier transaction marker, as kafka-transactions does."""
 MAXIMA: Final = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "coordinator_epoch": (1 << 31) - 1}
 
 

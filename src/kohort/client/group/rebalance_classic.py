@@ -171,7 +171,7 @@ class ClassicRebalance:
             self._subscription.assign_from_group([p for p in assigned if p not in added])
             return
         self._subscription.assign_from_group(assigned)
-        # With a pattern the leader already knows the joined topics; a changed subscription needs another join.
+        # the leader knows the topics that match a subscription pattern; another subscription needs a new JoinGroup
         self._joined_topics = self._membership.sent_topics | {p.topic for p in assigned}
         self._membership.accept(assigned)
         self.callback = CallbackNeeded("assigned", added)

@@ -154,7 +154,7 @@ def _change_of_member(
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""
-    # A pattern without search results matches no topic; its search raises the group epoch later.
+    # a pattern that was not searched yet matches no topic; the result of the search raises the group epoch later
     resolved = regex != regex_before and (not regex or regex in group.regexes)
     if names == names_before and not resolved:
         return None

@@ -44,7 +44,7 @@ class TopicsOfGroup:
         self.found: dict[str, ExistingTopic] = {}
         self.version = -1
         self.changed: set[str] = set()
-        """Topic names that gained their first or lost their last subscriber since the last update of ``found``."""
+        """Topics that gained their first or lost their last subscriber since the last refresh."""
         self._looked_up: dict[str, ExistingTopic | None] = {}
 
     def __len__(self) -> int:

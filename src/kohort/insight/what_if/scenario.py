@@ -68,7 +68,7 @@ class PauseRange(NamedTuple):
 
 
 def pause_of_step(mode: str, assume: Assumptions) -> PauseRange:
-    """Return the time without reads in one rebalance: of all partitions with eager members, else of moved ones."""
+    """Return the pause of one rebalance: for all partitions if the assignor is eager, else for the moved partitions."""
     beat = assume.consumer_heartbeat_ms if mode == "consumer" else assume.heartbeat_ms
     return PauseRange(assume.shortest_round_ms, assume.shortest_round_ms + beat)
 

@@ -172,8 +172,9 @@ class SinkWriter:
     def check(self, schema: StructType) -> None: ...
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the rows of a micro-batch (``passed`` of them) to the sink. Return the number of written or
-        acknowledged rows, or, with ``counts``, the sum of this column: the number of source rows.
+        """Write the rows of a micro-batch to the sink; return the number of source rows that they stand for.
+
+        ``passed``: number of rows. The result is the sum of the column ``counts``, else the number of written rows.
         """
         raise NotImplementedError
 

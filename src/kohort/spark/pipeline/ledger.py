@@ -157,8 +157,9 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 
 
 def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the number of rows in open windows after all micro-batches, by sink with ``counts``.
-    Empty if the input of a micro-batch is unknown: its run was killed before Spark's progress event.
+    """Return the number of rows in open windows, by sink with ``counts``.
+
+    Empty if a micro-batch has unknown input, because its run was killed before Spark's progress event.
     """
     found: dict[str, int] = {}
     read = 0

@@ -56,8 +56,9 @@ class AvroError(ValueError):
 
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> Reader:
-    """Compile an Avro schema, given as JSON, into a function that reads values.
-    Raises ConfigError for an invalid schema and for lists of items without bytes, MissingExtra without fastavro.
+    """Compile an Avro schema in JSON into a decoder. Raises MissingExtra without fastavro.
+
+    Raises ConfigError for an invalid schema, or for arrays of a type that takes no bytes (their length is unbounded).
     """
     with needs("pipeline", "value.format=avro"):
         import fastavro

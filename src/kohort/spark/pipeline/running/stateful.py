@@ -143,8 +143,9 @@ class StatefulRunner(BatchRunner):
 
 
 def counting_column(pipeline: Pipeline) -> str:
-    """Return the column in which the last step, a window, counts its source rows; "" if the count is not exact.
-    Overlapping windows count a record several times, and a rule that removes rows removes counted records.
+    """Return the column with the number of source rows, if the last step is a window; "" if that number is not exact.
+
+    It is not exact for overlapping windows, which count a record several times, or after a rule that removes rows.
     """
     windows = [step.window for step in pipeline.steps if step.window is not None]
     last = pipeline.steps[-1].window if pipeline.steps else None

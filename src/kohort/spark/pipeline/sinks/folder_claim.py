@@ -66,7 +66,7 @@ def owned_files(pipeline: Pipeline, output: FolderOutput) -> OwnedFiles:
 
 
 def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
-    """Yield each folder with an owning pipeline among this folder, its parents and its subfolders, with the owner."""
+    """Yield each owned folder and its pipeline: this folder, its parents and its subfolders are searched."""
     whole = path.absolute()
     marks = [found for parent in whole.resolve().parents for found in parent.glob(f"{_MARK}*")]
     for mark in (*marks, *sorted(path.rglob(f"{_MARK}*"))):
