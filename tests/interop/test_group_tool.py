@@ -262,7 +262,7 @@ def test_members_of_both_protocols_are_taken_out_of_both_brokers(either, admin, 
         settle([static, dynamic], 3)
         (member_id,) = [m.member_id for m in admin.describe_groups([topic])[topic].members if not m.group_instance_id]
         words = ["group", "remove-member", topic, "--yes", "--bootstrap", either]
-        assert CliRunner().invoke(main, [*words, member_id]).exit_code == 0
+        assert CliRunner().invoke(main, [*words, "--", member_id]).exit_code == 0
         assert [m.group_instance_id for m in admin.describe_groups([topic])[topic].members] == ["one"]
 
         assert CliRunner().invoke(main, [*words, "one", "--reason", "its host is gone"]).exit_code == 0
