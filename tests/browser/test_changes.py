@@ -95,7 +95,7 @@ def test_member_removal_sends_reason(canned, open_page):
     page.get_by_label("Reason").fill("host is down")
 
     expect(show).to_be_enabled()
-    assert "--reason 'host is gone'" in page.locator(".command").inner_text()
+    assert "--reason 'host is down'" in page.locator(".command").inner_text()
 
 
 def test_address_has_reset_form(canned, open_page):

@@ -92,7 +92,7 @@ def sees_who_it_was(page, keyboard, group, cluster):
     soon(page.get_by_role("heading", name="Moved partitions")).to_be_visible()
     keyboard.press("g", "a")
     keyboard.open(page.get_by_role("button", name=f"peek at the records of {group}-2"))
-    look = page.get_by_role("region", name=f"a look at {group}-2")
+    look = page.get_by_role("region", name=f"records of {group}-2")
     soon(look).to_contain_text("Committed: 10.")
     keyboard.open(look.get_by_role("button", name="close"))
     expect(look).to_have_count(0)

@@ -63,7 +63,9 @@ def rebalances_are_those_that_were(page, group, known):
     tab(page, "Rebalances", "Rebalances")
     rows = page.get_by_role("table", name="Rebalances").locator("tbody tr")
     real = [one for one in known if one["end"] != "no_rebalance"]
-    expect(page.get_by_text(f"{len(real)} rebalances in this span; the journal tells of {len(real)}.")).to_be_visible()
+    expect(
+        page.get_by_text(f"{len(real)} rebalances in this time span, of {len(real)} in the journal.")
+    ).to_be_visible()
     causes = [text.strip() for text in rows.locator(".cause").all_inner_texts()]
     told_there = [one["cause"].replace("_", " ").lower() for one in reversed(real)]
     assert [cause for cause in causes if cause in told_there] == told_there

@@ -81,7 +81,7 @@ def test_lane_of_dead_member_is_hatched_after_last_sign_of_life(timeline):
     expect(silent).to_have_count(3)
     box = silent.first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(page.locator(".timeline-tip")).to_contain_text("nothing was heard of it for 10.0 s, and its session ended")
+    expect(page.locator(".timeline-tip")).to_contain_text("expired: it sent no heartbeat for 10.0 s")
     expect(page.get_by_role("group", name="Legend")).to_contain_text("owned, but silent or absent")
     page.get_by_role("button", name="Table").click()
     row = page.get_by_role("table").get_by_role("row").filter(has_text="silent or away for 10.0 s")

@@ -157,7 +157,7 @@ def test_failed_request_is_shown_with_advice(canned, open_page, problems):
     page = open_page("/groups/nobody/overview")
 
     page.get_by_role("alert").first.wait_for()
-    assert "There is no group" in page.get_by_role("alert").first.inner_text()
+    assert "Group 'nobody' does not exist." in page.get_by_role("alert").first.inner_text()
     assert "See the list of groups." in page.get_by_role("alert").first.inner_text()
     assert all("404" in problem for problem in problems)
     problems.clear()

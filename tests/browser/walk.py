@@ -93,7 +93,7 @@ def _overview(page: Page, cluster: WatchedCluster, group: str) -> None:
     soon(page.get_by_role("heading", name="Why it rebalanced")).to_be_visible()
     cards = page.locator("dl.cards > div")
     soon(cards.filter(has_text="Members")).to_contain_text(f"{PARTITIONS} of {PARTITIONS} partitions owned")
-    expect(cards.filter(has_text="Lag").locator("dd")).to_contain_text("0")
+    expect(cards.filter(has_text="Lag").locator("dd").first).to_contain_text("0")
     expect(cards.filter(has_text="State")).to_contain_text("stable")
     soon(page.locator(".latest li").first).to_contain_text(f"{group}-")
 
@@ -140,7 +140,7 @@ def _partitions(page: Page, cluster: WatchedCluster, group: str) -> None:
             for place, said in ((3, each), (4, each), (5, "0")):
                 soon(cell(row, place)).to_have_text(said)
     page.get_by_role("button", name=f"peek at the records of {group}-0").click()
-    look = page.get_by_role("region", name=f"a look at {group}-0")
+    look = page.get_by_role("region", name=f"records of {group}-0")
     soon(look).to_contain_text(f"Committed: {each}. The log reaches from 0 to {each}.")
     expect(look.get_by_role("row").last).to_contain_text("order 36")
 
@@ -223,7 +223,7 @@ def _topics(page: Page, cluster: WatchedCluster) -> None:
     row = row_of(page, "Partitions", "3")
     soon(cell(row, 5)).to_have_text(f"{(READ + WAITING) // PARTITIONS}")
     page.get_by_role("button", name="peek at the records of partition 3").click()
-    look = page.get_by_role("region", name=f"a look at {cluster.idle}-3")
+    look = page.get_by_role("region", name=f"records of {cluster.idle}-3")
     soon(look).to_contain_text("The log reaches from 0 to")
     expect(look).not_to_contain_text("Committed")
     expect(look.get_by_role("row").nth(1)).to_contain_text("order 3")

@@ -71,7 +71,7 @@ def test_login_without_keytab_uses_the_users_ticket(realm: Realm):
 
 def test_unknown_service_error_names_its_options(alice: str):
     words = refusal(credentials(keytab=alice, service="nobody"))
-    assert "not found in Kerberos database; sasl.kerberos.service.name and" in words
+    assert "not found in Kerberos database; check sasl.kerberos.service.name and" in words
 
 
 def test_unusable_keytab_error_names_the_problem(realm: Realm, alice: str, tmp_path: Path):
