@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 HISTORY_TOOL = Path(__file__).parents[1] / "history" / "run.py"
 ROUNDS_OF_A_RUN = 20
 WORKS_S = (0.05, 2.0)
-"""Time with all clients at work before a kill: least and most."""
+"""Minimum and maximum time in s that all clients run before a kill."""
 STARTS_S = (0.02, 0.6)
-"""Time from the start of a broker to a kill: least and most."""
+"""Minimum and maximum time in s from the start of a broker to its kill."""
 AGAIN = 0.2
 WITH_A_CLIENT = 0.3
 WITHOUT_WAITING = 0.3

@@ -25,9 +25,9 @@ def shrink(
     plan: Plan,
     run_plan: Callable[[Plan], Verdict],
     most_runs: int = 200,
-    told: Callable[[Plan], None] = lambda _: None,
+    on_smaller: Callable[[Plan], None] = lambda _: None,
 ) -> Shrunk | None:
-    """Shrink ``plan`` while it fails; None if it does not fail. ``told`` is called with each smaller plan."""
+    """Shrink ``plan`` while it fails; None if it does not fail. Calls ``on_smaller`` with each smaller plan."""
     smallest = run_plan(plan)
     runs = 1
     if smallest.passed:
@@ -43,7 +43,7 @@ def shrink(
             verdict = run_plan(smaller)
             if verdict.caught_by == check and not verdict.passed:
                 smallest, progress = verdict, True
-                told(smaller)
+                on_smaller(smaller)
                 break
     return Shrunk(smallest, runs)
 

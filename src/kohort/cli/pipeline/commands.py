@@ -95,7 +95,7 @@ def _batch_lines(
 
 
 def _again(counts: dict[str, Any]) -> str:
-    rows = counts["redelivered"]
+    rows = counts.get("redelivered", 0)  # ledgers of earlier versions do not have it
     return f", re-delivered {rows:,}" if rows else ""
 
 

@@ -26,6 +26,7 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic,
 from kohort.wire.schema import Message
 
 RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in configs.ConfigResourceType}
+_KINDS_BY_CODE: Final = {code: kind for kind, code in RESOURCE_KINDS.items()}
 _SOURCES: Final = (
     "topic",
     "broker",
@@ -220,8 +221,7 @@ def _kind(kind: str) -> int:
 
 
 def _resource(item: Any) -> ConfigResource:
-    kinds = {code: kind for kind, code in RESOURCE_KINDS.items()}
-    return ConfigResource(kinds.get(item.resource_type, str(item.resource_type)), item.resource_name)
+    return ConfigResource(_KINDS_BY_CODE.get(item.resource_type, str(item.resource_type)), item.resource_name)
 
 
 def _without_flag(request: Message, version: int) -> Message:

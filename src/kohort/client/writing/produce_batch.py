@@ -42,7 +42,7 @@ class ProduceBatch:
         self.partition = partition
         self.codec = codec
         self.ready_at_ms = ready_at_ms
-        """Time in ms from which the batch may be sent even if it is not full; 0: at once."""
+        """Earliest time in ms to send the batch if it is not full; 0 sends it immediately."""
         self.full = False
         self.deadline_ms = deadline_ms
         self.keys: list[bytes | None] = []

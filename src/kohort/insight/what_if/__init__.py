@@ -1,1 +1,1 @@
-"""What-if: prediction of a group after a change, computed with the real assignors."""
+"""Predict the assignment of a group after a change, with the assignors of the client and the broker."""

@@ -51,13 +51,10 @@ def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
 def _grouped(frame: DataFrame, column: str, *more: Column) -> list[Row]:
     from pyspark.sql import functions as f
 
-    has_source = SOURCE in frame.columns
-    hashes = (
-        f.xxhash64(*(f"{SOURCE}.{n}" for n in ("topic", "partition", "offset")))
-        if has_source
-        else f.lit(0).cast("long")
-    )
-    mark = f.bit_xor(hashes) if has_source else f.max(hashes)
+    if SOURCE in frame.columns:
+        mark = f.bit_xor(f.xxhash64(*(f"{SOURCE}.{n}" for n in ("topic", "partition", "offset"))))
+    else:
+        mark = f.max(f.lit(0).cast("long"))
     totals = (f.count(f.lit(1)).alias("n"), mark.alias("mark"), *more)
     found: list[Row] = frame.groupBy(f.col(column).alias("k")).agg(*totals).collect()
     return found

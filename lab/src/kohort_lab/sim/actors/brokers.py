@@ -102,7 +102,7 @@ class BrokerActor:
             self._host.thaw()
 
     def after_event(self) -> None:
-        """Do nothing: there are no other nodes."""
+        """Do nothing, because the cluster has one broker."""
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """Return the group's committed offsets in the coordinator's memory."""

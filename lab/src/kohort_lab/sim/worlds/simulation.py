@@ -93,7 +93,7 @@ class Simulation(ABC):
 
     @abstractmethod
     def why_not_settled(self) -> str | None:
-        """Return what is in flight or missing as text, or None."""
+        """Describe the requests in flight and the records not yet consumed; None if the world is settled."""
 
     def check(self) -> None:  # noqa: B027  # a world whose checks are told of all they want adds nothing
         """Check the machines after an event. Raises CheckFailed or InvariantBroken."""

@@ -29,8 +29,11 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
     kind = section.one_of(*KINDS)
     line = section.line_of(kind)
     common = Sink(name=section.take("name", str, kind), counts=section.take("counts", str, ""))
-    body = section.section(kind) if KINDS[kind].has_keys else YamlSection(section.file, line, kind, {})
-    section.take(kind, object, None)
+    if KINDS[kind].has_keys:
+        body = section.section(kind)
+    else:
+        section.take(kind, object, None)
+        body = YamlSection(section.file, line, kind, {})
     section.close()
     if body is None:
         raise section.error(f"{kind}: expected keys and values", line)
