@@ -41,6 +41,8 @@ LIMITS: Final = {"docstring": 3.0, "comment": 5.0, "message": 3.0, "help": 0.0, 
 """Largest share of hard texts of each kind, in percent."""
 ODD_LIMIT: Final = 2.0
 """Largest share of odd texts of each kind, in percent."""
+ALLOWED: Final = 3
+"""Hard or odd texts of each kind that are allowed whatever their share: a change of few texts has no share."""
 HARD: Final = 0.6
 FEWEST_WORDS: Final = 5
 ARTICLES_AND_PREPOSITIONS: Final = """
@@ -185,13 +187,16 @@ def lines_added(since: str) -> dict[Path, set[int]]:
 def judge(found: list[Text]) -> bool:
     """Print the shares of each kind; return False if one exceeds its limit.
 
-    A limit above zero allows at least one text, so that a small change is not judged by its only docstring.
+    A limit above zero allows ``ALLOWED`` texts at least.
     """
     good = True
     for kind, limit in LIMITS.items():
         of_kind = [text for text in found if text.kind == kind]
         hard, odd = sum(text.share > HARD for text in of_kind), sum(text.is_odd for text in of_kind)
-        fits = hard <= ceil(limit / 100 * len(of_kind)) and odd <= ceil(ODD_LIMIT / 100 * len(of_kind))
+        fits = all(
+            not count or (most and count <= max(ALLOWED, ceil(most / 100 * len(of_kind))))
+            for count, most in ((hard, limit), (odd, ODD_LIMIT))
+        )
         good = good and fits
         percent = 100 / max(1, len(of_kind))
         print(

@@ -95,7 +95,7 @@ def _batch_lines(
 
 
 def _again(counts: dict[str, Any]) -> str:
-    rows = counts.get("redelivered", 0)  # ledgers of earlier versions do not have it
+    rows = counts.get("redelivered", 0)  # absent from old ledgers
     return f", re-delivered {rows:,}" if rows else ""
 
 

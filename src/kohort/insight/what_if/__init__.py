@@ -1,1 +1,1 @@
-"""Predict the assignment of a group after a change, with the assignors of the client and the broker."""
+"""Predict the assignment of a group after a change, by the assignors of client and broker."""

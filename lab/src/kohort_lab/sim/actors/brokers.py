@@ -102,7 +102,7 @@ class BrokerActor:
             self._host.thaw()
 
     def after_event(self) -> None:
-        """Do nothing, because the cluster has one broker."""
+        """Do nothing: a single broker has no node to start or end."""
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """Return the group's committed offsets in the coordinator's memory."""
