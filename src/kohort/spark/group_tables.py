@@ -33,24 +33,16 @@ _SOURCE: Final = "_source"
 
 
 def group_records(rows: DataFrame) -> DataFrame:
-    """Parse raw records of ``__consumer_offsets`` into the columns COLUMNS; keep the column ``_source``."""
+    """Parse raw records of ``__consumer_offsets`` into the columns COLUMNS, and keep the column ``_source``."""
     from pyspark.sql.types import StructType
 
     kept = [field for field in rows.schema.fields if field.name == _SOURCE]
-    schema = StructType.fromDDL(COLUMNS)
-    for field in kept:
-        schema = schema.add(field)
+    schema = StructType([*StructType.fromDDL(COLUMNS).fields, *kept])
 
     def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         for batch in batches:
-            table = parse_batch(batch.column("key").to_pylist(), batch.column("value").to_pylist())
-            arrays, names = list(table.columns), list(table.schema.names)
-            if _SOURCE in batch.schema.names:
-                arrays.append(batch.column(_SOURCE))
-                names.append(_SOURCE)
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
+            parsed = parse_batch(batch.column("key").to_pylist(), batch.column("value").to_pylist())
+            yield parsed.append_column(_SOURCE, batch.column(_SOURCE)) if kept else parsed
 
     columns = ["key", "value", *(field.name for field in kept)]
     return rows.select(*columns).mapInArrow(parse, schema)
@@ -59,14 +51,9 @@ def group_records(rows: DataFrame) -> DataFrame:
 def parse_batch(keys: list[bytes | None], values: list[bytes | None]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    at = pa.timestamp("us", tz="UTC")
-    schema = pa.schema(
-        [
-            ("kind", pa.string()), ("group", pa.string()), ("topic", pa.string()), ("partition", pa.int32()),
-            ("committed", pa.int64()), ("metadata", pa.string()), ("at", at), ("generation", pa.int32()),
-            ("protocol", pa.string()), ("leader", pa.string()), ("members", pa.int32()), ("removed", pa.bool_()),
-        ]
-    )  # fmt: skip
+    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
+    types["timestamp"] = pa.timestamp("us", tz="UTC")
+    schema = pa.schema([(name, types[kind]) for name, kind in (column.split() for column in COLUMNS.split(", "))])
     rows = [_row(key, value) for key, value in zip(keys, values, strict=True)]
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
@@ -85,12 +72,12 @@ def _row(key: bytes | None, value: bytes | None) -> dict[str, Any]:
         return row | {"committed": offset.offset, "metadata": offset.metadata, "at": at, "removed": False}
     if isinstance(record, GroupWritten):
         row = {"kind": "group", "group": record.group_id}
-        written = record.value
-        if written is None:
+        group = record.value
+        if group is None:
             return row | {"removed": True}
-        state = {"generation": written.generation, "protocol": written.protocol, "leader": written.leader}
-        at = _time(written.current_state_timestamp)
-        return row | state | {"members": len(written.members), "at": at, "removed": False}
+        state = {"generation": group.generation, "protocol": group.protocol, "leader": group.leader}
+        at = _time(group.current_state_timestamp)
+        return row | state | {"members": len(group.members), "at": at, "removed": False}
     return {"kind": "other"}
 
 
@@ -110,7 +97,7 @@ def rebalance_table(
     """Return a DataFrame of all rebalances in the group journal of a kohort cluster, with cause, cost and description.
 
     Arguments: ``brokers``, or the ``profile`` of a cluster in clusters.toml; ``options``: more options of the source,
-    such as ``{"kafka.security.protocol": "SSL"}``. The principal needs READ on the journal's topic.
+    such as ``{"kafka.security.protocol": "SSL"}``. The principal needs READ on the topic ``__kohort_journal``.
     Raises AnalysisException for an unknown option and for denied access.
     """
     frame = (
@@ -129,7 +116,7 @@ def source_options(brokers: str, profile: str, options: Mapping[str, str]) -> di
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
-    """Convert the values of group journal records, in order, into rows of the table REBALANCES; skip unknown kinds."""
+    """Convert record values of the group journal into rows of the table REBALANCES; skip unknown kinds of entries."""
     reader = JournalReader()
     for value in values:
         reader.add(None, None if value is None else bytes(value))
@@ -137,9 +124,20 @@ def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
     for rebalance in rebalances(reader.entries):
         ended = rebalance.settled_at_ms or rebalance.assigned_at_ms or rebalance.closed_at_ms
         why = explain(rebalance)
-        duration = (None, None) if ended is None else (_time(ended), ended - rebalance.opened_at_ms)
-        generations = (rebalance.from_generation, rebalance.generation)
-        sizes = (len(rebalance.members_after), len(rebalance.moves))
-        row = (rebalance.group, _time(rebalance.opened_at_ms), *duration, *generations, *sizes, str(rebalance.end))
-        rows.append((*row, why.cause, why.sentence, why.advice))
+        rows.append(
+            (
+                rebalance.group,
+                _time(rebalance.opened_at_ms),
+                None if ended is None else _time(ended),
+                None if ended is None else ended - rebalance.opened_at_ms,
+                rebalance.from_generation,
+                rebalance.generation,
+                len(rebalance.members_after),
+                len(rebalance.moves),
+                str(rebalance.end),
+                why.cause,
+                why.sentence,
+                why.advice,
+            )
+        )
     return rows

@@ -29,22 +29,19 @@ def to_records(
     topic: str | None = None,
     partition: str | None = None,
 ) -> DataFrame:
-    """Convert a DataFrame into key, value, headers (topic, partition if named) for ``format("kohort")``.
+    """Convert a DataFrame into the columns key, value, headers, topic, partition for ``format("kohort")``.
 
-    ``value``: a text or binary column as it is, or columns for one JSON object (default: all columns).
-    ``key``: a column, cast to text unless binary. ``headers``: header names, each with a column name or a Column of
-    text or binary, or the name of a column of headers. ``topic``, ``partition``: column names.
-    Returns the DataFrame. Raises UsageError for a struct, array or map where bytes are needed.
+    ``value``: a text or binary column, or the columns of one JSON object (default: all columns).
+    ``key``: a column, cast to text unless binary. ``headers``: the name of a column of headers, or for each header its
+    name and a column of text or binary. ``topic``, ``partition``: column names; without them the columns are left out.
+    Raises UsageError for a struct, array or map as key, value or header.
 
-    Headers are never NULL: Spark copies NULL lists to Python 8 to 13 times slower (measured).
+    Records without headers get an empty list: Spark copies NULL lists to Python 8 to 13 times slower (measured).
     """
     from pyspark.sql import functions as f
 
     columns = {} if key is None else {"key": _bytes(frame, key)}
-    if isinstance(value, str):
-        columns["value"] = _bytes(frame, value)
-    else:
-        columns["value"] = json_bytes(value or ["*"])
+    columns["value"] = _bytes(frame, value) if isinstance(value, str) else json_bytes(value or ["*"])
     columns["headers"] = _headers(frame, headers)
     if topic is not None:
         columns["topic"] = f.col(topic).cast("string")
@@ -63,36 +60,25 @@ def _headers(frame: DataFrame, headers: Mapping[str, str | Column] | str | None)
     from pyspark.sql import functions as f
 
     empty = f.array().cast(HEADERS_TYPE)
-    if headers is None:
-        return empty
     if isinstance(headers, str):
         return f.coalesce(f.col(headers).cast(HEADERS_TYPE), empty)
-    if not headers:
-        return empty
-    return f.array(
-        *(f.struct(f.lit(n).alias("key"), _bytes(frame, c).alias("value")) for n, c in headers.items())
-    ).cast(HEADERS_TYPE)
+    pairs = [f.struct(f.lit(n).alias("key"), _bytes(frame, c).alias("value")) for n, c in (headers or {}).items()]
+    return f.array(*pairs).cast(HEADERS_TYPE)
 
 
 def _bytes(frame: DataFrame, column: str | Any) -> Column:
+    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as f
 
     made = f.col(column) if isinstance(column, str) else column
-    kind = _type_of(frame, made)
+    try:
+        kind = frame.select(made).schema.fields[0].dataType.simpleString()
+    except AnalysisException as error:
+        if error.getCondition() != NOT_IN_A_PIPELINE:
+            raise
+        kind = ""  # Spark analyses no DataFrame inside a function of a declarative pipeline
     if kind == "binary":
         return made
     if kind.startswith(("struct", "array", "map")):
         raise UsageError(f"{column} is {kind}: give it as value=[...] to be JSON, or turn it into text first")
     return made.cast("string").cast("binary")  # casting to string leaves binary columns unchanged
-
-
-def _type_of(frame: DataFrame, column: Column) -> str:
-    """Return the type of a column; "" in a declarative pipeline's function, where Spark analyses no DataFrame."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        return str(frame.select(column).schema.fields[0].dataType.simpleString())
-    except AnalysisException as error:
-        if error.getCondition() != NOT_IN_A_PIPELINE:
-            raise
-        return ""

@@ -60,11 +60,6 @@ def parse_offsets(text: str) -> OffsetsByTopic:
         given = json.loads(text)
     except ValueError as error:
         raise ValueError(f"the offsets are not JSON: {error}") from None
-    return offsets_of(given)
-
-
-def offsets_of(given: Any) -> OffsetsByTopic:
-    """Convert offsets in parsed JSON, with partition numbers as strings. Raises ValueError with the reason."""
     if not isinstance(given, dict):
         raise ValueError("expected a JSON object with topics as keys")  # noqa: TRY004 - one kind of error for one kind of fault
     offsets: OffsetsByTopic = {}

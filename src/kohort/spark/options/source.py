@@ -104,7 +104,6 @@ class SourceOptions:
 def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check the options of a Spark read. Raises ConfigError with the option and the allowed values."""
     values, client = parse_values(given, BY_LOWER_NAME, REFUSED, ("path",))
-    values.pop("", None)  # drop accepted options that have no effect
     settings = client_options(ConsumerConfig, client, values.pop("profile", ""))
     servers = settings.pop(SERVERS)
     bootstrap = ",".join(servers) if isinstance(servers, list) else str(servers)

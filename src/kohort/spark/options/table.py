@@ -43,15 +43,20 @@ class SparkOption(NamedTuple):
 def parse_values(
     given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the options of a read or write into fields, and return the ``kafka.`` options apart. Raises ConfigError."""
+    """Parse the options of a read or write: return its fields by name, and the ``kafka.`` options without the prefix.
+
+    ``known``, ``refused``, ``of_spark``: options by lower-case name. Raises ConfigError for any other option.
+    """
     values: dict[str, Any] = {}
     client: dict[str, Any] = {}
     for name, content in given.items():
         lower = name.lower()
         if lower in refused:
             raise ConfigError(f"option {lower!r} is refused: {refused[lower]}")
-        if lower in known:
-            values[known[lower].field] = known[lower].parse(known[lower].name, str(content))
+        if option := known.get(lower):
+            parsed = option.parse(option.name, str(content))
+            if option.field:
+                values[option.field] = parsed
         elif lower.startswith("kafka."):
             client[lower.removeprefix("kafka.")] = str(content)
         elif lower not in of_spark:

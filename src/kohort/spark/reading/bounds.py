@@ -1,4 +1,4 @@
-"""Bounds of a read: start and end offset of each partition, and the size limit of a micro-batch."""
+"""Start and end offset of each partition of a read, and the size limit of a micro-batch."""
 
 from __future__ import annotations
 
@@ -15,39 +15,28 @@ from kohort.spark.reading.cluster import SourceCluster
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
 
-def resolve_start(
+def resolve(
     cluster: SourceCluster,
     partitions: Iterable[TopicPartition],
-    start: Start | ByTime,
+    bound: Start | ByTime,
+    option: str,
     committed: Commits,
-    fallback: str,
+    fallback: str = "earliest",
 ) -> PartitionOffsets:
-    """Return the first offset to read in each partition; ``committed``: the group's committed offsets."""
-    wanted = sorted(set(partitions))
-    if isinstance(start, ByTime):
-        return _resolve_times(cluster, wanted, start, "startingOffsetsByTimestamp")
-    if not isinstance(start, str):
-        return _resolve_given(cluster, wanted, start, "startingOffsets")
-    if start == "group":
-        found = {tp: committed[tp].offset for tp in wanted if tp in committed}
-        rest = [tp for tp in wanted if tp not in committed]
-        return found | (_at(cluster, rest, fallback) if rest else {})
-    return _at(cluster, wanted, start)
+    """Return the start offset, or the exclusive end offset, of each partition of a read.
 
-
-def resolve_end(
-    cluster: SourceCluster, partitions: Iterable[TopicPartition], end: Start | ByTime, committed: Commits
-) -> PartitionOffsets:
-    """Return the end offset (exclusive) of each partition of a batch read; "group" ends at its committed offsets."""
+    ``option``: name of the option ``bound``, for errors; ``committed``: committed offsets of the group, for "group";
+    ``fallback``: earliest or latest, for partitions without a committed offset.
+    """
     wanted = sorted(set(partitions))
-    if isinstance(end, ByTime):
-        return _resolve_times(cluster, wanted, end, "endingOffsetsByTimestamp")
-    if end == "group":
-        found = {tp: committed[tp].offset for tp in wanted if tp in committed}
-        return found | _at(cluster, [tp for tp in wanted if tp not in committed], "earliest")
-    if isinstance(end, str):
-        return cluster.latest(wanted)
-    return _resolve_given(cluster, wanted, end, "endingOffsets")
+    if isinstance(bound, ByTime):
+        return _resolve_times(cluster, wanted, bound, f"{option}ByTimestamp")
+    if not isinstance(bound, str):
+        return _resolve_given(cluster, wanted, bound, option)
+    if bound != "group":
+        return _at(cluster, wanted, bound)
+    found = {tp: committed[tp].offset for tp in wanted if tp in committed}
+    return found | _at(cluster, [tp for tp in wanted if tp not in committed], fallback)
 
 
 def _at(cluster: SourceCluster, partitions: list[TopicPartition], word: str) -> PartitionOffsets:
@@ -61,9 +50,8 @@ def _resolve_given(
 ) -> PartitionOffsets:
     flat = by_partition(given)
     _check_names(flat, partitions, option)
-    ends = {EARLIEST: "earliest", LATEST: "latest"}
     resolved = {tp: offset for tp, offset in flat.items() if offset >= 0}
-    for mark, word in ends.items():
+    for mark, word in ((EARLIEST, "earliest"), (LATEST, "latest")):
         resolved |= _at(cluster, [tp for tp, offset in flat.items() if offset == mark], word)
     return resolved
 
@@ -108,6 +96,7 @@ class BatchLimits:
         self._pause = pause
         self._last_batch: float | None = None
         self._weights: dict[TopicPartition, tuple[float, float]] = {}
+        """Mean record size in bytes of a partition, and the time of this sample."""
 
     def end(
         self, cluster: SourceCluster, begin: PartitionOffsets, heads: PartitionOffsets, *, finite: bool
@@ -143,16 +132,13 @@ class BatchLimits:
     ) -> int:
         """Estimate how many records fit into ``most_bytes``, from the mean record size at the start of the backlog."""
         largest = sorted(backlog, key=lambda tp: (-backlog[tp], tp))[:SAMPLED_MOST]
-        self._weigh(cluster, begin, largest)
-        known = [(self._weights[tp][0], backlog[tp]) for tp in largest if tp in self._weights]
-        rows = sum(n for _, n in known)
-        mean = sum(weight * n for weight, n in known) / rows if rows else 0.0
-        return max(1, int(most_bytes / mean)) if mean else sum(backlog.values())
-
-    def _weigh(self, cluster: SourceCluster, begin: PartitionOffsets, partitions: Iterable[TopicPartition]) -> None:
         now = self._now()
-        for tp in partitions:
+        for tp in largest:
             if tp not in self._weights or now - self._weights[tp][1] > SAMPLE_AGE_S:
                 mean = cluster.mean_bytes(tp, begin[tp])
                 if mean:
                     self._weights[tp] = (mean, now)
+        known = [(self._weights[tp][0], backlog[tp]) for tp in largest if tp in self._weights]
+        rows = sum(n for _, n in known)
+        weighted_mean = sum(mean * n for mean, n in known) / rows if rows else 0.0
+        return max(1, int(most_bytes / weighted_mean)) if weighted_mean else sum(backlog.values())

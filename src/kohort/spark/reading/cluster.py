@@ -1,7 +1,7 @@
 """Calls of the Spark source to a Kafka cluster, and their implementation by kohort's clients.
 
-Tests implement ``SourceCluster`` without a broker. Clients are kept per process: Spark reuses its Python workers, so
-later tasks reuse a connection.
+Tests implement ``SourceCluster`` without a broker. Each worker process keeps its clients: Spark reuses Python workers,
+so later tasks reuse the connections.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SourceCluster(Protocol):
         """Return the first offset at or after each timestamp (ms); omit partitions without such a record."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """Return the topic ids that the last ``partitions`` call found; a recreated topic has a new id."""
+        """Return the topic ids found by the last call of ``partitions``; a recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
         """Return the mean size in bytes of a record (key and value) from ``offset`` on; 0 without records."""
@@ -102,7 +102,7 @@ class KohortCluster:
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
         limit = {"fetch.max.bytes": _SAMPLE_BYTES, "max.partition.fetch.bytes": _SAMPLE_BYTES}
-        consumer = self._consumer("sample", **limit, **{"auto.offset.reset": "none"})
+        consumer = self._consumer("sample", {**limit, "auto.offset.reset": "none"})
         consumer.assign([tp])
         try:
             consumer.seek(tp, offset)
@@ -117,20 +117,21 @@ class KohortCluster:
         if not places:
             return {}
         isolation = self._settings.get("isolation.level", "read_uncommitted")
-        for attempt in range(1, self._attempts + 1):
+        attempts = 0
+        while True:
             try:
                 listed = self._admin.list_offsets(places, isolation_level=isolation).check()
             except KohortError as error:
-                if not error.retriable or attempt == self._attempts:
+                attempts += 1
+                if not error.retriable or attempts == self._attempts:
                     raise
                 time.sleep(self._retry_s)
             else:
                 return {tp: found.offset for tp, found in listed.items()}
-        raise AssertionError("the last attempt returns or raises")
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        held = self._admin.list_group_offsets(self._group_id, list(partitions)).check()
-        return {tp: offset for tp, offset in held.items() if offset is not None and offset.offset >= 0}
+        found = self._admin.list_group_offsets(self._group_id, list(partitions)).check()
+        return {tp: offset for tp, offset in found.items() if offset is not None and offset.offset >= 0}
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if not offsets:
@@ -150,7 +151,7 @@ class KohortCluster:
         if not heads or timeout_ms <= 0:
             return
         # Fetch as few bytes as possible: only the arrival of a record matters, not its content.
-        consumer = self._consumer("idle", **{"fetch.max.bytes": 1, "max.partition.fetch.bytes": 1})
+        consumer = self._consumer("idle", {"fetch.max.bytes": 1, "max.partition.fetch.bytes": 1})
         if consumer.assignment() != set(heads):
             consumer.assign(list(heads))
         for tp, head in heads.items():
@@ -187,17 +188,15 @@ class KohortCluster:
             consumer.unsubscribe()
 
     def _reader(self, wanted: Range) -> Consumer:
-        """Return a consumer for an offset range: one with small fetches if the range is small.
-        A fetch returns more records than the range, which are discarded. For 100 rows of a long backlog, they were half
-        of the work of the task and the broker.
-        """
+        """Return a consumer for an offset range: one with small fetches if the range is small."""
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
-            return self._consumer("fetch", **settings)
+            return self._consumer("fetch", settings)
+        # Fetched records behind the range are discarded: for 100 rows of a long backlog, half of the work of the task.
         for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
             settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
-        return self._consumer("fetch little", **settings)
+        return self._consumer("fetch little", settings)
 
     def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -214,7 +213,7 @@ class KohortCluster:
         admin: Admin = self._clients["admin"]
         return admin
 
-    def _consumer(self, use: str, **settings: Any) -> Consumer:
+    def _consumer(self, use: str, settings: dict[str, Any]) -> Consumer:
         if use not in self._clients:
             from kohort.aio.consuming.consumer import Consumer
 
@@ -227,7 +226,7 @@ _clusters: dict[tuple[Any, ...], SourceCluster] = {}
 
 
 def connect(options: SourceOptions) -> SourceCluster:
-    """Return the cluster connection for a read, shared within this process (Spark reuses and forks workers)."""
+    """Return the cluster connection of a read; tasks in one process share it (Spark reuses and forks its workers)."""
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
     if key not in _clusters:
         _clusters[key] = KohortCluster(options)
@@ -237,7 +236,7 @@ def connect(options: SourceOptions) -> SourceCluster:
 def selected_partitions(
     cluster: SourceCluster, options: SourceOptions, *, absent_ok: bool = False
 ) -> set[TopicPartition]:
-    """Return the existing partitions that the read options select. Raises ApiError if a named topic is missing."""
+    """Return the existing partitions that the options of a read select. Raises ApiError if a named topic is missing."""
     if options.subscribe_pattern:
         whole = re.compile(options.subscribe_pattern)
         return cluster.partitions(t for t in sorted(cluster.topics()) if whole.fullmatch(t))

@@ -26,7 +26,7 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.options.offsets import PartitionOffsets
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading import group_commits
-from kohort.spark.reading.bounds import resolve_start
+from kohort.spark.reading.bounds import resolve
 from kohort.spark.reading.cluster import Connect, connect, selected_partitions
 from kohort.spark.reading.group_commits import CommitMark, PartitionStart
 from kohort.spark.reading.log_changes import TopicIds, ids_of, partitions_of, with_ids
@@ -217,7 +217,7 @@ class MemberStreamReader(KohortStreamReader):
         found = {tp: group_commits.partition_start(held[tp], self._query, done.get(tp)) for tp in fresh if tp in held}
         rest = [tp for tp in fresh if tp not in held]
         if rest:
-            starts = resolve_start(self._cluster, rest, "group", {}, self._options.group_fallback)
+            starts = resolve(self._cluster, rest, self._options.group_fallback, "startingOffsets", {})
             found |= {tp: PartitionStart(offset, 0) for tp, offset in starts.items()}
         return found
 

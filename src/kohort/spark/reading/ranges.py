@@ -17,7 +17,7 @@ from kohort.errors import ConfigError, KohortError
 from kohort.model import TopicPartition
 from kohort.spark.options.offsets import Loss, PartitionOffsets, Range, find_losses, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
-from kohort.spark.reading.bounds import resolve_end, resolve_start
+from kohort.spark.reading.bounds import resolve
 from kohort.spark.reading.cluster import Connect, RangeGone, SourceCluster, connect, selected_partitions
 from kohort.spark.values.columns import REDELIVERED
 from kohort.spark.values.row_builders import RowBuilder
@@ -111,8 +111,8 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         options, cluster = self._options, self._connect(self._options)
         partitions = selected_partitions(cluster, options)
         committed = cluster.committed(partitions) if "group" in (options.batch_start, options.batch_end) else {}
-        start = resolve_start(cluster, partitions, options.batch_start, committed, options.group_fallback)
-        end = resolve_end(cluster, partitions, options.batch_end, committed)
+        start = resolve(cluster, partitions, options.batch_start, "startingOffsets", committed, options.group_fallback)
+        end = resolve(cluster, partitions, options.batch_end, "endingOffsets", committed)
         self._check_ends(cluster, end)
         behind = {tp: offset for tp, offset in start.items() if offset < end[tp]}
         losses = find_losses(behind, cluster.earliest(behind), end) if behind else []

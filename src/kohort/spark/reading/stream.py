@@ -26,7 +26,7 @@ from kohort.errors import KohortError
 from kohort.spark.options.offsets import PartitionOffsets, as_json, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading import log_changes
-from kohort.spark.reading.bounds import BatchLimits, resolve_start
+from kohort.spark.reading.bounds import BatchLimits, resolve
 from kohort.spark.reading.cluster import Connect, SourceCluster, connect, selected_partitions
 from kohort.spark.reading.group_commits import GroupCommits, query_mark, query_of
 from kohort.spark.reading.log_changes import LogChanges, TopicIds, hex_ids, recreated_topics
@@ -78,7 +78,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         committed = self._group.committed(partitions)
         pinned = {tp: o.offset for tp, o in committed.items() if o.metadata == self._group.pin_metadata}
         missing = partitions - set(pinned)
-        fresh = resolve_start(cluster, missing, options.stream_start, committed, options.group_fallback)
+        fresh = resolve(cluster, missing, options.stream_start, "startingOffsets", committed, options.group_fallback)
         initial = pinned | fresh
         self._group.pin(initial, fresh=bool(fresh))
         word = options.group_fallback if options.stream_start == "group" else options.stream_start

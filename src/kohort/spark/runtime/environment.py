@@ -36,16 +36,14 @@ from kohort.extras import needs
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
-def write_script(target: Path, script: str) -> Path:
-    return write_whole(target, script, stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-
-
-def write_whole(target: Path, text: str, more_mode: int = 0) -> Path:
+def write_whole(target: Path, text: str, *, executable: bool = False) -> Path:
+    """Write a file by renaming a complete copy, so that no other process reads a part of it."""
     if not target.exists() or target.read_text() != text:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f"{target.name}.{os.getpid()}")
         fresh.write_text(text)
-        fresh.chmod(fresh.stat().st_mode | more_mode)
+        if executable:
+            fresh.chmod(fresh.stat().st_mode | 0o111)
         fresh.replace(target)
     return target
 
@@ -160,7 +158,7 @@ def make_shim(java: Path, root: Path) -> Path:
         f'for arg in "$@"; do [ "$arg" = "{REFUSED_FLAG}" ] || args+=("$arg"); done\n'
         f'exec {shlex.quote(str(java))} "${{args[@]}}"\n'
     )
-    write_script(root / "bin" / "java", script)
+    write_whole(root / "bin" / "java", script, executable=True)
     return root
 
 
@@ -194,7 +192,7 @@ PYTHONPATH="$(IFS=:; echo "${{kept[*]}}")"
 export PYTHONPATH
 exec {shlex.quote(str(python))} "$@"
 """
-    return write_script(target, script)
+    return write_whole(target, script, executable=True)
 
 
 PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"

@@ -1,8 +1,8 @@
-"""Sends Arrow batches from a Spark task by a producer kept per worker process, and counts acknowledged rows.
+"""Sends Arrow batches from a Spark task by the producer of the worker process, and counts acknowledged rows.
 
-The sink is at least once: Spark repeats failed tasks and micro-batches. Headers name query, micro-batch, task and row
-number of each row, and a repeated row has the same headers if Spark's plan gives the task the same rows (true for
-sources with offsets). Readers that remember these four headers can drop duplicates.
+The sink is at least once: Spark repeats failed tasks and micro-batches. Headers name the query, micro-batch, task and
+row number of each row. A repeated row has the same headers if Spark gives the same rows to the task, as it does for
+sources with offsets. Consumers that remember these four headers can drop duplicates.
 
 A dead letter has more headers than its record and may exceed the topic's size limit. It is then sent without the value;
 the header ``kohort-error.left-out`` names the missing parts, and the other headers name the offset of the record.
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from kohort.aio.producing.delivery import Delivery
     from kohort.aio.producing.producer import Producer
 
-QUERY: Final = "kohort-query"
-BATCH: Final = "kohort-batch"
-TASK: Final = "kohort-task"
-ROW: Final = "kohort-row"
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -41,19 +36,14 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
     import numpy as np
     import pyarrow as pa
 
-    def constant(text: str) -> pa.Array:
-        return pa.repeat(pa.scalar(text.encode(), pa.binary()), rows)
-
+    same = {"kohort-query": origin.query, "kohort-batch": origin.batch, "kohort-task": str(origin.task)}
+    headers = [(name, pa.repeat(pa.scalar(text.encode(), pa.binary()), rows)) for name, text in same.items()]
     numbers = pa.array(np.arange(first_row, first_row + rows)).cast(pa.string()).cast(pa.binary())
-    same = {QUERY: origin.query, BATCH: origin.batch, TASK: str(origin.task)}
-    return [*((name, constant(text)) for name, text in same.items()), (ROW, numbers)]
+    return [*headers, ("kohort-row", numbers)]
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """Return the headers of each record, with new headers added at the end.
-
-    ``own``: the records' headers; ``more``: each new header's name, and its value in each row.
-    """
+    """Append headers to the headers ``own`` of each record; ``more``: name of a header, and its value in each row."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -109,7 +99,7 @@ def drop_producer(settings: Mapping[str, Any]) -> None:
 
 
 class RowSender:
-    """Sends the rows of one task; ``finish`` returns once all are acknowledged."""
+    """Sends the rows of one task; ``finish`` returns when all rows are acknowledged."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
@@ -118,7 +108,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send a batch with any of the columns key, value, headers, partition. Raises errors of earlier batches."""
+        """Send rows with any of the columns key, value, headers, partition. Raises errors of rows sent earlier."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _MAX_PENDING_DELIVERIES:
@@ -141,7 +131,7 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic``, or to their column ``topic``. Raises UsageError for a row without a topic."""
+    """Send rows to ``topic``, or if empty to the topics in the column ``topic``. Raises UsageError for NULL there."""
     if topic:
         sender.send(topic, batch)
         return
@@ -156,7 +146,7 @@ def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
 
 
 def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any], make: type[RowSender] = RowSender) -> int:
-    """Send rows of (topic, key, value, headers) to Kafka; return the number acknowledged, or raise if any failed."""
+    """Send rows of topic, key, value, headers; return the number of acknowledged rows, or raise if a row failed."""
     sender = make(settings)
     try:
         for batch in batches:
@@ -172,11 +162,11 @@ ERROR: Final = "kohort-error."
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_PENDING_BATCHES: Final = 8
-"""Maximum number of unacknowledged Arrow batches in memory. A batch that is too large is sent again in halves."""
+"""Maximum number of unacknowledged Arrow batches in memory; a batch that the broker rejects as too large is resent."""
 
 
 class LetterSender(RowSender):
-    """Sends the dead letters of one task; ``finish`` returns once all are acknowledged."""
+    """Sends the dead letters of one task; ``finish`` returns when all dead letters are acknowledged."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings)
@@ -195,10 +185,7 @@ class LetterSender(RowSender):
         return self.rows
 
     def _acknowledge(self, topic: str, batch: pa.RecordBatch, deliveries: list[Delivery]) -> None:
-        """Wait until a batch of dead letters is acknowledged.
-
-        If the batch is too large, resend it in halves, and a single letter without its value.
-        """
+        """Wait until a batch is acknowledged; resend a too large batch in halves, a single letter without its value."""
         try:
             self._wait_for(deliveries)
         except ApiError as error:

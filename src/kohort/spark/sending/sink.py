@@ -1,7 +1,7 @@
 """``format("kohort")`` as a sink, batch and stream: writes rows of key, value, headers, topic, partition.
 
-Delivery is at least once. Brokers drop repeats of an idempotent producer. Rows that Spark repeats (a task, or a
-micro-batch after a restart) are sent again, with the same headers (see send.py), so that readers can drop them.
+Delivery is at least once. Brokers drop the retries of an idempotent producer. If Spark repeats a task, or after a
+restart a micro-batch, its rows are sent again with the same headers (see send.py), so that consumers can drop them.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class _TaskWriter:
         return type(batch).from_arrays([*arrays, headers], names=[*kept, "headers"])
 
     def commit(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing: each task of the write has ended only after Kafka acknowledged its rows."""
+        """Do nothing: Kafka has acknowledged the rows of each task before the task ended."""
 
     def abort(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing after a failed write: rows already sent stay in the topic (at least once)."""
+        """Do nothing after a failed write: acknowledged rows stay in the topic (at least once)."""
 
 
 class KohortBatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as above

@@ -1,11 +1,11 @@
 """Builds the rows of a read: the columns of the record, or of its decoded value; and handles bad values.
 
-Spark compares the first batch's schema with its own, including order and nullability, so each batch is built from one
-schema object. Columns left out of the user's schema are never built.
+Spark compares the schema of the first batch with its own, including order and nullability, so each batch is built from
+one schema object. Columns that the user's schema omits are never built.
 
 A value that cannot be decoded fails the query, or its row is dropped, set to NULL, or sent to a topic as a dead letter:
-key, value and headers of the record, with headers ``kohort-error.*`` for reason and origin. The task sends it before it
-ends: at least once, since a repeated task sends it again.
+key, value and headers of the record, with headers ``kohort-error.*`` for reason and origin. The task sends dead letters
+before it ends: at least once, since a repeated task sends them again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.columns.conversions.times import zone_named
 from kohort.errors import ConfigError, KohortError
@@ -33,7 +33,7 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 def session_zone() -> tzinfo:
-    """Return the time zone of the task's Spark session; the machine's if the session sets none, as in Spark."""
+    """Return the time zone of the task's Spark session, else the time zone of the machine, as Spark does."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -54,10 +54,7 @@ class BadRecord(KohortError):
 
 @dataclass(frozen=True, slots=True)
 class BadRecords:
-    """Policy for undecodable values (option ``badRecords``): fail, drop, null or dlq.
-
-    ``settings``: options of the producer for dead letters.
-    """
+    """Policy for undecodable values (option ``badRecords``); ``settings``: options of the producer of dead letters."""
 
     policy: str
     topic: str
@@ -76,8 +73,9 @@ class BadRecords:
     def judge(
         self, batch: pa.RecordBatch, built: pa.RecordBatch, problems: Mapping[int, str], *, keep: bool
     ) -> pa.RecordBatch:
-        """Apply the ``badRecords`` policy to undecodable rows. Raises BadRecord if the policy is fail.
-        ``batch``: the original records; ``keep``: keep rows of dead letters, with their ``_error``.
+        """Apply the policy to undecodable rows. Raises BadRecord if the policy is fail.
+
+        ``batch``: the original records; ``built``: their rows; ``keep``: keep the rows of dead letters.
         """
         if not problems or self.policy == "null":
             return built
@@ -129,20 +127,7 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Names of the record columns in a row with a decoded value, such as ``_key``: unlikely names of the value's fields."""
-
-
-class RowBuilder(Protocol):
-    """Converts Arrow batches of the client into Spark's rows. Picklable."""
-
-    @property
-    def client_columns(self) -> Sequence[str]: ...
-
-    @property
-    def marks_redelivered(self) -> bool:
-        """True if ``build`` needs the column ``redelivered``."""
-
-    def build(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
+"""Names of the record columns beside the columns of a decoded value: ``_key`` for ``key``."""
 
 
 class RecordRowBuilder:
@@ -163,17 +148,15 @@ class ValueRowBuilder:
     def __init__(
         self, schema: pa.Schema, value: ValueFormat, bad: BadRecords, *, tombstones: str = "row", zone: str = ""
     ) -> None:
-        """Create a builder for ``schema``.
-
-        ``tombstones``: NULL values become a row, are dropped, or are bad records. ``zone``: time zone of timestamps
-        without one; default: that of the Spark session.
-        """
+        """Create a builder; ``tombstones``: row, drop or bad; ``zone``: name of the default time zone of timestamps."""
         self._schema = schema
         self._value = value
         self._bad = bad
         self._tombstones = tombstones
         self._zone = zone
-        own = [RECORD_COLUMNS[n] for n in schema.names if n in RECORD_COLUMNS]
+        self._record_columns = [n for n in schema.names if n in RECORD_COLUMNS]
+        own = [RECORD_COLUMNS[n] for n in self._record_columns]
+        self._record_schema = arrow_schema(own)
         needed = ["value", "topic", "partition", *own, *(("key", "headers") if bad.sends else ())]
         self.client_columns = client_columns(list(dict.fromkeys(needed)))
         self.marks_redelivered = REDELIVERED in own
@@ -189,23 +172,16 @@ class ValueRowBuilder:
         decoded = self._value.decode(values, zone_named(self._zone) if self._zone else session_zone())
         if values.null_count and self._tombstones == "bad":
             decoded.problems.update(dict.fromkeys(np.flatnonzero(np.asarray(values.is_null())).tolist(), NO_VALUE))
-        fields = dict(zip(self._value.schema.names, decoded.columns, strict=True))
-        own = self._record_columns(batch)
-        arrays = []
-        for field in self._schema:
-            if field.name == ERROR:
-                arrays.append(pa.array([decoded.problems.get(row) for row in range(batch.num_rows)], pa.string()))
-            else:
-                arrays.append(own[field.name] if field.name in own else fields[field.name])
-        built = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        columns = dict(zip(self._value.schema.names, decoded.columns, strict=True))
+        columns |= zip(self._record_columns, conform(batch, self._record_schema).columns, strict=True)
+        if ERROR in self._schema.names:
+            columns[ERROR] = pa.array([decoded.problems.get(row) for row in range(batch.num_rows)], pa.string())
+        built = pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
         return self._bad.judge(batch, built, decoded.problems, keep=ERROR in self._schema.names)
 
-    def _record_columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        wanted = [n for n in self._schema.names if n in RECORD_COLUMNS]
-        if not wanted:
-            return {}
-        raw = conform(batch, arrow_schema([RECORD_COLUMNS[n] for n in wanted]))
-        return dict(zip(wanted, raw.columns, strict=True))
+
+RowBuilder = RecordRowBuilder | ValueRowBuilder
+"""Converts Arrow batches of the client into Spark's rows. Picklable."""
 
 
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
@@ -221,7 +197,7 @@ def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
             raise ConfigError(f"schema: column {name!r} is {types[name]}, not {kind}")
     required = next((f.name for f in schema.fields if not f.nullable), None)
     if required:
-        raise ConfigError(f"schema: column {required!r} is NOT NULL, which a value may lack: leave NOT NULL out")
+        raise ConfigError(f"schema: column {required!r} is NOT NULL, but a value may lack it: remove NOT NULL")
     arrow = to_arrow_schema(schema, timezone="UTC")
     fields = arrow.empty_table().select([n for n, _ in named if n not in types]).schema
     if not len(fields):

@@ -1,7 +1,7 @@
 """Decodes record values into columns, for ``format("kohort")`` and the sources of pipelines.
 
-JSON is read as by ``poll_arrow`` (columns/json_values), CSV record by record (csv_records.py), Avro value by value
-(avro.py). The result for a value does not depend on the other values of its block.
+JSON is decoded as by ``poll_arrow`` (columns/json_values), CSV by csv_records.py, Avro by avro.py. The decoded row of a
+value does not depend on the other values in its block.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ _FRAME: Final = 5
 
 
 class ValueFormat:
-    """Decoder of values into the columns of ``schema``. Picklable: made on the driver, used in workers."""
+    """Decoder of record values into the columns of ``schema``. Picklable: created on the driver, used in workers."""
 
     def __init__(
         self, kind: str, schema: pa.Schema, separator: str = ",", *, avro: str = "", framing: str = "none"
     ) -> None:
-        """Create a decoder of this kind (json, csv, avro).
+        """Create a decoder of the format ``kind``: json, csv or avro.
 
-        ``avro``: the writer's Avro schema; ``framing``: ``confluent`` if each value starts with five bytes of a schema
-        id.
+        ``avro``: the writer's schema; ``framing``: ``confluent`` if a zero byte and a schema id precede each value.
         """
         self.kind = kind
         self.schema = schema
