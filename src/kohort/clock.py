@@ -1,7 +1,7 @@
-"""Clock and randomness as arguments of machines, and keyed timers.
+"""Clock and randomness as arguments of state machines, and keyed timers.
 
-Machines read no clock and draw no random numbers: they receive ``now_ms`` with every event and an ``Rng`` at their
-construction. So the inputs determine a run, and a seed repeats it.
+State machines read no clock and draw no random numbers: they receive ``now_ms`` with every event and an ``Rng`` at
+their construction. So the inputs determine a run, and a seed repeats it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Rng(Protocol):
 
 
 class ManualClock:
-    """A clock for tests and the simulator that moves only by calls."""
+    """A clock for tests and the simulator that moves only with ``advance``."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -88,8 +88,8 @@ def earliest(*times_ms: int | None) -> int | None:
 class Timers(Generic[K]):
     """Timers by key: one deadline per key, fired by deadline, then in the order of setting.
 
-    A slot for each millisecond with a deadline makes setting, moving and cancelling two dictionary operations. The heap
-    has only the times of the slots; times without a slot are skipped, and the heap is rebuilt when most are.
+    Each millisecond with a deadline has a slot, so setting, moving and cancelling a timer are two dictionary operations.
+    The heap has the times of the slots. Times of emptied slots stay in the heap until they are most of it.
     """
 
     def __init__(self) -> None:
@@ -129,12 +129,9 @@ class Timers(Generic[K]):
     @property
     def wake_at_ms(self) -> int | None:
         times = self._times
-        while times:
-            at_ms = times[0]
-            if at_ms in self._slots:
-                return at_ms
+        while times and times[0] not in self._slots:
             heapq.heappop(times)
-        return None
+        return times[0] if times else None
 
     def pop_due(self, now_ms: int) -> Iterator[K]:
         """Yield the keys that are due, earliest first; each is removed before it is yielded."""

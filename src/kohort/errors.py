@@ -112,9 +112,9 @@ class KohortError(Exception):
 
 
 class ApiError(KohortError):
-    """Error response of a broker: ``code`` is Kafka's, ``message`` the broker's; ``retriable``: a retry can succeed.
+    """Error response of a broker: Kafka's ``code``, the broker's ``message``, ``retriable`` if a retry can succeed.
 
-    The broker's own code raises it too; it becomes the error field of a response.
+    The broker raises it, too, and sends it as the error code of a response.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
@@ -162,7 +162,7 @@ class CorruptRecord(KohortError):
 
 
 class UndecodableValue(CorruptRecord):
-    """A value that does not match the requested format; ``seek`` behind ``offset`` to skip it."""
+    """A record value that does not match the requested format, such as JSON; ``seek`` behind ``offset`` to skip it."""
 
 
 class StorageError(KohortError):
@@ -182,7 +182,7 @@ class ConfigError(KohortError):
 
 
 class UsageError(KohortError):
-    """A call that is not allowed in the object's state."""
+    """A method call that the object's state or the arguments do not allow."""
 
 
 class MissingExtra(KohortError, ImportError):
@@ -204,18 +204,18 @@ class NotKafka(ConnectionFailed):
 class AuthenticationFailed(KohortError):
     """The reachable brokers reject the client's login, or the client does not trust their certificate.
 
-    The waiting call raises it; the next call tries again.
+    The waiting call raises this error; the next call tries to log in again.
     """
 
 
 class ApiTimeout(KohortError):
-    """The operation exceeded its timeout."""
+    """A client's call exceeded its timeout."""
 
     retriable = True
 
 
 class CommitFailed(KohortError):
-    """The member left the generation of its commit."""
+    """The group rebalanced without this member before its commit."""
 
 
 class TransactionFailed(KohortError):
@@ -234,7 +234,7 @@ class NoOffsetForPartition(KohortError):
 
 
 class HandlerFailed(KohortError):
-    """``consume_claim`` of a consumer group's handler raised ``__cause__``; its session has ended."""
+    """The handler method ``consume_claim`` of a consumer group raised ``__cause__``, which ended the session."""
 
     def __init__(self, partition: str, error: BaseException) -> None:
         super().__init__(f"consume_claim of {partition} failed: {type(error).__name__}: {error}")
@@ -242,9 +242,7 @@ class HandlerFailed(KohortError):
 
 
 class LogTruncated(KohortError):
-    """The log was truncated before the position; ``divergent_offset`` is the first different offset, None if
-    unknown.
-    """
+    """The log was truncated below the position, from ``divergent_offset`` on (None: unknown)."""
 
     def __init__(
         self, partition: str, position: int, divergent_offset: int | None, *, is_recreated: bool = False

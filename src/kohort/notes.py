@@ -1,8 +1,8 @@
-"""Notes: messages of a machine with a level, which its caller writes to the log.
+"""Notes: log messages of code without I/O, with their level.
 
-A machine makes a note where an event occurs and returns it with its outputs; the caller logs it
+A state machine makes a note where an event occurs and returns it with its outputs; the caller writes it to the log
 (``aio/serving/broker_log.py``). Names of topics, clients and groups in a note are untrusted: ``one_line`` escapes them
-where the line is written.
+when the note is written.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Note:
     level: Level
     text: str
     kind: Hashable = None
-    """Group of notes that are logged once a minute with their count; None: each note is logged."""
+    """Key of similar notes: they are logged once a minute, with their count. None: each note is logged."""
 
     def __str__(self) -> str:
         return self.text
 
     def about(self, what: object) -> Note:
-        """Prefix the note and its kind: "orders-0: ..."."""
+    """Return the note with a subject before its text and kind: "orders-0: ..."."""
         return replace(self, text=f"{what}: {self.text}", kind=None if self.kind is None else (str(what), self.kind))
 
 
@@ -65,7 +65,9 @@ def one_line(text: str, limit: int = LINE_MAX_CHARS) -> str:
     bidirectional marks, surrogates.
     """
     head = text[:limit]
-    shown = head if head.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in head)
+    shown = head
+    if not head.isprintable():
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in head)
     if len(shown) <= limit and len(text) == len(head):
         return shown
     return f"{shown[:limit]}... ({len(text)} characters in all)"
@@ -74,7 +76,3 @@ def one_line(text: str, limit: int = LINE_MAX_CHARS) -> str:
 def printable(text: str) -> str:
     """Replace non-printable characters by ``?``, so that text cannot move a cursor, break a line or change colours."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import re2
 
@@ -16,7 +16,7 @@ from kohort.errors import ApiError, ErrorCode
 
 LENGTH_MAX: Final = 10_000
 MACHINE_BYTES: Final = 1 << 18
-"""Memory of a pattern's program: some 20,000 steps. re2 caches the last 128 patterns."""
+"""Memory limit of a pattern's program in RE2: some 20,000 steps. re2 caches the last 128 patterns."""
 WORK_MAX: Final = 50_000_000
 """Maximum of program steps times bytes of text, summed over all texts of a pattern.
 
@@ -39,7 +39,7 @@ _COSTLY: Final = re.compile(r"\\(?:([pP])|.)|\{(\d{1,8})(?:,(\d{0,8}))?\}", re.A
 
 
 class PatternRefused(ApiError):
-    """INVALID_REGULAR_EXPRESSION; ``why`` is the reason without the pattern."""
+    """Error INVALID_REGULAR_EXPRESSION; ``why`` is the reason without the pattern."""
 
     def __init__(self, shown: str, why: str) -> None:
         super().__init__(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern {shown!r}: {why}")
@@ -47,7 +47,7 @@ class PatternRefused(ApiError):
 
 
 class Pattern:
-    """A pattern for the texts of one request. Raises PatternRefused if it is invalid."""
+    """A client's pattern, matched against the texts of one request. Raises PatternRefused for an invalid pattern."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -58,16 +58,12 @@ class Pattern:
             raise self._refused("repeat count too large")
         if _is_too_large(text):
             raise self._refused(TOO_LARGE)
-        options = re2.Options()
-        options.max_mem = MACHINE_BYTES
-        options.never_capture = True
-        options.log_errors = False
         try:
-            self._regexp = re2.compile(text, options)
-        except re2.error as error:
-            raise self._refused(_why(error)) from None
+            self._regexp = _compiled(text, captures=False)
+        except ValueError as error:
+            raise self._refused(str(error)) from None
         self.size: int = self._regexp.programsize
-        """Program steps: upper bound of attempts per byte of text."""
+        """Number of steps in RE2's program: the largest number of attempts per byte of text."""
 
     def begin(self) -> None:
         """Reset the work budget for another request."""
@@ -93,13 +89,7 @@ class Rewrite:
     """
 
     def __init__(self, pattern: str, replacement: str) -> None:
-        options = re2.Options()
-        options.max_mem = MACHINE_BYTES
-        options.log_errors = False
-        try:
-            self._regexp = re2.compile(pattern, options)
-        except re2.error as error:
-            raise ValueError(_why(error)) from None
+        self._regexp = _compiled(pattern, captures=True)
         self._parts = list(_parts(replacement, self._regexp.groups, dict(self._regexp.groupindex)))
 
     def of(self, text: str) -> str | None:
@@ -142,7 +132,7 @@ def _parts(replacement: str, groups: int, names: dict[str, int]) -> Iterator[str
 
 
 def _is_too_large(text: str) -> bool:
-    """Return True for a pattern that RE2 would compile slowly."""
+    """Return True if RE2 would take long to compile the pattern."""
     classes = repeats = 0
     for unicode_class, least, most in _COSTLY.findall(text):
         classes += bool(unicode_class)
@@ -150,6 +140,15 @@ def _is_too_large(text: str) -> bool:
     return classes > UNICODE_CLASSES_MAX or repeats > REPEATS_MAX
 
 
-def _why(error: Exception) -> str:
-    said = error.args[0] if error.args else ""
-    return str(said, "utf-8", "replace")[:SHOWN_MAX] if isinstance(said, bytes) else str(said)[:SHOWN_MAX]
+def _compiled(text: str, *, captures: bool) -> Any:
+    """Compile a pattern. Raises ValueError with RE2's reason."""
+    options = re2.Options()
+    options.max_mem = MACHINE_BYTES
+    options.never_capture = not captures
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        shown = str(reason, "utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(shown[:SHOWN_MAX]) from None

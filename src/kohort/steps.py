@@ -1,7 +1,7 @@
-"""Long work in steps, which yields to other work in between.
+"""Long requests in steps, with other requests in between.
 
-Machines have no clock, so steps are not measured: code estimates the microseconds of each piece, and a ``Pace`` adds
-them up. ``Steps`` are a generator that yields where other work may run, and returns the result.
+State machines have no clock, so steps are not measured: code estimates the microseconds of each piece of work, and a
+``Pace`` adds them up. ``Steps`` are a generator that yields where other requests may run, and returns the result.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Final, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -19,9 +19,9 @@ T = TypeVar("T")
 Steps = Generator[None, None, R]
 
 STEP_US: Final = 5_000
-"""Length of a step: a request may delay others by 50 ms at most."""
+"""Length of a step in microseconds: a request may delay other requests by at most 50 ms."""
 FIRST_US: Final = 15_000
-"""Length of the first step, which is longer because most requests need only one."""
+"""Length of a request's first step in microseconds; it is longer because most requests need only one step."""
 
 COUNT_US: Final = 0.8
 FREE_US: Final = 0.3
@@ -30,7 +30,7 @@ SORTED_AT_ONCE: Final = 4_000
 
 
 class Pace:
-    """Tells when a step is long enough. ``goes_on``: the request has had its longer first step already."""
+    """Duration of a step of a long request. ``goes_on``: the request has had its longer first step already."""
 
     __slots__ = ("_left_us",)
 
@@ -38,7 +38,7 @@ class Pace:
         self._left_us = _lengths[-1][1 if goes_on else 0]
 
     def is_due(self, us: float) -> bool:
-        """Count ``us`` microseconds of finished work; return True if it is time to yield."""
+    """Add ``us`` microseconds of finished work; return True if the step should yield to other requests."""
         self._left_us -= us
         if self._left_us > 0:
             return False
@@ -51,7 +51,7 @@ _lengths: list[tuple[float, float]] = [(FIRST_US, STEP_US)]
 
 @contextmanager
 def shortest_steps() -> Iterator[None]:
-    """Make every piece of work in this block a step, to test interleavings."""
+    """Yield after every piece of work while the block runs, to test interleaved requests."""
     _lengths.append((0, 0))
     try:
         yield
@@ -78,7 +78,7 @@ def emptied(held: list[Any], pace: Pace) -> Steps[None]:
 
 
 def in_order(names: Iterable[str]) -> Steps[Iterator[str]]:
-    """Return the names in order without duplicates. The rest of the work takes about 3 us per name."""
+    """Return the names in order without duplicates. Reading the iterator takes about 3 us per name."""
     pace = Pace()
     runs: list[list[str]] = []
     rest = iter(names)
@@ -87,15 +87,7 @@ def in_order(names: Iterable[str]) -> Steps[Iterator[str]]:
         runs.append(run)
         if pace.is_due(COUNT_US * SORTED_AT_ONCE):
             yield
-    return _once(heapq.merge(*runs))
-
-
-def _once(names: Iterator[str]) -> Iterator[str]:
-    last = None
-    for name in names:
-        if name != last:
-            yield name
-        last = name
+    return (name for name, _ in groupby(heapq.merge(*runs)))
 
 
 def at_once(steps: Steps[R]) -> R:
