@@ -88,8 +88,8 @@ def earliest(*times_ms: int | None) -> int | None:
 class Timers(Generic[K]):
     """Timers by key: one deadline per key, fired by deadline, then in the order of setting.
 
-    Each millisecond with a deadline has a slot, so setting, moving and cancelling a timer are two dictionary operations.
-    The heap has the times of the slots. Times of emptied slots stay in the heap until they are most of it.
+    Each millisecond with a deadline has a slot, so setting, moving and cancelling a timer take two dictionary
+    operations. The heap has the times of the slots. Times of emptied slots stay in the heap until they are most of it.
     """
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ class Note:
         return self.text
 
     def about(self, what: object) -> Note:
-    """Return the note with a subject before its text and kind: "orders-0: ..."."""
+        """Return the note with a subject before its text and kind: "orders-0: ..."."""
         return replace(self, text=f"{what}: {self.text}", kind=None if self.kind is None else (str(what), self.kind))
 
 

@@ -38,7 +38,7 @@ class Pace:
         self._left_us = _lengths[-1][1 if goes_on else 0]
 
     def is_due(self, us: float) -> bool:
-    """Add ``us`` microseconds of finished work; return True if the step should yield to other requests."""
+        """Add ``us`` microseconds of finished work; return True if the step should yield to other requests."""
         self._left_us -= us
         if self._left_us > 0:
             return False

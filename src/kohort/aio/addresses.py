@@ -1,6 +1,6 @@
 """Resolve a host name and connect to its addresses in turn, so that one dead address does not block the client.
 
-A slow DNS lookup continues after the connection attempt that started it; the next attempt uses its result.
+A slow DNS lookup goes on after its connection attempt has timed out; the next attempt uses its result.
 """
 
 from __future__ import annotations

@@ -41,8 +41,6 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 
 P = ParamSpec("P")
 R = TypeVar("R")
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
@@ -56,7 +54,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     broker is reachable, ApiError if a broker refuses the whole request, and UsageError if the client is closed.
 
     Calls that change several items return ``Results``, with a value or an error for each, and process all items even if
-    some are refused. With ``check=True`` (default) they then raise the first error; with ``check=False``
+    some are refused. With ``check=True`` (default) they raise the error of the first refused item; with ``check=False``
     ``results.errors`` has all errors. In calls that only read, ``results[item]`` raises the error of that item.
     """
 
@@ -84,7 +82,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         operation = topic_operations.create_topics(
             self._metadata, new_topics(topics), validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
         )
-        return _checked(await self._run("create_topics", operation, timeout_ms), check)
+        return await self._change("create_topics", operation, timeout_ms, check)
 
     async def delete_topics(
         self, names: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
@@ -94,7 +92,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         Raises ApiError for a refused topic, such as UNKNOWN_TOPIC_OR_PARTITION, and UsageError for a bare string.
         """
         operation = topic_operations.delete_topics(self._metadata, names_of(names), timeout_ms=self._limit(timeout_ms))
-        return _checked(await self._run("delete_topics", operation, timeout_ms), check)
+        return await self._change("delete_topics", operation, timeout_ms, check)
 
     async def create_partitions(
         self,
@@ -112,7 +110,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         operation = topic_operations.create_partitions(
             self._metadata, totals, validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
         )
-        return _checked(await self._run("create_partitions", operation, timeout_ms), check)
+        return await self._change("create_partitions", operation, timeout_ms, check)
 
     async def list_topics(self, *, internal: bool = False, timeout_ms: int | None = None) -> list[TopicListing]:
         """Return all topics, sorted by name; internal topics only with ``internal=True``."""
@@ -137,7 +135,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def describe_configs(
         self, resources: Iterable[ConfigResource], *, names: Iterable[str] | None = None, timeout_ms: int | None = None
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """Return options of topics and brokers by resource: all, or those with a name in ``names`` (KIP-133)."""
+        """Return the options of topics and brokers by resource: all options, or those in ``names`` (KIP-133)."""
         operation = topic_operations.describe_configs(self._metadata, list(resources), names)
         return await self._run("describe_configs", operation, timeout_ms)
 
@@ -148,21 +146,18 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[ConfigResource, None]:
-        """Set options of topics or brokers; None resets an option to its default, other options keep their values
-        (KIP-339).
+        """Set options of topics or brokers (KIP-339); None resets an option to its default, omitted options remain.
 
         Raises ApiError for a refused resource, such as INVALID_CONFIG, and UsageError for a kind of resource without
         options.
         """
         operation = topic_operations.alter_configs(self._metadata, changes)
-        return _checked(await self._run("alter_configs", operation, timeout_ms), check)
+        return await self._change("alter_configs", operation, timeout_ms, check)
 
     async def list_config_resources(
         self, kinds: Iterable[str] = (), *, timeout_ms: int | None = None
     ) -> list[ConfigResource]:
-        """Return the resources that have options, of ``kinds`` (``client_metrics``, ``group``, …) or of all kinds
-        (KIP-1142).
-        """
+        """Return the resources with options, of all kinds or of ``kinds`` such as ``group`` (KIP-1142)."""
         return await self._run("list_config_resources", topic_operations.list_config_resources(kinds), timeout_ms)
 
     async def elect_leaders(
@@ -173,14 +168,14 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Make the first replica of partitions their leader (KIP-460); ``partitions=None`` means all.
+        """Make the first replica of each partition its leader (KIP-460); ``partitions=None`` means all partitions.
 
         ``unclean=True`` elects any replica of a partition without a leader, and may lose records. Raises ApiError for a
         refused partition, such as ELECTION_NOT_NEEDED.
         """
         limit = self._limit(timeout_ms)
         operation = node_operations.elect_leaders(self._metadata, partitions, unclean=unclean, timeout_ms=limit)
-        return _checked(await self._run("elect_leaders", operation, timeout_ms), check)
+        return await self._change("elect_leaders", operation, timeout_ms, check)
 
     async def reassign_partitions(
         self,
@@ -189,13 +184,13 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Start to move partitions to these replicas (node ids, the preferred leader first; KIP-455).
+        """Start to move partitions to replicas on these nodes, the preferred leader first (KIP-455).
 
-        None cancels the reassignment in flight. Returns when the reassignments have started, see
+        None cancels a partition's reassignment in flight. Returns when the reassignments have started, see
         ``list_reassignments``. Raises ApiError for a refused partition.
         """
         operation = node_operations.reassign_partitions(self._metadata, targets, timeout_ms=self._limit(timeout_ms))
-        return _checked(await self._run("reassign_partitions", operation, timeout_ms), check)
+        return await self._change("reassign_partitions", operation, timeout_ms, check)
 
     async def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
         """Return the reassignments in flight, by partition (KIP-455)."""
@@ -205,21 +200,18 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
-        """Return all groups, or those in ``states`` (KIP-518) and of ``types`` (KIP-848), such as ``"Stable"``,
-        ``"classic"``.
-        """
+        """Return all groups, or only those in ``states`` (``"Stable"``, KIP-518) and of ``types`` (``"classic"``)."""
         operation = group_operations.list_groups(self._metadata, states=states, types=types)
         return await self._run("list_groups", operation, timeout_ms)
 
     async def list_groups_by_broker(self, *, timeout_ms: int | None = None) -> Results[int, list[GroupListing]]:
-        """Return the groups of each broker, by node id; the errors are those of brokers that cannot answer."""
+        """Return the groups of each broker, by node id; ``results[node_id]`` raises the error of that broker."""
         return await self._run("list_groups", group_operations.list_groups_by_broker(self._metadata), timeout_ms)
 
     async def describe_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, GroupDescription]:
-        """Return groups with their members, by group id (KIP-222); consumer groups with epochs and target assignments
-        (KIP-848).
+        """Return groups with their members, by group id (KIP-222); KIP-848 groups with epochs and target assignments.
 
         ``results[group]`` raises ApiError (GROUP_ID_NOT_FOUND) for a missing group. Raises UsageError for a bare
         string.
@@ -235,7 +227,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         Raises ApiError for a refused group, such as NON_EMPTY_GROUP, and UsageError for a bare string.
         """
         operation = group_operations.delete_groups(self._metadata, names_of(groups))
-        return _checked(await self._run("delete_groups", operation, timeout_ms), check)
+        return await self._change("delete_groups", operation, timeout_ms, check)
 
     async def list_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
@@ -262,7 +254,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         """
         wanted = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in offsets.items()}
         operation = group_operations.alter_group_offsets(self._metadata, group, wanted)
-        return _checked(await self._run("alter_group_offsets", operation, timeout_ms, group), check)
+        return await self._change("alter_group_offsets", operation, timeout_ms, check, group)
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, check: bool = True, timeout_ms: int | None = None
@@ -272,7 +264,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         Raises ApiError for a refused partition, such as GROUP_SUBSCRIBED_TO_TOPIC.
         """
         operation = group_operations.delete_group_offsets(self._metadata, group, list(partitions))
-        return _checked(await self._run("delete_group_offsets", operation, timeout_ms, group), check)
+        return await self._change("delete_group_offsets", operation, timeout_ms, check, group)
 
     async def remove_group_members(
         self,
@@ -292,7 +284,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         operation = group_operations.remove_group_members(
             self._metadata, group, names_of(members), names_of(instance_ids), reason
         )
-        return _checked(await self._run("remove_group_members", operation, timeout_ms, group), check)
+        return await self._change("remove_group_members", operation, timeout_ms, check, group)
 
     async def list_offsets(
         self,
@@ -301,8 +293,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, ListedOffset]:
-        """Return an offset for each partition (KIP-396): ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a time
-        in milliseconds since 1970, for the first record at or after it.
+        """Return an offset for each partition (KIP-396): ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a time.
+
+        A time is in milliseconds since 1970; its offset is that of the first record at or after it.
 
         With ``isolation_level="read_committed"`` the latest offset is the last stable offset. ``results[partition]``
         raises ApiError for a missing partition. Raises UsageError for another string.
@@ -319,7 +312,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         OFFSET_OUT_OF_RANGE, and UsageError for an invalid offset.
         """
         operation = offset_operations.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
-        return _checked(await self._run("delete_records", operation, timeout_ms), check)
+        return await self._change("delete_records", operation, timeout_ms, check)
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this client, by Kafka's names (docs/guides/client-metrics.md)."""
@@ -348,9 +341,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
             raise UsageError("the admin client is closed")
         if self._driver is None:
             self._driver = Driver(self._engine, tls=self._tls, clock=self._clock)
-        told = explain_denials(self.config, name, about, operation)
-        words = f"{name} of {about!r}" if about else name
-        promise = self._machine.start(words, told, self._limit(timeout_ms), self._driver.clock.now_ms())
+        explained = explain_denials(self.config, name, about, operation)
+        call = f"{name} of {about!r}" if about else name
+        promise = self._machine.start(call, explained, self._limit(timeout_ms), self._driver.clock.now_ms())
         await self._driver.until(lambda: True if promise.done else None)
         if not promise.done:
             raise UsageError("the admin client was closed")
@@ -358,7 +351,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
 
 
 def _blocking(call: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Admin, P], R]:
-    """Convert a method of ``AsyncAdmin`` to a blocking one of ``Admin`` with the same signature and docstring."""
+    """Convert a method of ``AsyncAdmin`` to a blocking method of ``Admin``, with the same signature and docstring."""
 
     @wraps(call)
     def wait(admin: Admin, /, *args: P.args, **options: P.kwargs) -> R:
@@ -443,7 +436,3 @@ class Admin(OtherNames):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _checked(results: Results[K, V], check: bool) -> Results[K, V]:
-    return results.check() if check else results

@@ -50,34 +50,44 @@ def new_topics(topics: Topics) -> list[NewTopic]:
 
 
 def names_of(names: Iterable[str]) -> list[str]:
-    """Convert an iterable of names to a list. Raises UsageError for a bare string, whose characters would be names."""
+    """Convert names to a list. Raises UsageError for a bare string, whose characters would be taken as names."""
     if isinstance(names, str):
         raise UsageError(f"expected a list of names; for one name pass [{names!r}]")
     return list(names)
 
 
+K = TypeVar("K")
 R = TypeVar("R")
+T = TypeVar("T")
+V = TypeVar("V")
 
 
-class PositionCalls:
-    """Calls of ``AsyncAdmin`` about committed offsets, log ends and record times."""
-
+class AdminCalls:
     _metadata: Metadata
 
     @abstractmethod
     async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None, about: str = "") -> R: ...
 
+    async def _change(
+        self, name: str, operation: Operation[Results[K, V]], timeout_ms: int | None, check: bool, about: str = ""
+    ) -> Results[K, V]:
+        """Run an operation that changes several items; with ``check`` raise the error of the first refused item."""
+        results = await self._run(name, operation, timeout_ms, about)
+        return results.check() if check else results
+
+
+class PositionCalls(AdminCalls):
+    """Calls of ``AsyncAdmin`` about committed offsets, log ends and record times."""
+
     async def list_offsets_of_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, Results[TopicPartition, OffsetAndMetadata | None]]:
-        """Return all committed offsets of groups, by group id; one request queries many groups (KIP-709).
+        """Return all committed offsets of each group, by group id; one request queries many groups (KIP-709).
 
         ``results[group]`` raises ApiError if the client may not describe the group. Raises UsageError for a bare
         string.
         """
-        if isinstance(groups, str):
-            raise UsageError(f"groups must be a list of group ids; for one group pass [{groups!r}]")
-        operation = group_operations.list_offsets_of_groups(self._metadata, groups)
+        operation = group_operations.list_offsets_of_groups(self._metadata, names_of(groups))
         return await self._run("list_offsets_of_groups", operation, timeout_ms)
 
     async def list_ends(
@@ -106,13 +116,8 @@ class PositionCalls:
         return await self._run("first_records", operation, timeout_ms)
 
 
-class TransactionCalls:
+class TransactionCalls(AdminCalls):
     """Calls of ``AsyncAdmin`` about transactions and producers."""
-
-    _metadata: Metadata
-
-    @abstractmethod
-    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None, about: str = "") -> R: ...
 
     async def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
@@ -143,13 +148,12 @@ class TransactionCalls:
         Raises ApiError for a refused id, and UsageError for a bare string.
         """
         operation = transaction_operations.fence_producers(self._metadata, names_of(transactional_ids))
-        results = await self._run("fence_producers", operation, timeout_ms)
-        return results.check() if check else results
+        return await self._change("fence_producers", operation, timeout_ms, check)
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, list[ProducerState]]:
-        """Return the producers that the leader of each partition has in its state, with open transactions (KIP-664).
+        """Return the producers that wrote to each partition, with their open transactions (KIP-664).
 
         ``results[partition]`` raises ApiError for a missing or unauthorized partition.
         """
@@ -182,16 +186,8 @@ class TransactionCalls:
         await self._run("abort_transaction", operation, timeout_ms, partition.topic)
 
 
-T = TypeVar("T")
-
-
-class SecurityCalls:
+class SecurityCalls(AdminCalls):
     """Calls of ``AsyncAdmin`` about ACLs, SCRAM users and quotas."""
-
-    _metadata: Metadata
-
-    @abstractmethod
-    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None, about: str = "") -> R: ...
 
     async def describe_acls(
         self, wanted: AclBindingFilter | None = None, *, timeout_ms: int | None = None
@@ -209,11 +205,10 @@ class SecurityCalls:
     ) -> Results[AclBinding, None]:
         """Add ACLs; existing ones remain unchanged (KIP-140).
 
-        Raises ApiError for a refused ACL, such as SECURITY_DISABLED, and UsageError for other values.
+        Raises ApiError for a refused ACL, such as SECURITY_DISABLED, and UsageError for other values than ACLs.
         """
         wanted = list(dict.fromkeys(_all_of(bindings, AclBinding)))
-        results = await self._run("create_acls", acl_operations.create_acls(wanted), timeout_ms)
-        return results.check() if check else results
+        return await self._change("create_acls", acl_operations.create_acls(wanted), timeout_ms, check)
 
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter | AclBinding], *, check: bool = True, timeout_ms: int | None = None
@@ -224,8 +219,7 @@ class SecurityCalls:
         """
         given = _all_of(filters, AclBindingFilter | AclBinding)
         wanted = list(dict.fromkeys(f.filter if isinstance(f, AclBinding) else f for f in given))
-        results = await self._run("delete_acls", acl_operations.delete_acls(wanted), timeout_ms)
-        return results.check() if check else results
+        return await self._change("delete_acls", acl_operations.delete_acls(wanted), timeout_ms, check)
 
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
@@ -235,9 +229,7 @@ class SecurityCalls:
         ``results[user]`` raises ApiError (RESOURCE_NOT_FOUND) for a user without a password. Raises UsageError for a
         bare string.
         """
-        if isinstance(users, str):
-            raise UsageError(f"users must be a list of user names; for one user pass [{users!r}]")
-        operation = user_operations.describe_user_scram_credentials(None if users is None else list(users))
+        operation = user_operations.describe_user_scram_credentials(None if users is None else names_of(users))
         return await self._run("describe_user_scram_credentials", operation, timeout_ms)
 
     async def alter_user_scram_credentials(
@@ -247,10 +239,10 @@ class SecurityCalls:
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
-        """Set and delete SCRAM passwords of users; the request has a salt and a hash, never the password (KIP-554).
+        """Set and delete SCRAM passwords of users; the request has salts and hashes, never a password (KIP-554).
 
         Raises ApiError for a refused user, such as RESOURCE_NOT_FOUND when deleting a missing password, and UsageError
-        for other values.
+        for other values than alterations.
         """
         given = _all_of(alterations, UserScramCredentialUpsertion | UserScramCredentialDeletion)
         deletions = [a for a in given if isinstance(a, UserScramCredentialDeletion)]
@@ -260,15 +252,14 @@ class SecurityCalls:
         operation = user_operations.alter_user_scram_credentials(
             self._metadata, deletions, list(zip(upsertions, salted, strict=True))
         )
-        results = await self._run("alter_user_scram_credentials", operation, timeout_ms)
-        return results.check() if check else results
+        return await self._change("alter_user_scram_credentials", operation, timeout_ms, check)
 
     async def describe_client_quotas(
         self, wanted: ClientQuotaEntity | None = None, *, strict: bool = False, timeout_ms: int | None = None
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
-        """Return quotas by entity: all, or those of entities that have every part of ``wanted`` (KIP-546).
+        """Return quotas by entity, of all entities or of those that include every part of ``wanted`` (KIP-546).
 
-        With ``strict`` entities with further parts are excluded. Raises ApiError for an invalid filter.
+        With ``strict`` entities with parts beyond ``wanted`` are excluded. Raises ApiError for an invalid filter.
         """
         entity = ClientQuotaEntity() if wanted is None else wanted
         operation = quota_operations.describe_client_quotas(entity, strict=strict)
@@ -282,7 +273,7 @@ class SecurityCalls:
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[ClientQuotaEntity, None]:
-        """Set quotas of users, client ids and addresses; None deletes a quota, others keep their values (KIP-546)::
+        """Set quotas of users, client ids and addresses; None deletes a quota, omitted quotas remain (KIP-546)::
 
             admin.alter_client_quotas({ClientQuotaEntity(user="alice"): {"producer_byte_rate": 1_000_000}})
 
@@ -290,19 +281,15 @@ class SecurityCalls:
         and UsageError for an empty one.
         """
         operation = quota_operations.alter_client_quotas(self._metadata, changes, validate_only=validate_only)
-        results = await self._run("alter_client_quotas", operation, timeout_ms)
-        return results.check() if check else results
+        return await self._change("alter_client_quotas", operation, timeout_ms, check)
 
 
 def _all_of(given: Iterable[T], kinds: type | UnionType) -> list[T]:
     if isinstance(given, kinds):
         raise UsageError(f"expected a list; for one item pass [{given!r}]")
     found = list(given)
-    for one in found:
-        if not isinstance(one, kinds):
-            raise UsageError(f"{one!r}: expected {_names(kinds)}")
+    for item in found:
+        if not isinstance(item, kinds):
+            expected = " or ".join(kind.__name__ for kind in get_args(kinds) or (kinds,))
+            raise UsageError(f"{item!r}: expected {expected}")
     return found
-
-
-def _names(kinds: type | UnionType) -> str:
-    return " or ".join(kind.__name__ for kind in get_args(kinds) or (kinds,))

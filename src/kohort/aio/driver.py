@@ -43,7 +43,7 @@ PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
 def log_notes(notes: Notes, log: logging.Logger) -> None:
-    """Write the pending lines of a client to its log, and remove them. The caller need not hold the client's lock."""
+    """Write the pending notes of a client to ``log``. The caller need not hold the client's lock."""
     if not notes:
         return
     for note in notes.take():
@@ -55,10 +55,11 @@ CLOSE_GRACE_S: Final = 1.0
 
 
 class _Link(asyncio.BufferedProtocol):
+    transport: asyncio.Transport
+
     def __init__(self, driver: Driver, connection: ConnectionId) -> None:
         self._driver = driver
         self._connection = connection
-        self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transport class does not inherit from asyncio's
@@ -82,10 +83,11 @@ class _TlsLink(AboveClient):
     It does not pause writing: the engine bounds its requests.
     """
 
+    transport: TlsSocket
+
     def __init__(self, driver: Driver, connection: ConnectionId) -> None:
         self._driver = driver
         self._connection = connection
-        self.transport: TlsSocket | None = None
 
     def opened(self, transport: TlsSocket) -> None:
         self.transport = transport
@@ -130,18 +132,14 @@ class Driver:
         self._timer_at_ms: int | None = None
         self._kicked = False
         self._closed = False
-        self._watchers: dict[Callable[[], object], asyncio.Future[Any]] = {}
+        self._watchers: dict[asyncio.Future[Any], Callable[[], object]] = {}
         self._listeners: list[Callable[[], None]] = []
         self._drained = asyncio.Event()
         self.failure: KohortError | None = None
-        """Error after a bug in the client's logic raised an exception; the client is unusable then."""
+        """Error of all calls after an unexpected exception in the request engine."""
 
     def on_progress(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     def kick(self) -> None:
         if not self._kicked and not self._closed:
@@ -161,11 +159,7 @@ class Driver:
             raise
 
     async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
-        """Call ``ready`` now and each time that the request engine has run, until it returns a value; return None after
-        ``timeout_ms``.
-
-        Raises errors of ``ready``.
-        """
+        """Call ``ready`` now and after each run of the engine, until it returns a value; None after ``timeout_ms``."""
         if self.failure is not None:
             raise self.failure
         try:
@@ -177,20 +171,14 @@ class Driver:
             return value
         self.kick()
         future: asyncio.Future[T] = self.loop.create_future()
-
-        def watcher() -> T | None:
-            return ready()
-
-        self._watchers[watcher] = future
-        timer = None
-        if timeout_ms is not None:
-            timer = self.loop.call_later(timeout_ms / 1000, _end_wait, future)
+        self._watchers[future] = ready
+        timer = None if timeout_ms is None else self.loop.call_later(timeout_ms / 1000, end_wait, future)
         try:
             return await future
         finally:
             if timer is not None:
                 timer.cancel()
-            self._watchers.pop(watcher, None)
+            self._watchers.pop(future, None)
 
     def handle(self, given: Input) -> None:
         if self._closed or self.failure is not None:
@@ -221,17 +209,15 @@ class Driver:
         for task in list(self._connecting.values()):
             task.cancel()
         for link in list(self._links.values()):
-            if link.transport is not None:
-                link.transport.close()
-        for future in self._watchers.values():
-            _end_wait(future)
+            link.transport.close()
+        for future in self._watchers:
+            end_wait(future)
         if self._links:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._drained.wait(), CLOSE_GRACE_S)
 
     def linked(self, connection: ConnectionId, link: _Link | _TlsLink) -> None:
         if connection not in self._connecting:  # the client closed the connection while it was being opened
-            assert link.transport is not None
             link.transport.abort()
             return
         self._links[connection] = link
@@ -266,11 +252,10 @@ class Driver:
             match output:
                 case Send(connection, buffers):
                     link = self._links.get(connection)
-                    if link is not None and link.transport is not None:
+                    if link is not None:
                         link.transport.writelines(buffers)
                 case Open(connection, host, port):
-                    task = self.loop.create_task(self._connect(connection, host, port))
-                    self._connecting[connection] = task
+                    self._connecting[connection] = self.loop.create_task(self._connect(connection, host, port))
                 case RequestToken():
                     assert self._logins is not None, "no login without credentials"
                     self._logins.want(output)
@@ -287,7 +272,7 @@ class Driver:
         if task is not None and connection not in self._links:
             task.cancel()
         link = self._links.pop(connection, None)
-        if link is not None and link.transport is not None:
+        if link is not None:
             link.transport.close()
 
     def _on_kick(self) -> None:
@@ -295,8 +280,7 @@ class Driver:
         self.handle(Tick())
 
     def _on_timer(self) -> None:
-        self._timer = None
-        self._timer_at_ms = None
+        self._timer = self._timer_at_ms = None
         self.handle(Tick())
 
     def _arm(self) -> None:
@@ -314,7 +298,7 @@ class Driver:
     def _notify(self) -> None:
         for listener in self._listeners:
             listener()
-        for ready, future in list(self._watchers.items()):
+        for future, ready in list(self._watchers.items()):
             if future.done():
                 continue
             try:
@@ -327,14 +311,13 @@ class Driver:
                     future.set_result(value)
 
     def _fail(self, error: Exception) -> None:
-        """Close the client after an unexpected exception in its logic, and fail all waiting calls."""
+        """Close the client after an unexpected exception in its request engine, and fail all waiting calls."""
         self.failure = KohortError(f"an internal error of kohort closed this client: {type(error).__name__}: {error}")
-        for future in self._watchers.values():
+        for future in self._watchers:
             if not future.done():
                 future.set_exception(self.failure)
         for link in list(self._links.values()):
-            if link.transport is not None:
-                link.transport.abort()
+            link.transport.abort()
 
 
 def _reason_of_loss(error: Exception | None) -> str:
@@ -346,6 +329,6 @@ def _message_of(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
-def _end_wait(future: asyncio.Future[Any]) -> None:
+def end_wait(future: asyncio.Future[Any]) -> None:
     if not future.done():
         future.set_result(None)

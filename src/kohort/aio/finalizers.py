@@ -9,20 +9,21 @@ Finalizers run in any thread, so they only schedule work on the client's loop.
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from kohort.aio.driver import Driver
+from kohort.aio.system import run_soon
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.producer import ProducerMachine
 
 LEAVE_MS: Final = 5000
 REASON: Final = "the consumer was dropped without close()"
 Work = Callable[[], Coroutine[Any, Any, None]]
-_running: Final[set[object]] = set()
-"""Strong references to running tasks: event loops keep only weak ones."""
+_running: Final[set[asyncio.Task[None]]] = set()
 
 
 def leave_dropped(
@@ -45,11 +46,7 @@ def leave_dropped(
         await driver.until(lambda: True if promise.done else None, LEAVE_MS)
         await driver.close()
 
-    _warn(name)
-    if finish is not None:
-        finish(leave)
-    else:
-        _on_loop(driver, leave)
+    _finish(name, driver, leave, finish)
 
 
 def deliver_dropped(
@@ -68,22 +65,12 @@ def deliver_dropped(
         await driver.until(lambda: machine.is_idle or None)
         await driver.close()
 
-    _warn(name)
-    if finish is not None:
-        finish(deliver)
-    else:
-        _on_loop(driver, deliver)
+    _finish(name, driver, deliver, finish)
 
 
-def _warn(name: str) -> None:
+def _finish(name: str, driver: Driver, work: Work, finish: Callable[[Work], None] | None) -> None:
     warnings.warn(f"{name} was dropped without close()", ResourceWarning, stacklevel=4)
-
-
-def _on_loop(driver: Driver, work: Work) -> None:
-    def begin() -> None:
-        task = driver.loop.create_task(work())
-        _running.add(task)
-        task.add_done_callback(_running.discard)
-
-    with suppress(RuntimeError):  # the event loop has ended, and its connections with it
-        driver.loop.call_soon_threadsafe(begin)
+    if finish is not None:
+        finish(work)
+    else:
+        run_soon(driver.loop, work, _running)

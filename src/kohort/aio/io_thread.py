@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, TypeVar
 
+from kohort.aio.system import in_thread, run_soon
 from kohort.errors import KohortError, UsageError
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ class Closeable(Protocol):
     def close(self) -> Callable[..., None]: ...
 
     def after_fork(self) -> None:
-        """Prepare the client for a forked child process: replace its locks, so that calls raise errors."""
+        """Replace the client's locks in a forked child process, so that calls raise errors instead of blocking."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -50,40 +51,14 @@ def new_loop() -> asyncio.AbstractEventLoop:
         """
 
         async def getaddrinfo(self, host: Any, port: Any, **hints: int) -> list[Any]:
-            return await resolved(self, host, port, **hints)
+            """Resolve an IP address immediately, and a host name on a daemon thread."""
+            numeric = hints.get("flags", 0) | socket.AI_NUMERICHOST
+            with contextlib.suppress(socket.gaierror):
+                return socket.getaddrinfo(host, port, **{**hints, "flags": numeric})
+            return await in_thread(lambda: socket.getaddrinfo(host, port, **hints), "kohort-resolve")
 
     loop: asyncio.AbstractEventLoop = Loop()
     return loop
-
-
-async def resolved(loop: asyncio.AbstractEventLoop, host: Any, port: Any, **hints: int) -> list[Any]:
-    """Resolve an IP address immediately, and a host name on a daemon thread, which does not delay the process exit.
-
-    Raises OSError, or UnicodeError for an invalid host name.
-    """
-    with contextlib.suppress(socket.gaierror):
-        return socket.getaddrinfo(host, port, **{**hints, "flags": hints.get("flags", 0) | socket.AI_NUMERICHOST})
-    found: asyncio.Future[list[Any]] = loop.create_future()
-
-    def finish(result: list[Any], error: Exception | None) -> None:
-        if found.done():
-            return
-        if error is None:
-            found.set_result(result)
-        else:
-            found.set_exception(error)
-
-    def resolve() -> None:
-        result, failure = [], None
-        try:
-            result = socket.getaddrinfo(host, port, **hints)
-        except (OSError, UnicodeError) as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the caller's event loop has ended
-            loop.call_soon_threadsafe(finish, result, failure)
-
-    threading.Thread(target=resolve, name="kohort-resolve", daemon=True).start()
-    return await found
 
 
 class IoThread:
@@ -149,26 +124,16 @@ class IoThread:
         self._open.pop(client, None)
 
     def finish(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Schedule ``work`` of a garbage-collected client; it finishes before the process ends.
-
-        Safe in finalizers of any thread: it does not wait.
-        """
-
-        def begin() -> None:
-            task = self.loop.create_task(work())
-            self._final_tasks.add(task)
-            task.add_done_callback(self._final_tasks.discard)
-
-        with contextlib.suppress(RuntimeError):  # the I/O thread's event loop has ended, so no work can be scheduled
-            self.loop.call_soon_threadsafe(begin)
+        """Run ``work`` of a garbage-collected client without waiting; the exit of the process waits for its end."""
+        run_soon(self.loop, work, self._final_tasks)
 
     def after_fork(self) -> None:
-        """Prepare the open clients of the parent process for the forked child process."""
+        """Replace the locks of the parent's open clients, in a forked child process."""
         for client in list(self._open):
             client.after_fork()
 
     def stop(self) -> None:
-        """Close the open clients, wait for scheduled work, and end the event loop."""
+        """Close the open clients, wait for the work of ``finish``, and end the event loop."""
         for client, options in list(self._open.items()):
             try:
                 client.close(**options)

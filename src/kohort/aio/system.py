@@ -7,8 +7,8 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 NS_PER_MS: Final = 1_000_000
 
@@ -45,18 +45,19 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], name: str = "kohort-credentials") -> T:
-    """Run a function in a daemon thread, which does not delay the process exit; return its result."""
+    """Run a function in a daemon thread, which does not delay the process exit. Return its result, raise its error."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
     def run() -> None:
+        value: T | None = None
+        failure: Exception | None = None
         try:
             value = work()
         except BaseException as error:  # noqa: BLE001  # raised in the waiting task
             failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
-            _call(loop, _settle, future, failure, None)
-        else:
-            _call(loop, _settle, future, None, value)
+        with contextlib.suppress(RuntimeError):  # the event loop that waits for the thread has ended
+            loop.call_soon_threadsafe(_settle, future, failure, value)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return await future
@@ -71,6 +72,18 @@ def _settle(future: asyncio.Future[T], error: Exception | None, value: T | None)
         future.set_exception(error)
 
 
-def _call(loop: asyncio.AbstractEventLoop, *args: object) -> None:
-    with contextlib.suppress(RuntimeError):  # the event loop that waits for the thread has ended
-        loop.call_soon_threadsafe(*args)  # type: ignore[arg-type]
+def run_soon(
+    loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]], tasks: set[asyncio.Task[None]]
+) -> None:
+    """Run ``work`` as a task of ``loop``, from any thread. ``tasks`` keeps the task: event loops hold weak references.
+
+    Has no effect after the end of the loop.
+    """
+
+    def begin() -> None:
+        task = loop.create_task(work())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    with contextlib.suppress(RuntimeError):  # the event loop has ended, and its connections with it
+        loop.call_soon_threadsafe(begin)

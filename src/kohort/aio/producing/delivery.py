@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kohort.aio.driver import PRODUCER_LOG, Driver, log_notes
+from kohort.aio.driver import PRODUCER_LOG, Driver, end_wait, log_notes
 from kohort.aio.other_names import OF_DELIVERIES, OtherNames
 from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
 from kohort.client.user_input import checked_ms
@@ -120,7 +120,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
             future: asyncio.Future[None] = loop.create_future()
 
             def wake(loop: asyncio.AbstractEventLoop = loop, future: asyncio.Future[None] = future) -> None:
-                loop.call_soon_threadsafe(_set_done, future)
+                loop.call_soon_threadsafe(end_wait, future)
 
             self._owner.call_when_done(batch, wake)
             yield from future.__await__()
@@ -158,11 +158,6 @@ class Owner:
                 batch.callbacks.append(callback)
         if done:
             callback()
-
-
-def _set_done(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def run_callbacks(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
