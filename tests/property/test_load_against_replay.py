@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.coordinator.invariants import persisted_state
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, parse_record
 from kohort.coordinator.replay import Skipped, replay, replay_log
@@ -13,6 +12,7 @@ from kohort.errors import CorruptLog, CorruptRecord
 from kohort.wire.compression import Codec
 from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitValue
 from kohort.wire.record_batch import HEADER_BYTES, NewRecord, build_batch, parse_batch_header, read_batch, read_pairs
+from kohort_lab.sim.checks.group_invariants import persisted_state
 
 MANY = settings(max_examples=200)
 IDS = st.sampled_from([b"t" * 16, b"u" * 16])

@@ -16,6 +16,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kohort_lab.sim.checks.group_invariants import check_log
 from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import Transactional, committed_offset, committed_values, latest
 
@@ -179,7 +180,7 @@ class RandomRun:
         state = self.stage.broker.state
         topic = state.topics.get("__consumer_offsets")
         for partition, log in enumerate(topic.partitions if topic is not None else ()):
-            state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log, Skipped())))
+            check_log(state.coordinator, partition, chain.from_iterable(slices_of(log, Skipped())))
         for name in TOPICS:
             assert [v.strip() for v in committed_values(self.peer, name)] == [
                 v.strip() for v in self.model.committed(name)

@@ -7,9 +7,9 @@ import pytest
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.client.writing.sender import Sender
-from kohort.coordinator.invariants import InvariantBroken
 from kohort.coordinator.runtime import Coordinator
 from kohort_lab.sim.checks.broken import CheckFailed, caught_by
+from kohort_lab.sim.checks.group_invariants import InvariantBroken
 from kohort_lab.sim.worlds.three_nodes import run_three_nodes
 
 EVERY_RUN = range(12)

@@ -26,7 +26,7 @@ from kohort.broker.state import BrokerState
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import listeners_of
-from kohort.coordinator.runtime import Coordinator
+from kohort.coordinator.runtime import CheckDecision, Coordinator
 from kohort.log.storage import Storage
 from kohort.log.topics import Topics
 from kohort.steps import at_once
@@ -42,7 +42,7 @@ def assemble(
     rng: Rng,
     now_ms: int,
     *,
-    checked: bool = False,
+    check: CheckDecision | None = None,
     intercept: Intercept | None = None,
 ) -> tuple[BrokerState, GroupJournal]:
     """Build a broker's state, and the writer of ``__kohort_journal``; for the arguments see ``Broker``."""
@@ -62,7 +62,7 @@ def assemble(
         CatalogueView(cluster.topics),
         offsets_topic.append,
         options_of_group=cluster.group_options.of,
-        checked=checked,
+        check=check,
     )
     coordinator.wall = cluster.wall
     journal = GroupJournal(cluster, coordinator.committed)

@@ -41,6 +41,7 @@ from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import listener_config
 from kohort.coordinator.records import TransactionEnded
+from kohort.coordinator.runtime import CheckDecision
 from kohort.errors import ProtocolError, StorageError
 from kohort.log.storage import Storage
 from kohort.notes import Note, debug, info, warning
@@ -65,15 +66,15 @@ class Broker:
         rng: Rng,
         now_ms: int,
         *,
-        checked: bool = False,
+        check: CheckDecision | None = None,
         intercept: Intercept | None = None,
     ) -> None:
         """Recover the logs in ``home`` and load the groups.
 
-        ``home`` may be a node of a cluster that has recovered the storage. ``checked``: verify the coordinator's
-        invariants after each event, for tests. ``intercept`` may answer requests before the broker.
+        ``home`` may be a node of a cluster that has recovered the storage. ``check``: called after each decision of
+        the group coordinator, for tests. ``intercept`` may answer requests before the broker.
         """
-        self._state, self._journal = assemble(config, home, rng, now_ms, checked=checked, intercept=intercept)
+        self._state, self._journal = assemble(config, home, rng, now_ms, check=check, intercept=intercept)
         cluster, offsets_topic = self._state.cluster, self._state.offsets_topic
         self._inbox = cluster.inbox(self._state.node.node_id)
         self._connections = self._state.connections

@@ -6,7 +6,7 @@ group's rebalance.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from kohort.clock import Rng, Timers, WallTime
@@ -16,15 +16,6 @@ from kohort.coordinator.classic.evidence import note_fenced, refusal_note
 from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns, no_options
-from kohort.coordinator.invariants import (
-    InvariantBroken,
-    check_acknowledged,
-    check_consumer_group,
-    check_group,
-    check_groups,
-    check_one_kind,
-    check_replay,
-)
 from kohort.coordinator.journal import JournalEntry, Who
 from kohort.coordinator.journal_events import MemberMetrics, MemberTurnedAway
 from kohort.coordinator.journal_evidence import JournalEvidence, OffsetCounters, Stall
@@ -70,12 +61,13 @@ APPENDED_US: Final = 60
 RECORD_US: Final = 15
 REPLY_US: Final = 10
 """Estimated cost in microseconds of one append, one record or one response of a decision."""
+CheckDecision = Callable[[Shard, str, Outcome, Timers[tuple[int, TimerKey]]], None]
 
 
 class Coordinator:
     """Coordinator of all groups whose ``__consumer_offsets`` partition this broker has loaded.
 
-    ``checked``: check the invariants after every event, for tests and the simulator.
+    ``check``: called after each decision with its shard, group id, outcome and all timers, for tests.
     """
 
     def __init__(
@@ -86,18 +78,18 @@ class Coordinator:
         append: AppendRecords,
         *,
         options_of_group: OptionsOfGroup = no_options,
-        checked: bool = False,
+        check: CheckDecision | None = None,
     ) -> None:
         self._config = config
         self._rng = rng
         self._topics = topics
         self._append = append
         self._options_of_group = options_of_group
-        self._checked = checked
+        self.check = check
         self.wall = WallTime()
         """Clock for times in records; the broker sets the clock of its logs here."""
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
-        self._timers: Timers[tuple[int, TimerKey]] = Timers()
+        self.timers: Timers[tuple[int, TimerKey]] = Timers()
         self._evidence = JournalEvidence()
         self._searches = SearchTurns()
         self._budget = MemoryBudget(config.group_coordinator_max_bytes)
@@ -137,7 +129,7 @@ class Coordinator:
         ctx = self._at(now_ms)
         pace = Pace()
         replies: list[Reply] = []
-        for partition, key in self._timers.pop_due(now_ms):
+        for partition, key in self.timers.pop_due(now_ms):
             shard = self._shards.get(partition)
             if shard is None:
                 continue
@@ -151,7 +143,7 @@ class Coordinator:
         if key != SWEEP:
             outcome = downgraded(shard.groups, key.group_id, shard.fire(key, ctx), ctx)
             return self._carry_out(shard, key.group_id, outcome, ctx)
-        self._timers.set((shard.partition, SWEEP), ctx.now_ms + self._config.offsets_retention_check_interval_ms)
+        self.timers.set((shard.partition, SWEEP), ctx.now_ms + self._config.offsets_retention_check_interval_ms)
         deleted = self.counters.deleted
         replies = self._carry_out_all(shard, shard.expire_offsets(ctx), ctx)
         self.counters.expired_since(deleted)
@@ -159,7 +151,7 @@ class Coordinator:
 
     @property
     def wake_at_ms(self) -> int | None:
-        return self._timers.wake_at_ms
+        return self.timers.wake_at_ms
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> None:
         ctx = self._at(now_ms)
@@ -174,8 +166,8 @@ class Coordinator:
             return  # the marker is replayed when the partition is loaded
         for group_id in replay_end(shard.groups, ended):
             shard.groups.maybe_forget(group_id)
-            if self._checked and (group := shard.groups.by_id.get(group_id)) is not None:
-                check_group(shard.groups, group, shard.partition, self._timers)
+            if self.check is not None:
+                self.check(shard, group_id, Outcome(), self.timers)
 
     def connection_closed(self, connection: int, now_ms: int) -> None:
         self._evidence.connections.add(connection, now_ms)
@@ -222,7 +214,7 @@ class Coordinator:
 
     def timers_of(self, group_id: str) -> list[TimerKey]:
         partition = self.partition_of(group_id)
-        waiting = self._timers.keys()
+        waiting = self.timers.keys()
         return [key for where, key in waiting if where == partition and key.group_id == group_id]
 
     def parked(self) -> Iterator[GroupRequest]:
@@ -278,7 +270,7 @@ class Coordinator:
         for group_id in [*shard.groups.by_id, *shard.groups.consumer]:
             shard.groups.maybe_forget(group_id)
         shard.availability = Availability.ACTIVE
-        self._timers.set((partition, SWEEP), now_ms + self._config.offsets_retention_check_interval_ms)
+        self.timers.set((partition, SWEEP), now_ms + self._config.offsets_retention_check_interval_ms)
         return self._carry_out_all(shard, shard.begin(ctx), ctx)
 
     def unload(self, partition: int, now_ms: int) -> list[Reply]:
@@ -291,7 +283,7 @@ class Coordinator:
             self._arm(shard, outcome)
             self._journal += outcome.journal
             replies += outcome.replies
-        self._timers.cancel((partition, SWEEP))
+        self.timers.cancel((partition, SWEEP))
         del self._shards.by_partition[partition]
         return replies
 
@@ -347,8 +339,8 @@ class Coordinator:
         shard.groups.maybe_forget(group_id)
         if outcome.then is not None:
             return outcome.replies + self._carry_out(shard, group_id, outcome.then(), ctx)
-        if self._checked:
-            self._check(shard, group_id, outcome)
+        if self.check is not None:
+            self.check(shard, group_id, outcome, self.timers)
         return outcome.replies
 
     def _carry_out_all(self, shard: Shard, outcomes: Iterator[tuple[str, Outcome]], ctx: Context) -> list[Reply]:
@@ -385,34 +377,9 @@ class Coordinator:
     def _arm(self, shard: Shard, outcome: Outcome) -> None:
         for change in outcome.timers:
             if isinstance(change, SetTimer):
-                self._timers.set((shard.partition, change.key), change.at_ms)
+                self.timers.set((shard.partition, change.key), change.at_ms)
             else:
-                self._timers.cancel((shard.partition, change.key))
-
-    def check_invariants(self, now_ms: int) -> None:
-        """Check the invariants of all groups, and that no timer is overdue. Raises InvariantBroken."""
-        wake_at_ms = self.wake_at_ms
-        if wake_at_ms is not None and wake_at_ms < now_ms:
-            raise InvariantBroken(f"a timer due at {wake_at_ms} did not fire until {now_ms}")
-        for shard in self._shards.active():
-            check_groups(shard.groups, shard.partition, self._timers)
-
-    def check_replay(self, partition: int, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
-        """Check that replaying the log of a loaded partition restores its state (``invariants.check_replay``)."""
-        shard = self._shards.active_at(partition)
-        if shard is not None:
-            check_replay(shard.groups, log, unmarked)
-
-    def _check(self, shard: Shard, group_id: str, outcome: Outcome) -> None:
-        for reply in outcome.replies:
-            check_acknowledged(shard.groups, reply)
-        group = shard.groups.by_id.get(group_id)
-        if group is not None:
-            check_group(shard.groups, group, shard.partition, self._timers)
-        consumer = shard.groups.consumer.get(group_id)
-        if consumer is not None:
-            check_consumer_group(consumer, shard.partition, self._timers)
-            check_one_kind(shard.groups, consumer)
+                self.timers.cancel((shard.partition, change.key))
 
 
 def _decided(api: GroupApi, shard: Shard, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:

@@ -22,6 +22,7 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
 from kohort.wire.schema import Message
+from kohort_lab.sim.checks.group_invariants import check_all
 
 
 class Peer:
@@ -160,7 +161,10 @@ class BrokerStage:
                     peer.paused = True
                 case Resume():
                     peer.paused = False
-        self.broker.state.coordinator.check_invariants(self.now_ms)
+        self.check()
+
+    def check(self) -> None:
+        check_all(self.broker.state.coordinator, self.now_ms)
 
     def said(self) -> list[str]:
         """Return the log lines since the last call."""

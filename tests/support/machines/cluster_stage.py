@@ -28,6 +28,7 @@ from kohort.wire.messages.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from kohort_lab.sim.checks.group_invariants import check_all, check_decision
 from support.machines.broker_stage import Peer
 from support.raw.group_member import RawMember
 
@@ -74,7 +75,7 @@ class NodeStage:
                     peer.paused = True
                 case Resume():
                     peer.paused = False
-        self.broker.state.coordinator.check_invariants(self.now_ms)
+        check_all(self.broker.state.coordinator, self.now_ms)
 
     def stop(self) -> None:
         for number, peer in self.peers.items():
@@ -121,7 +122,7 @@ class ClusterStage:
         return self._last
 
     def make_broker(self, node_id: int) -> Broker:
-        return Broker(self.config, ClusterNode(self.cluster, node_id), self.rng, self.now_ms, checked=True)
+        return Broker(self.config, ClusterNode(self.cluster, node_id), self.rng, self.now_ms, check=check_decision)
 
     def restart(self, count: int = 3, *, cleanly: bool = True) -> None:
         """Stop the process, cleanly or not, and start it again on the same storage."""

@@ -44,6 +44,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from kohort.wire.schema import Message
+from kohort_lab.sim.checks.group_invariants import check_all, check_decision, check_log
 from support.consumer_protocol import assignment, subscription
 
 GROUP = "g"
@@ -115,7 +116,7 @@ class CoordinatorStage:
         self.coordinator = self._coordinator()
 
     def _coordinator(self) -> Coordinator:
-        coordinator = Coordinator(self.config, self.rng, self.topics, self._append, checked=True)
+        coordinator = Coordinator(self.config, self.rng, self.topics, self._append, check=check_decision)
         for partition, records in self.log.items():
             self._take(coordinator.load(partition, records, self.now))
         return coordinator
@@ -189,9 +190,9 @@ class CoordinatorStage:
             self.answers[reply.to] = reply.message
 
     def check(self) -> None:
-        self.coordinator.check_invariants(self.now)
+        check_all(self.coordinator, self.now)
         for partition, records in self.log.items():
-            self.coordinator.check_replay(partition, records)
+            check_log(self.coordinator, partition, records)
         entries = self.coordinator.take_journal()
         assert [parse_entry(build_entry(entry)) for entry in entries] == entries
         self.journal += entries

@@ -3,7 +3,6 @@
 import pytest
 
 from kohort.coordinator.context import SearchTurns
-from kohort.coordinator.invariants import InvariantBroken, check_state
 from kohort.coordinator.journal import RoundOpened, parse_entry
 from kohort.coordinator.journal_evidence import FencedCounters
 from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_join, added_by_sync
@@ -16,6 +15,7 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
+from kohort_lab.sim.checks.group_invariants import InvariantBroken, check_state
 from support.machines.coordinator_stage import GROUP
 
 KIND = ("Heartbeat", "UNKNOWN_MEMBER_ID")

@@ -7,10 +7,10 @@ import pytest
 from kohort.coordinator import replay, runtime
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.classic import heartbeat, rebalance, sync
-from kohort.coordinator.invariants import InvariantBroken, check_persisted, check_replay
 from kohort.coordinator.outcome import CancelTimer, TimerKey
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest
+from kohort_lab.sim.checks.group_invariants import InvariantBroken, check_all, check_persisted, check_replay
 from support.consumer_protocol import assignment
 from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
@@ -69,10 +69,10 @@ def test_invariant_check_fails_for_a_stable_group_without_record(stage):
 def test_invariant_check_fails_for_a_member_without_session_timer(stage):
     (a, b), _ = stage.stable(2)
     assert stage.answer(stage.join(a)) is None
-    stage.coordinator._timers.cancel((stage.coordinator.partition_of(GROUP), TimerKey("session", GROUP, b)))
+    stage.coordinator.timers.cancel((stage.coordinator.partition_of(GROUP), TimerKey("session", GROUP, b)))
 
     with pytest.raises(InvariantBroken, match=f"{b} has no session timer"):
-        stage.coordinator.check_invariants(stage.now)
+        check_all(stage.coordinator, stage.now)
 
 
 def without_timers(kind):
@@ -190,4 +190,4 @@ def test_invariant_check_fails_for_a_due_timer_that_did_not_fire():
     stage.stable(1)
 
     with pytest.raises(InvariantBroken, match="did not fire until"):
-        stage.coordinator.check_invariants(stage.now + 100_000)
+        check_all(stage.coordinator, stage.now + 100_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.invariants import InvariantBroken, check_state
 from kohort.coordinator.journal import Who
 from kohort.coordinator.journal_events import MemberMetrics
 from kohort.coordinator.journal_evidence import (
@@ -18,6 +17,7 @@ from kohort.coordinator.journal_evidence import (
 )
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_admin import DescribeGroupsRequest
+from kohort_lab.sim.checks.group_invariants import InvariantBroken, check_state
 from support.machines.coordinator_stage import CoordinatorStage
 
 

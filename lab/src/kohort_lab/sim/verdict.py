@@ -6,9 +6,9 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kohort.coordinator.invariants import InvariantBroken
 from kohort_lab.sim.actors.clients import ProducerActor
 from kohort_lab.sim.checks.broken import CheckFailed, caught_by
+from kohort_lab.sim.checks.group_invariants import InvariantBroken
 from kohort_lab.sim.history import Happening, History
 from kohort_lab.sim.swarm import Plan
 from kohort_lab.sim.tap import Tap

@@ -24,6 +24,7 @@ from kohort.wire.consumer_protocol import Assignment, Subscription, build_assign
 from kohort.wire.headers import RequestHeader, build_request
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.record_batch import NewRecord, build_batch
+from kohort_lab.sim.checks.group_invariants import check_all
 from support.machines.broker_stage import BrokerStage, Peer
 from support.machines.populated import populate
 from support.raw.group_member import RawMember
@@ -283,7 +284,7 @@ class BrokerFrames(Entrance):
             wake = stage.broker.wake_at_ms
             if wake is None or wake > stage.now_ms:
                 if stage.checked:
-                    stage.broker.state.coordinator.check_invariants(stage.now_ms)
+                    check_all(stage.broker.state.coordinator, stage.now_ms)
                 return
             stage.give(Tick())
         raise Wrong("the broker sets immediate timers endlessly")

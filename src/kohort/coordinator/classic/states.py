@@ -14,14 +14,14 @@ changes ``ClassicGroup.persisted``, never the state.
 
 Rules
 -----
-1. Every wait has a timer (``invariants.check_waits``): the rebalance timer in PreparingRebalance, the sync timer in
+1. Every wait has a timer (``check_waits`` of the simulator): the rebalance timer in PreparingRebalance, the sync timer in
    CompletingRebalance and in Stable until the last SyncGroup, a session timer for each member without waiting request.
 2. A JoinGroup waits in PreparingRebalance only, a SyncGroup in CompletingRebalance only: leaving the state answers
    all of them.
 3. A group becomes Stable in the decision that persists its generation. A failed append drops the rebalance with its
    state, so a failover finds every Stable group unchanged.
 4. A generation begins with CompletingRebalance, or with Empty if no member is left.
-5. A new state or transition needs: the table, its waits and timers here, ``invariants.py``, ``make docs``.
+5. A new state or transition needs: the table, its waits and timers here, ``group_invariants.py``, ``make docs``.
 """
 
 from __future__ import annotations

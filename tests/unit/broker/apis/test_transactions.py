@@ -4,7 +4,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from kohort.coordinator.invariants import InvariantBroken
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.catalogue import OFFSETS_TOPIC
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -19,6 +18,7 @@ from kohort.wire.messages.transactions import (
 )
 from kohort.wire.record_batch import NewRecord, build_batch
 from kohort_lab.sim.checks.durability import check_replay, items_on
+from kohort_lab.sim.checks.group_invariants import InvariantBroken, check_log
 from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import Transactional, committed_offset, committed_values, fetched, latest
 
@@ -367,7 +367,7 @@ def test_aborted_offsets_stay_pending_until_the_marker_is_written_again(stage, p
         assert committed_offset(peer, "g", "a", stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
         check_replay(stage.broker)
         with pytest.raises(InvariantBroken, match="replaying the log"):
-            coordinator.check_replay(partition, items_on(topics.log(OFFSETS_TOPIC, partition)))
+            check_log(coordinator, partition, items_on(topics.log(OFFSETS_TOPIC, partition)))
 
     stage.advance(1_000)
 

@@ -74,7 +74,7 @@ def test_heartbeat_cost_does_not_depend_on_other_members_topic_names(what):
     def cost(count: int) -> int:
         stage = CoordinatorStage(**NEWEST)
         write(stage, epochs(5), member("many", 5, names=["t", *names(count)]), member("m1", 5))
-        stage.coordinator._checked = False
+        stage.coordinator.check = None
         stage.beat("m1", 5)
         stage.come("m2", "t")
         if what == "join":

@@ -10,8 +10,8 @@ from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerPresence
 from kohort.coordinator.consumer.reconcile import CurrentAssignment, ReconciliationState
 from kohort.coordinator.consumer.replaying import replay_consumer_group
-from kohort.coordinator.invariants import InvariantBroken, check_consumer_group
 from kohort.coordinator.outcome import TimerKey
+from kohort_lab.sim.checks.group_invariants import InvariantBroken, check_consumer_group
 from support.machines.written_groups import T, epochs, member, resolved
 
 PARTITION = 3

@@ -11,7 +11,6 @@ from kohort.coordinator.consumer.member import new_member_id
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
-from kohort.coordinator.invariants import InvariantBroken, check_consumer_group
 from kohort.coordinator.journal import EpochRaised, MemberReconciled, TargetComputed
 from kohort.coordinator.records import CurrentWritten, EpochWritten, TargetEpochWritten, build_record
 from kohort.errors import ErrorCode
@@ -19,6 +18,7 @@ from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     CurrentTopicPartitions,
 )
+from kohort_lab.sim.checks.group_invariants import InvariantBroken, check_consumer_group
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 from support.machines.written_groups import T, epochs, member, write
 

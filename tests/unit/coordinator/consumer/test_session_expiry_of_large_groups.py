@@ -25,7 +25,7 @@ def loaded(members: int, *, classic: int = 0) -> CoordinatorStage:
 
 
 def unchecked(stage: CoordinatorStage) -> Coordinator:
-    stage.coordinator._checked = False
+    stage.coordinator.check = None
     return stage.coordinator
 
 
@@ -76,7 +76,7 @@ def test_cost_of_an_expired_session_is_the_same_in_a_group_ten_times_as_large(cl
         (first, *_) = members_of(coordinator)
         for key in coordinator.timers_of(GROUP):
             if key != TimerKey("member_session", GROUP, first):
-                coordinator._timers.cancel((coordinator.partition_of(GROUP), key))
+                coordinator.timers.cancel((coordinator.partition_of(GROUP), key))
         calls = calls_of(lambda: coordinator.tick(stage.now))
         assert first not in members_of(coordinator)
         return calls

@@ -40,7 +40,7 @@ def large_group(members: int, partitions: int) -> CoordinatorStage:
     stage = CoordinatorStage(group_consumer_max_size=members + 1)
     stage.topics.make("t", partitions)
     write(stage, epochs(6, 5), *(member(f"m{number:05}", 5) for number in range(members)))
-    stage.coordinator._checked = False
+    stage.coordinator.check = None
     stage.check = lambda: None
     return stage
 

@@ -10,6 +10,7 @@ from kohort.errors import StorageError
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.broker_host import BrokerHost
+from kohort_lab.sim.checks.group_invariants import check_decision
 from kohort_lab.sim.disk import FaultyDisk, ProcessDied
 from kohort_lab.sim.run_context import RunContext
 
@@ -48,7 +49,7 @@ class BrokerActor:
     def start(self) -> None:
         """Start the process; retry later if the disk fails."""
         try:
-            broker = Broker(self.config, self.disk, self._world.fork_rng(), self.now_ms, checked=True)
+            broker = Broker(self.config, self.disk, self._world.fork_rng(), self.now_ms, check=check_decision)
         except (StorageError, ProcessDied) as error:
             self._history.add("broker", "start failed", str(error) or "died while starting")
             self._world.after(self._rng.randint(*RESTART_MS), self._maybe_start)

@@ -18,6 +18,7 @@ from kohort.errors import ApiError, StorageError
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.broker_host import BrokerHost
+from kohort_lab.sim.checks.group_invariants import check_decision
 from kohort_lab.sim.disk import FaultyDisk, ProcessDied
 from kohort_lab.sim.run_context import RunContext
 
@@ -31,7 +32,7 @@ class ClusterActor:
     """
 
     def __init__(self, context: RunContext, configs: Sequence[BrokerConfig], *, checked: bool = True) -> None:
-        self._checked = checked
+        self._check = check_decision if checked else None
         self.disk = FaultyDisk(context.world.fork_rng())
         self.cluster: Cluster | None = None
         """Cluster; None while the process is down."""
@@ -96,7 +97,7 @@ class ClusterActor:
 
     def _broker(self, cluster: Cluster, number: int) -> Broker:
         rng = self._world.fork_rng()
-        return Broker(self._configs[number], ClusterNode(cluster, number), rng, self.now_ms, checked=self._checked)
+        return Broker(self._configs[number], ClusterNode(cluster, number), rng, self.now_ms, check=self._check)
 
     def kill(self, why: str, *, restart_in_ms: int | None = None, writing: bool = False) -> None:
         """Kill the process and all of its nodes at once."""

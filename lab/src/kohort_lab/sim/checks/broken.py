@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.coordinator.invariants import InvariantBroken
+from kohort_lab.sim.checks.group_invariants import InvariantBroken
 from kohort_lab.sim.world import Storm
 
 CHECKS: Final = "kohort_lab.sim.checks."
-INVARIANTS: Final = "kohort.coordinator.invariants"
+INVARIANTS: Final = f"{CHECKS}group_invariants"
 PACKAGES: Final = ("kohort.", "kohort_lab.")
 
 
@@ -25,10 +25,11 @@ def caught_by(error: BaseException) -> str:
     while at is not None:
         module = at.tb_frame.f_globals.get("__name__", "")
         function = at.tb_frame.f_code.co_name
-        if module.startswith(CHECKS):
+        if module == INVARIANTS and isinstance(error, InvariantBroken):
+            if function.startswith("check_"):
+                where = ("invariants", function)
+        elif module.startswith(CHECKS):
             where = (module.removeprefix(CHECKS), function)
-        elif module == INVARIANTS and function.startswith("check_") and isinstance(error, InvariantBroken):
-            where = ("invariants", function)
         elif not isinstance(error, CheckFailed | InvariantBroken) and module.startswith(PACKAGES):
             where = (f"{type(error).__name__} in {module.partition('.')[2]}", function)
         at = at.tb_next

@@ -19,6 +19,7 @@ from kohort.log.partition import PartitionLog
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.record_batch import BatchHeader, ReadRecord, parse_marker, read_batch, split_batches
 from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.group_invariants import check_log
 from kohort_lab.sim.checks.log_invariants import check_invariants
 from kohort_lab.sim.checks.watcher import WatchedConsumer, WatchedProcess, Watcher
 
@@ -166,7 +167,7 @@ def check_replay(broker: Broker) -> None:
     for number, log in enumerate(topic.partitions if topic is not None and not cluster.inbox(here) else []):
         if topic is not None and cluster.leader_of(topic, number) == here:
             unmarked = cluster.transactions.unmarked_in(TopicPartition(OFFSETS_TOPIC, number))
-            broker.state.coordinator.check_replay(number, items_on(log), unmarked)
+            check_log(broker.state.coordinator, number, items_on(log), unmarked)
 
 
 def check_logs(broker: Broker) -> None:

@@ -20,6 +20,7 @@ from kohort_lab.sim.checks.balance import check_balance
 from kohort_lab.sim.checks.broken import CheckFailed
 from kohort_lab.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
 from kohort_lab.sim.checks.fencing import Fencing
+from kohort_lab.sim.checks.group_invariants import check_all
 from kohort_lab.sim.checks.handed_out import HandedOut
 from kohort_lab.sim.checks.joiners import Joiners
 from kohort_lab.sim.checks.leaving import Leaving
@@ -156,7 +157,7 @@ class OneBroker(Simulation):
         now_ms = self.broker.now_ms
         wake_at_ms = broker.state.coordinator.wake_at_ms
         if wake_at_ms is None or wake_at_ms >= now_ms:
-            broker.state.coordinator.check_invariants(now_ms)
+            check_all(broker.state.coordinator, now_ms)
 
     @property
     def _partitions(self) -> set[TopicPartition]:

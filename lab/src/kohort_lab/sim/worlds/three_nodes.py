@@ -24,6 +24,7 @@ from kohort_lab.sim.actors.nodes import ClusterActor
 from kohort_lab.sim.checks.broken import CheckFailed
 from kohort_lab.sim.checks.calm import check_delivered, check_nothing_moved, standing, why_not_settled
 from kohort_lab.sim.checks.fencing import Fencing
+from kohort_lab.sim.checks.group_invariants import check_all
 from kohort_lab.sim.checks.handed_out import HandedOut
 from kohort_lab.sim.checks.joiners import Joiners
 from kohort_lab.sim.checks.life import GroupLife
@@ -162,7 +163,7 @@ class ThreeNodes(Simulation):
             check_parked(broker)
             wake_at_ms = broker.state.coordinator.wake_at_ms
             if wake_at_ms is None or wake_at_ms >= cluster.now_ms:
-                broker.state.coordinator.check_invariants(cluster.now_ms)
+                check_all(broker.state.coordinator, cluster.now_ms)
 
     def check_end(self) -> None:
         for broker in self.cluster.brokers:

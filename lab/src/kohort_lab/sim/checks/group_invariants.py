@@ -1,4 +1,4 @@
-"""Invariants of the coordinator, checked after each event in tests and in the simulator, never in a server.
+"""Invariants of the group coordinator: ``check_decision`` runs after each decision, ``check_all`` between events.
 
 1. Acknowledged requests are persisted: ``check_acknowledged``.
 2. Every waiting request and every session has a timer: ``check_waits``.
@@ -19,9 +19,11 @@ from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.sessions import awaits_revocation
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import PendingOffsets
-from kohort.coordinator.outcome import Reply, TimerKey
+from kohort.coordinator.outcome import Outcome, Reply, TimerKey
 from kohort.coordinator.records import LogItem
 from kohort.coordinator.replay import Skipped, replay_one
+from kohort.coordinator.runtime import Coordinator
+from kohort.coordinator.shard import Shard
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitValue
@@ -39,7 +41,36 @@ class InvariantBroken(AssertionError):
     """The coordinator's state is inconsistent: a bug of kohort, never an error of a client."""
 
 
-def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tuple[int, TimerKey]]) -> None:
+def check_decision(shard: Shard, group_id: str, outcome: Outcome, timers: ShardTimers) -> None:
+    """Check the responses of a decision, and the group that it concerns. Raises InvariantBroken."""
+    for reply in outcome.replies:
+        check_acknowledged(shard.groups, reply)
+    group = shard.groups.by_id.get(group_id)
+    if group is not None:
+        check_group(shard.groups, group, shard.partition, timers)
+    consumer = shard.groups.consumer.get(group_id)
+    if consumer is not None:
+        check_consumer_group(consumer, shard.partition, timers)
+        check_one_kind(shard.groups, consumer)
+
+
+def check_all(coordinator: Coordinator, now_ms: int) -> None:
+    """Check all groups, and that no timer is overdue. Raises InvariantBroken."""
+    wake_at_ms = coordinator.wake_at_ms
+    if wake_at_ms is not None and wake_at_ms < now_ms:
+        raise InvariantBroken(f"a timer due at {wake_at_ms} did not fire until {now_ms}")
+    for partition, groups in coordinator.all_groups():
+        check_groups(groups, partition, coordinator.timers)
+
+
+def check_log(coordinator: Coordinator, partition: int, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
+    """Check that replaying the log of a ``__consumer_offsets`` partition restores its groups, if it is loaded."""
+    groups = dict(coordinator.all_groups()).get(partition)
+    if groups is not None:
+        check_replay(groups, log, unmarked)
+
+
+def check_consumer_group(group: ModernGroup, partition: int, timers: ShardTimers) -> None:
     """Check partition owners, indices, epochs and timers of a consumer group. Raises InvariantBroken."""
     check_owners(group)
     check_indices(group)
