@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -41,12 +40,12 @@ def pipeline_status(file: Path) -> PipelineStatus:
 
 
 def batches_of(pipeline: Pipeline) -> list[dict[str, Any]]:
-    from kohort.spark.pipeline.ledger import Entry
+    from kohort.spark.pipeline.ledger import read_entry
 
     files = sorted((pipeline.state / "ledger").glob("*.json"))[-_SHOWN:]
     shown = []
     for path in files:
-        entry = Entry.from_json(json.loads(path.read_text()))
+        entry = read_entry(path)
         done = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
         counts = {"rows": entry.rows_in.rows, "redelivered": entry.redelivered, "dead_letters": entry.dead_letters}
         shown.append({"batch": entry.batch, "done": done, **counts, "late": entry.late, "sinks": entry.sinks})

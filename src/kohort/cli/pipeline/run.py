@@ -221,18 +221,17 @@ def _chosen(pipeline: Pipeline, only: str) -> list[PipelineTest]:
 def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSession, output: str) -> bool:
     from kohort.spark.pipeline.file_tests import run_test
 
-    outcomes = []
-    for each in tests:
-        outcome = run_test(pipeline, each, spark)
-        outcomes.append(outcome)
+    rows = []
+    for test in tests:
+        problems = run_test(pipeline, test, spark)
+        rows.append(PipelineTestRow(name=test.name, line=test.line, passed=not problems, problems=problems))
         if output == "table":
-            click.echo(f"{'ok    ' if outcome.passed else 'FAILED'} {outcome.name} (line {outcome.line})")
-            for problem in outcome.problems:
+            click.echo(f"{'FAILED' if problems else 'ok    '} {test.name} (line {test.line})")
+            for problem in problems:
                 click.echo(f"       {problem}")
     if output != "table":
-        rows = [PipelineTestRow(name=o.name, line=o.line, passed=o.passed, problems=o.problems) for o in outcomes]
         print_result(PipelineTested(tests=rows), output)
-    return all(o.passed for o in outcomes)
+    return all(row.passed for row in rows)
 
 
 def wait_for_change(file: Path, every_s: float = 0.5) -> None:

@@ -35,9 +35,9 @@ AVAILABLE_NOW: Final = "available-now"
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Decoding of record values: ``json``, ``csv`` or ``avro`` into a schema, or ``raw`` for the undecoded record
-    columns. ``avro_schema``: the writer's schema; ``framing``: bytes before each value; ``tombstones``: row, drop or
-    bad.
+    """Decoding of record values: ``json``, ``csv`` or ``avro`` into columns, or ``raw`` for the columns of the record.
+
+    ``avro_schema``: the writer's schema; ``framing``: none or confluent; ``tombstones``: row, drop or bad.
     """
 
     format: str = "raw"
@@ -57,9 +57,10 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of a pipeline: topics under a name that steps use. ``table``: read completely when a run begins;
-    otherwise a stream. ``watermark``: a time column, and the maximum lateness of its rows. ``member``: the run joins
-    the group, whose members share the partitions; ``member_line``: line of that key in the file.
+    """Source of a pipeline: topics under a name that steps use. ``table``: a run reads the topics once, when it begins.
+
+    ``watermark``: a time column, and the maximum lateness of its rows. ``member``: the run is a member of the group,
+    which assigns the partitions; ``member_line``: line of ``group_mode`` in the pipeline file.
     """
 
     name: str
@@ -85,7 +86,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Window step: computes the aggregates ``agg`` (SQL by column name) for windows of the column ``time``, by ``by``.
+    """Windows over the column ``time`` and the columns ``by``; ``agg``: name and SQL of each aggregate.
+
     ``late``: maximum lateness of rows; "" to use the source's watermark. Without ``slide`` windows do not overlap.
     """
 
@@ -99,8 +101,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Step of a pipeline: SQL over the sources and ``input`` (the previous step's result), a function, or a ``window``.
-    ``python`` steps name a function in a file or module; ``function`` steps contain one, from the builder.
+    """Step of a pipeline: SQL over the sources and ``input`` (the result of the previous step), function, or window.
+
+    ``kind`` python: ``text`` names a function in a file or module; function: ``function`` is one, from the builder.
     """
 
     kind: str
@@ -120,15 +123,44 @@ class RowRule:
     line: int = 0
 
 
+class SinkWriter:
+    """Writer of a sink in one run of a pipeline."""
+
+    @property
+    def has_rows(self) -> bool:
+        return False
+
+    @property
+    def has_types(self) -> bool:
+        """True if the sink already contains rows, whose column types new rows must match."""
+        return False
+
+    def begin(self, batch: int) -> None:
+        """Remove rows of this micro-batch and of later ones from the sink; earlier micro-batches are complete."""
+
+    def check(self, schema: StructType) -> None: ...
+
+    def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
+        """Write the rows of a micro-batch. Return their number, or the sum of the column ``counts`` if it is given.
+
+        ``passed``: number of ``rows``.
+        """
+        raise NotImplementedError
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sink:
+class Sink(SinkWriter):
     """Sink of a pipeline; each kind is a subclass in ``sinks/``, registered in ``sinks/registry.py``.
+
     ``counts``: column with the number of source rows that an output row aggregates.
     """
 
     kind: ClassVar[str] = ""
     has_keys: ClassVar[bool] = True
-    """False if this kind of sink has no settings in the pipeline file."""
+    """False if a pipeline file gives no settings for this kind of sink."""
     stores_rows: ClassVar[bool] = False
     """True if this kind of sink adds rows to a folder and never replaces earlier rows; summaries read the folder."""
     name: str
@@ -151,35 +183,9 @@ class Sink:
 
     def prepare(self, pipeline: Pipeline) -> None: ...
 
-    def open(self, pipeline: Pipeline) -> SinkWriter:
-        """Return the sink's writer for one run of the pipeline. Raises SinkRefused."""
-        raise NotImplementedError(self.kind)
-
-
-class SinkWriter:
-    @property
-    def has_rows(self) -> bool:
-        return False
-
-    @property
-    def has_types(self) -> bool:
-        """True if the sink already contains rows, whose column types new rows must match."""
-        return False
-
-    def begin(self, batch: int) -> None:
-        """Remove the sink's rows of this micro-batch and of later ones; earlier micro-batches are complete."""
-
-    def check(self, schema: StructType) -> None: ...
-
-    def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the rows of a micro-batch to the sink; return the number of source rows that they stand for.
-
-        ``passed``: number of rows. The result is the sum of the column ``counts``, else the number of written rows.
-        """
-        raise NotImplementedError
-
-    def read(self, spark: SparkSession) -> DataFrame:
-        raise NotImplementedError
+    def open(self, _pipeline: Pipeline) -> SinkWriter:
+        """Return the writer for one run: the sink itself, unless a run has state. Raises SinkRefused."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +252,7 @@ class Pipeline:
 
     @property
     def stateful(self) -> bool:
-        """True if the pipeline combines rows of different micro-batches: by windows, or by a join of streams."""
+        """True if steps combine rows of different micro-batches: by windows, watermarks or a join of streams."""
         windows = any(s.kind == "window" for s in self.steps)
         return windows or len(self.streams) > 1 or any(s.watermark for s in self.streams)
 

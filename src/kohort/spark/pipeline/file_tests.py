@@ -1,11 +1,10 @@
-"""Runs a pipeline without a broker: the tests in its file, and a dry run of its steps without rows."""
+"""Runs a pipeline without a broker: the tests in its file, and a dry run of its steps on empty DataFrames."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -23,24 +22,10 @@ Cells = Mapping[str, Any]
 _CLOSE: Final = 1e-9
 
 
-@dataclass(slots=True)
-class TestOutcome:
-    """Result of one pipeline test: sentences about missing and unexpected rows; empty if it passed."""
-
-    __test__ = False  # pytest would collect the class as a test because of its name
-
-    name: str
-    line: int
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        return not self.problems
-
-
 def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
-    """Describe the differences between expected and found rows; each expected row must match one found row.
-    Columns that an expected row does not name may have any value.
+    """Describe each expected row without a match, else each found row that was not expected.
+
+    A column that an expected row omits may have any value.
     """
     left = list(found)
     missing = []
@@ -73,7 +58,7 @@ def _equal_columns(row: Cells, other: Cells) -> int:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """True if a value in the file equals Spark's value: numbers by value, times as instants, structs by name."""
+    """True if a value in the pipeline file equals a value of Spark: times as instants, structs by field name."""
     if isinstance(found, datetime) or isinstance(expected, datetime):
         return _instant(expected) == _instant(found)
     if isinstance(found, date) or isinstance(expected, date):
@@ -105,7 +90,7 @@ def _instant(value: Any) -> datetime | None:
 
 
 def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Return a test's records as rows of the source: partition 0 of its first topic, offsets from 0."""
+    """Return the records of a test as raw rows: partition 0 of the source's first topic, offsets from 0."""
     rows = []
     for offset, record in enumerate(records):
         value = record["raw"] if "raw" in record else record["value"]
@@ -134,9 +119,9 @@ def _json_text(value: Any) -> str:
 def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Decode the test records of all sources; the column ``_problem`` contains the decoding error.
+    """Decode test records by source, with the decoding error in the column ``_problem``.
 
-    The decoded rows of all sources except the first stream become SQL views.
+    The good rows of each source, except of the first stream, become a SQL view.
     """
     decoded = {
         s.name: frames.decode_records(records_frame(spark, s, given.get(s.name, ())), s.decode)
@@ -152,9 +137,9 @@ def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
     return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, *((SOURCE,) if table else ()))
 
 
-def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> TestOutcome:
-    """Run a pipeline test: decode records, apply steps and rules as in one micro-batch, compare; write nothing."""
-    outcome = TestOutcome(test.name, test.line)
+def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> list[str]:
+    """Run a pipeline test as one micro-batch, without sinks. Return how its rows differ from the expected rows."""
+    problems = []
     decoded = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []
     for source in pipeline.sources:
@@ -170,17 +155,17 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> Tes
         failed = frames.failed_rules(verdict, pipeline.rules)
         fatal = next((rule for rule in failed if rule.otherwise == "fail"), None)
         if fatal is not None:
-            outcome.problems.append(f"a row fails rule {fatal.name!r}, which would end the run: {fatal.reason}")
+            problems.append(f"a row fails rule {fatal.name!r}, which would end the run: {fatal.reason}")
         elif quarantines(verdict, pipeline.rules):
             letters.append(_letter("expect", "; ".join(rule.reason for rule in failed), row))
         else:
             dropped += 1
     if test.rows is not None:
-        outcome.problems += compare_rows("rows", test.rows, passed)
-    outcome.problems += compare_rows("dlq", test.dead_letters, letters)
+        problems += compare_rows("rows", test.rows, passed)
+    problems += compare_rows("dlq", test.dead_letters, letters)
     if dropped != test.dropped:
-        outcome.problems.append(f"dropped: {dropped} rows, expected {test.dropped}")
-    return outcome
+        problems.append(f"dropped: {dropped} rows, expected {test.dropped}")
+    return problems
 
 
 def dry_run_frame(pipeline: Pipeline, spark: SparkSession) -> DataFrame:

@@ -1,11 +1,11 @@
-"""Rows of a pipeline: decoded rows of sources, the origin of each row, and the rules that it fails.
+"""DataFrames of a pipeline: decoded rows with their source records, the result of steps, and the rules each row fails.
 
 ``_source`` is a struct with the original record (topic, partition, offset, timestamp, key, value, headers), and with
-``redelivered``: True if the row may have been delivered before. Steps that select ``*`` keep it; it makes a dead letter
-with the original bytes possible.
+``redelivered``: True if the row may have been delivered before. Steps that select ``*`` keep the column. It contains
+the original bytes, which dead letters need.
 
-A run and a table decode in the reading task (``value.format`` of ``format("kohort")``). A test and a dry run have
-records without a topic; the same row builder decodes them.
+In a run, the tasks that read a topic also decode it (``value.format`` of ``format("kohort")``). Tests and dry runs have
+no topic: the same row builder decodes their records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
@@ -35,12 +34,12 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Count the rows for each value of a column (NULL as ""), and XOR the hashes of their source records."""
+    """Return row count and mark (XOR of the hashes of the source records) for each value of a column; NULL as ""."""
     return _counts(_grouped(frame, column))
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """Count the rows of a source by decoding problem (column ``_problem``), and its possibly redelivered rows."""
+    """Count the rows of a source by decoding error (column ``_problem``), and its possibly redelivered rows."""
     from pyspark.sql import functions as f
 
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
@@ -74,8 +73,10 @@ def source_rows(rows: DataFrame, counts: str) -> int:
 
 
 def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
-    """Add ``_failed``: the numbers of the rules that a row fails, such as ``0,2``; NULL if it passes.
-    A condition that is NULL counts as failed."""
+    """Add ``_failed``: the indexes of the rules that a row fails, such as ``0,2``; NULL if it passes all rules.
+
+    A row fails a rule whose condition is NULL.
+    """
     from pyspark.sql import functions as f
 
     if not rules:
@@ -127,8 +128,9 @@ def decode_options(spark: SparkSession, decode: Decode) -> dict[str, str]:
 
 
 def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
-    """Return the schema of a decoded row: the value's columns, ``_error``, and record columns (``_topic``, ...).
-    All columns of the value are nullable, as for ``from_json``: each may be missing in a value.
+    """Return the schema of a decoded row: nullable columns of the value, ``_error``, record columns (``_topic``, ...).
+
+    A value may lack any column, as in ``from_json``.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -177,9 +179,9 @@ class StepFailed(KohortError):
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Run all steps and return their rows; each step's result becomes the view ``input`` of the next step.
-    ``rows``: rows of the first stream. The other sources must be views before the query starts: a micro-batch uses a
-    copy of the session made at that time.
+    """Run all steps on ``rows`` of the first stream; the result of a step is the view ``input`` of the next step.
+
+    The other sources must be views before the query starts: each micro-batch uses the session's views of that time.
     """
     from pyspark.errors import AnalysisException
 
@@ -188,7 +190,12 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     for step in pipeline.steps:
         current.createOrReplaceTempView("input")
         try:
-            current = run_step(pipeline, step, current)
+            if step.kind == "sql":
+                current = current.sparkSession.sql(step.text)
+            elif step.window is not None:
+                current = aggregate(current, pipeline, step, step.window)
+            else:
+                current = (step.function or load_function(pipeline, step))(current)
         except AnalysisException as error:
             raise StepFailed(f"{pipeline.file}, line {step.line}: {error}") from error
         reserved = {PROBLEM, FAILED} & set(current.columns)
@@ -199,17 +206,10 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     return current
 
 
-def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
-    if step.kind == "sql":
-        return rows.sparkSession.sql(step.text)
-    if step.window is not None:
-        return aggregate(rows, pipeline, step, step.window)
-    return (step.function or load_function(pipeline, step))(rows)
-
-
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
     """Aggregate rows by window: return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
-    Rows keep an existing watermark, of their source or of an earlier window: Spark rejects a second one.
+
+    Rows with a watermark, from their source or an earlier window, keep it: Spark rejects a second watermark.
     """
     from pyspark.sql import functions as f
 
@@ -233,14 +233,14 @@ def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -
 
 def load_function(pipeline: Pipeline, step: Step) -> Callable[[DataFrame], DataFrame]:
     file, _, name = step.text.rpartition(":")
-    if not file.endswith(".py"):
-        found: Callable[[DataFrame], DataFrame] = getattr(importlib.import_module(file), name)
-        return found
-    path = Path(pipeline.file).parent / file
-    spec = importlib.util.spec_from_file_location(f"kohort_step_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise StepFailed(f"{pipeline.file}, line {step.line}: {path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    if file.endswith(".py"):
+        path = pipeline.file.parent / file
+        spec = importlib.util.spec_from_file_location(f"kohort_step_{path.stem}", path)
+        if spec is None or spec.loader is None:
+            raise StepFailed(f"{pipeline.file}, line {step.line}: {path} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(file)
     function: Callable[[DataFrame], DataFrame] = getattr(module, name)
     return function

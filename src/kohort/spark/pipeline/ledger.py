@@ -36,10 +36,7 @@ NOTHING: Final = Count()
 
 @dataclass(slots=True)
 class Entry:
-    """Ledger entry: row counts of one micro-batch.
-
-    ``marked``: the steps kept the column ``_source``, so marks can be compared.
-    """
+    """Row counts of one micro-batch. ``marked``: the steps kept the column ``_source``, so marks can be compared."""
 
     batch: int
     rows_in: Count = NOTHING
@@ -61,13 +58,6 @@ class Entry:
     """Number of source rows that a sink's window rows aggregate, by sink; for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
     """Number of rows that Spark's state store keeps for later micro-batches, by Spark operator."""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Entry:
-        return msgspec.convert(given, cls)
 
 
 @dataclass(slots=True)
@@ -100,10 +90,7 @@ class Ledger:
 
 
 def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
-    """Add up the ledger entries of micro-batches and check that each balances.
-
-    ``filters``: a step may drop rows on purpose, so fewer output rows are no error.
-    """
+    """Add up ledger entries, and check that each balances; ``filters``: a step may drop rows on purpose."""
     ledger = Ledger()
     for entry in entries:
         ledger.batches += 1
@@ -111,8 +98,8 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
         ledger.redelivered += entry.redelivered
         ledger.undecoded += entry.undecoded.rows
         ledger.dead_letters += entry.dead_letters
-        _add(ledger.dropped, {k: c.rows for k, c in entry.dropped.items()})
-        _add(ledger.quarantined, {k: c.rows for k, c in entry.quarantined.items()})
+        _add(ledger.dropped, {reason: count.rows for reason, count in entry.dropped.items()})
+        _add(ledger.quarantined, {reason: count.rows for reason, count in entry.quarantined.items()})
         _add(ledger.sinks, entry.sinks)
         ledger.late += entry.late
         _add(ledger.sources, entry.sources)
@@ -157,9 +144,9 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 
 
 def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the number of rows in open windows, by sink with ``counts``.
+    """Return the number of rows in open windows by sink with ``counts``; empty without the input counts of each entry.
 
-    Empty if a micro-batch has unknown input, because its run was killed before Spark's progress event.
+    An entry lacks them if its run was killed before Spark reported the progress of the micro-batch.
     """
     found: dict[str, int] = {}
     read = 0
@@ -186,11 +173,15 @@ class LedgerStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         target = self._folder / f"{entry.batch:010d}.json"
         fresh = target.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps(entry.as_json()))
+        fresh.write_bytes(msgspec.json.encode(entry))
         fresh.replace(target)
 
     def entries(self) -> list[Entry]:
-        return [Entry.from_json(json.loads(p.read_text())) for p in sorted(self._folder.glob("*.json"))]
+        return [read_entry(path) for path in sorted(self._folder.glob("*.json"))]
+
+
+def read_entry(path: Path) -> Entry:
+    return msgspec.json.decode(path.read_bytes(), type=Entry)
 
 
 def last_run(pipeline: Pipeline) -> dict[str, Any] | None:

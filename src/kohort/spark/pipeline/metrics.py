@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -34,26 +35,27 @@ _HELP: Final = {
 
 
 class Metrics:
-    """Row counts of one pipeline run, as a collector of prometheus-client.
-    Counters of prometheus-client itself would each add a series ``_created``.
-    """
+    """Row counts of one pipeline run. Counters of prometheus-client itself would each add a series ``_created``."""
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:
         self._pipeline = pipeline
         self._now = now
         self._lock = threading.Lock()
-        self._values: dict[tuple[str, str], float] = {}
+        self._values: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._values |= {(name, ""): 0 for name in _HELP if name.endswith("_total") and name != _BY_SINK}
 
     def entry_done(self, entry: Entry) -> None:
-        added: dict[tuple[str, str], float] = {(_BY_SINK, sink): rows for sink, rows in entry.sinks.items()}
-        added |= {("rows_in_total", ""): entry.rows_in.rows, ("dead_letters_total", ""): entry.dead_letters}
-        added |= {("late_total", ""): entry.late, ("redelivered_total", ""): entry.redelivered}
-        added |= {("dropped_total", ""): sum(c.rows for c in entry.dropped.values()), ("batches_total", ""): 1}
         with self._lock:
-            self._values |= {key: self._values.get(key, 0) + value for key, value in added.items()}
-            self._values[("last_batch_rows", "")] = entry.rows_in.rows
-            self._values[("last_batch_timestamp_seconds", "")] = self._now()
+            for sink, rows in entry.sinks.items():
+                self._values[_BY_SINK, sink] += rows
+            self._values["rows_in_total", ""] += entry.rows_in.rows
+            self._values["dead_letters_total", ""] += entry.dead_letters
+            self._values["dropped_total", ""] += sum(count.rows for count in entry.dropped.values())
+            self._values["late_total", ""] += entry.late
+            self._values["redelivered_total", ""] += entry.redelivered
+            self._values["batches_total", ""] += 1
+            self._values["last_batch_rows", ""] = entry.rows_in.rows
+            self._values["last_batch_timestamp_seconds", ""] = self._now()
 
     def collect(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -73,8 +75,8 @@ class Metrics:
 
 @contextmanager
 def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
-    """Serve ``/metrics`` on HOST:PORT while the block runs, and yield the URL.
-    Raises ConfigError if the port is taken, MissingExtra without prometheus-client."""
+    """Serve ``/metrics`` on ``address`` (HOST:PORT) while the block runs; yield the URL. Raises ConfigError if the port
+    is in use, MissingExtra without prometheus-client."""
     with needs("pipeline", "metrics of a pipeline"):
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_wsgi_server
 

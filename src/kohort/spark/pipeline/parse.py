@@ -17,7 +17,7 @@ from kohort.spark.pipeline.check_whole import check_whole
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Pipeline, Source, Summary
 from kohort.spark.pipeline.parse_sources import KafkaCluster, cluster_of, connection_of, default_cluster, parse_decode
 from kohort.spark.pipeline.parse_steps import TIME, parse_rule, parse_step, parse_test
-from kohort.spark.pipeline.sections import PipelineError, YamlSection, parse_document
+from kohort.spark.pipeline.sections import YamlSection, parse_document
 from kohort.spark.pipeline.sinks.registry import parse_sink
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -42,15 +42,11 @@ def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipelin
 def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
     version = top.take("version", int, 1)
     if version != 1:
-        raise PipelineError(
-            str(path), top.line, f"version {version} of the pipeline file is not supported: expected version: 1"
-        )
+        raise top.error(f"version {version} of the pipeline file is not supported: expected version: 1")
     name_line = top.line_of("name")
     name = top.take("name", str)
     if not _NAME.fullmatch(name):
-        raise PipelineError(
-            str(path), name_line, f"name: {name!r}: expected letters, digits, - and _, not a digit or - first"
-        )
+        raise top.error(f"name: {name!r}: expected letters, digits, - and _, not a digit or - first", name_line)
     root = path.parent
     cluster = default_cluster(top)
     sources = _sources(top, cluster, root)
@@ -79,20 +75,16 @@ def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
 
 def _sources(top: YamlSection, cluster: KafkaCluster, root: Path) -> tuple[Source, ...]:
     if top.one_of("source", "sources") == "source":
-        one = top.section("source")
-        if one is None:
-            raise top.error("source is empty: give it topics")
-        return (_source("input", one, cluster, top.section("decode"), root),)
-    several = top.section("sources")
-    if several is None or not several.names():
+        return (_source("input", top.take("source", YamlSection), cluster, top.section("decode"), root),)
+    several = top.take("sources", YamlSection)
+    if not several.names():
         raise top.error("sources is empty: give at least one source")
     found = []
     for name in several.names():
         if not _VIEW.fullmatch(name) or name == "input":
             raise top.error(f"source {name!r}: expected a SQL name other than input", several.line_of(name))
-        section = several.section(name)
-        if section is not None:
-            found.append(_source(name, section, cluster, section.section("decode"), root))
+        section = several.take(name, YamlSection)
+        found.append(_source(name, section, cluster, section.section("decode"), root))
     return tuple(found)
 
 

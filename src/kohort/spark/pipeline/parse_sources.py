@@ -23,7 +23,7 @@ from kohort.spark.options.client import SERVERS, as_spark_options, client_option
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.options.table import separator
 from kohort.spark.pipeline.definition import ClientSettings, Decode, Source
-from kohort.spark.pipeline.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.sections import YamlSection
 from kohort.spark.values.avro import compile_schema, field_names
 
 _TYPES: Final = """
@@ -136,8 +136,11 @@ def parse_decode(section: YamlSection | None, root: Path) -> Decode:
     line, schema_line, avro_line = (section.line_of(key) for key in ("format", "schema", "avro_schema"))
     kind = section.text_of("format")
     if kind in _UNSUPPORTED:
-        reason = f"not supported (formats are {', '.join(FORMATS)})"
-        raise section.error(f"format: {kind}: {reason}: use format: raw, and decode in a python: step", line)
+        raise section.error(
+            f"format: {kind}: not supported (formats are {', '.join(FORMATS)}): use format: raw, and decode in a "
+            "python: step",
+            line,
+        )
     kind = section.choice("format", FORMATS, "raw")
     decode = Decode(
         kind,
@@ -154,7 +157,7 @@ def parse_decode(section: YamlSection | None, root: Path) -> Decode:
         raise section.error(f"{section.name}: format {kind} needs a schema such as: id long, amount double")
     if kind == "raw" and decode.schema:
         raise section.error(f"{section.name}: format raw has the columns of the source; remove the schema")
-    _check_schema(decode, section.file, schema_line, avro_line)
+    _check_schema(decode, section, schema_line, avro_line)
     return decode
 
 
@@ -177,26 +180,26 @@ def _avro_text(text: str, root: Path, section: YamlSection, line: int) -> str:
         raise section.error(f"avro_schema: {text}: cannot be read: {error}", line) from None
 
 
-def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
+def _check_schema(decode: Decode, section: YamlSection, line: int, avro_line: int) -> None:
     if not decode.schema:
         return
     try:
         columns = parse_schema(decode.schema)
     except SchemaProblem as problem:
-        raise PipelineError(file, line, f"schema: {problem}") from None
+        raise section.error(f"schema: {problem}", line) from None
     for column in columns:
         if column.lower() in _OWN:
-            raise PipelineError(file, line, f"schema: column {column!r} is reserved for the pipeline")
+            raise section.error(f"schema: column {column!r} is reserved for the pipeline", line)
     if decode.format != "avro":
         return
     try:
         compile_schema(decode.avro_schema)
         known = field_names(decode.avro_schema)
     except ConfigError as error:
-        raise PipelineError(file, avro_line, str(error).replace("value.avro.schema", "avro_schema")) from None
+        raise section.error(str(error).replace("value.avro.schema", "avro_schema"), avro_line) from None
     for column in columns:
         if column not in known:
-            raise PipelineError(file, line, f"schema: avro_schema has no field {column!r}, only {', '.join(known)}")
+            raise section.error(f"schema: avro_schema has no field {column!r}, only {', '.join(known)}", line)
 
 
 PLACEHOLDER_BROKERS: Final = "localhost:9092"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kohort.spark.pipeline.definition import PipelineTest, RowRule, Step, Window
-from kohort.spark.pipeline.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.sections import YamlSection
 
 TIME: Final = re.compile(r"(\d+) *(milliseconds?|seconds?|minutes?|hours?|days?)")
 _UNIT_MS: Final = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
@@ -25,7 +25,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
     kind = section.one_of("sql", "python", "window", "function")
     line = section.line_of(kind)
     if kind == "window":
-        step = Step(kind, "", line=line, window=_window(section.section(kind)))
+        step = Step(kind, "", line=line, window=_window(section.take(kind, YamlSection)))
     elif kind == "function":
         made: Callable[[Any], Any] = section.take(kind, object)  # type: ignore[assignment]  # checked in the next line
         if not callable(made):
@@ -44,9 +44,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
     return step
 
 
-def _window(section: YamlSection | None) -> Window | None:
-    if section is None:
-        return None
+def _window(section: YamlSection) -> Window:
     agg = section.section("agg")
     found = Window(
         time=section.take("time", str),
@@ -130,7 +128,7 @@ def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> Pipe
         if not isinstance(records, list | None):
             raise section.error(f"given: expected a list of records of {source!r}", given_line)
         for record in records or ():
-            _check_record(record, section.file, given_line)
+            _check_record(record, section, given_line)
     test = PipelineTest(
         name=name,
         given={source: tuple(records or ()) for source, records in given.items()},
@@ -154,16 +152,13 @@ def _expected(section: YamlSection, key: str, default: Any) -> tuple[Mapping[str
     return tuple(rows)
 
 
-def _check_record(record: Any, file: str, line: int) -> None:
+def _check_record(record: Any, section: YamlSection, line: int) -> None:
     if not isinstance(record, Mapping) or ("value" in record) == ("raw" in record):
-        raise PipelineError(
-            file,
-            line,
-            "given: expected a record such as {value: {id: 1}} or {raw: text}, optionally with key and headers",
+        raise section.error(
+            "given: expected a record such as {value: {id: 1}} or {raw: text}, optionally with key and headers", line
         )
     if not isinstance(record.get("raw", ""), str):
-        raw = record["raw"]
-        raise PipelineError(file, line, f"given: expected text for raw, but YAML reads {raw!r}: put it in quotes")
+        raise section.error(f"given: expected text for raw, but YAML reads {record['raw']!r}: put it in quotes", line)
     for key in record:
         if key not in RECORD_KEYS:
-            raise PipelineError(file, line, f"given: expected keys {', '.join(RECORD_KEYS)} in a record, not {key!r}")
+            raise section.error(f"given: expected keys {', '.join(RECORD_KEYS)} in a record, not {key!r}", line)

@@ -1,6 +1,6 @@
-"""Sections of a pipeline file (YAML) with line numbers: each key is read once, remaining keys are errors.
+"""Sections of a pipeline file (YAML), with line numbers for errors. Keys that the parser does not take are errors.
 
-``${NAME}`` in strings is replaced: see config/properties.py.
+``${NAME}`` in strings is replaced by environment variables: see config/properties.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PipelineError(ConfigError):
 
 
 class YamlSection:
-    """Mapping in a pipeline file. ``take`` removes a key and returns its value; ``close`` rejects other keys."""
+    """Mapping in a pipeline file. ``take`` removes a key and returns its value; ``close`` rejects remaining keys."""
 
     def __init__(self, file: str, line: int, name: str, entries: Mapping[str, tuple[Any, int]]) -> None:
         self.file = file
@@ -58,17 +58,11 @@ class YamlSection:
             return default  # type: ignore[no-any-return]  # the caller's default is of the caller's kind
         value, line = self._entries.pop(key)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.error(f"{key}: expected {_KINDS.get(kind, kind.__name__)}", line)
+            raise self.error(f"{key}: expected {_KINDS.get(kind, 'keys and values')}", line)
         return value
 
     def section(self, key: str) -> YamlSection | None:
-        self._known.append(key)
-        if key not in self._entries:
-            return None
-        value, line = self._entries.pop(key)
-        if not isinstance(value, YamlSection):
-            raise self.error(f"{key}: expected keys and values", line)
-        return value
+        return self.take(key, YamlSection, None)
 
     def sections(self, key: str) -> list[YamlSection]:
         line = self.line_of(key)
@@ -95,7 +89,7 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Return the key of a section that is present among ``keys``. Raises PipelineError unless exactly one is."""
+        """Return which of ``keys`` the section has. Raises PipelineError unless it has exactly one of them."""
         self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
@@ -129,7 +123,7 @@ class YamlSection:
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Store the keys of the parent section, so that an error can say that a key belongs there."""
+        """Store keys of the parent section: the error for such a key in this section says where it belongs."""
         self._parent_keys = keys
 
 

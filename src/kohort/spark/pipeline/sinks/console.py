@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from kohort.spark.pipeline.definition import Pipeline, Sink, SinkWriter
+from kohort.spark.pipeline.definition import Sink
 from kohort.spark.pipeline.frames import source_rows
 from kohort.spark.pipeline.parse_sources import KafkaCluster
 from kohort.spark.pipeline.sections import YamlSection
@@ -24,8 +24,9 @@ class ConsoleSink(Sink):
     def parse(cls, body: YamlSection, _root: Path, _cluster: KafkaCluster, common: Sink) -> ConsoleSink:
         return cls(name=common.name, counts=common.counts, rows=body.take("rows", int, 20))
 
-    def open(self, _pipeline: Pipeline) -> SinkWriter:
-        return _ConsoleWriter(self.rows)
+    def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
+        rows.show(self.rows, truncate=False)
+        return source_rows(rows, counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +38,6 @@ class NoopSink(Sink):
     def parse(cls, _body: YamlSection, _root: Path, _cluster: KafkaCluster, common: Sink) -> NoopSink:
         return cls(name=common.name, counts=common.counts)
 
-    def open(self, _pipeline: Pipeline) -> SinkWriter:
-        return _NoopWriter()
-
-
-class _ConsoleWriter(SinkWriter):
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-
-    def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
-        rows.show(self._rows, truncate=False)
-        return source_rows(rows, counts)
-
-
-class _NoopWriter(SinkWriter):
     def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
         rows.write.format("noop").mode("overwrite").save()
         return source_rows(rows, counts)

@@ -8,6 +8,7 @@ from kohort.spark.pipeline.definition import DeadLetters, Pipeline, RowRule
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, failed_rules
 from kohort.spark.pipeline.sinks.parquet_folder import SinkRefused
 from kohort.spark.pipeline.sinks.topic import deliver
+from kohort.spark.records_frame import HEADERS_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +26,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
-    """Send rows that failed rules as dead letters, with all reasons; return the number of acknowledged letters.
-
-    ``verdicts``: send the rows with one of these values in the column ``_failed``.
-    """
+    """Send rows with one of ``verdicts`` (values of ``_failed``) as dead letters; return the acknowledged number."""
     from pyspark.sql import functions as f
 
     letters = _letters_of(pipeline)
@@ -80,8 +78,7 @@ def _as_letters(rows: DataFrame, pipeline: Pipeline, batch: int, why: Mapping[st
         f.lit(_letters_of(pipeline).topic).alias("topic"),
         f.col(f"{SOURCE}.key").alias("key"),
         f.col(f"{SOURCE}.value").alias("value"),
-        f.concat(
-            f.coalesce(f.col(f"{SOURCE}.headers"), f.array().cast("array<struct<key:string,value:binary>>")),
-            f.array(*pairs),
-        ).alias("headers"),
+        f.concat(f.coalesce(f.col(f"{SOURCE}.headers"), f.array().cast(HEADERS_TYPE)), f.array(*pairs)).alias(
+            "headers"
+        ),
     )

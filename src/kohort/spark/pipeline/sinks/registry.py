@@ -1,4 +1,4 @@
-"""Registry of sink kinds for pipelines. A new kind is a module with its class, and an entry in ``KINDS``."""
+"""Kinds of pipeline sinks. A new kind is a class in a module of this folder, and an entry in ``KINDS``."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
     line = section.line_of(kind)
     common = Sink(name=section.take("name", str, kind), counts=section.take("counts", str, ""))
     if KINDS[kind].has_keys:
-        body = section.section(kind)
+        body = section.take(kind, YamlSection)
     else:
-        section.take(kind, object, None)
+        section.take(kind, object)
         body = YamlSection(section.file, line, kind, {})
     section.close()
-    if body is None:
-        raise section.error(f"{kind}: expected keys and values", line)
     body.note_parent_keys("name", "counts")
     sink = KINDS[kind].parse(body, root, cluster, common)
     body.close()
@@ -44,7 +42,7 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
 
 
 def prepare_sinks(pipeline: Pipeline) -> None:
-    """Make a pipeline the owner of its sinks' and summaries' folders, then create its topics. Raises SinkRefused."""
+    """Claim the output folders of a pipeline, then create its topics. Raises SinkRefused."""
     for sink in pipeline.sinks:
         if sink.stores_rows:
             sink.prepare(pipeline)

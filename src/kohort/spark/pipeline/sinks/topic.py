@@ -1,4 +1,4 @@
-"""Topic sink of a pipeline: rows as JSON, sent from Spark's workers and counted when acknowledged. At least once."""
+"""Topic sink of a pipeline: Spark's workers send rows as JSON, at least once, and count acknowledged rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kohort.config.client import ProducerConfig
 from kohort.config.security_names import translated
 from kohort.errors import ApiError, ErrorCode
 from kohort.spark.options.client import connecting
-from kohort.spark.pipeline.definition import ClientSettings, Pipeline, Sink, SinkWriter
+from kohort.spark.pipeline.definition import ClientSettings, Pipeline, Sink
 from kohort.spark.pipeline.frames import source_rows
 from kohort.spark.pipeline.parse_sources import KafkaCluster, cluster_of
 from kohort.spark.pipeline.sections import YamlSection
-from kohort.spark.records_frame import json_bytes
+from kohort.spark.records_frame import HEADERS_TYPE, json_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,35 +53,26 @@ class TopicSink(Sink):
     def prepare(self, _pipeline: Pipeline) -> None:
         ensure_topic(self.client, self.topic)
 
-    def open(self, _pipeline: Pipeline) -> SinkWriter:
-        return _TopicWriter(self)
-
-
-class _TopicWriter(SinkWriter):
-    def __init__(self, sink: TopicSink) -> None:
-        self._sink = sink
-
     def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
-        expected = source_rows(rows, counts) if counts else 0
-        sent = deliver(self._as_records(rows), self._sink.client)
-        return expected if counts else sent
-
-    def _as_records(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
-        key = f.col(self._sink.key).cast("string") if self._sink.key else f.lit(None)
-        return rows.select(
-            f.lit(self._sink.topic).alias("topic"),
+        expected = source_rows(rows, counts) if counts else 0
+        key = f.col(self.key).cast("string") if self.key else f.lit(None)
+        records = rows.select(
+            f.lit(self.topic).alias("topic"),
             key.cast("binary").alias("key"),
             json_bytes(["*"]).alias("value"),
-            f.array().cast("array<struct<key:string,value:binary>>").alias("headers"),
+            f.array().cast(HEADERS_TYPE).alias("headers"),
         )
+        sent = deliver(records, self.client)
+        return expected if counts else sent
 
 
 def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
-    """Send a DataFrame of (topic, key, value, headers) to Kafka; return the number of acknowledged rows.
-    Raises if sending any row failed. At least once: Spark may repeat a task. ``letters``: rows are dead letters; a
-    letter above the size limit is sent without its value.
+    """Send rows of topic, key, value, headers to Kafka; return their number, or raise if a row is not acknowledged.
+
+    At least once: Spark may repeat a task. ``letters``: the rows are dead letters; a letter above the size limit is
+    sent without its value.
     """
     settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
