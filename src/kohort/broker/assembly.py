@@ -30,7 +30,6 @@ from kohort.coordinator.runtime import CheckDecision, Coordinator
 from kohort.log.storage import Storage
 from kohort.log.topics import Topics
 from kohort.steps import at_once
-from kohort.wire.apis import Api
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 
 OF_CONSUMER_GROUPS: Final = frozenset({ConsumerGroupHeartbeatRequest.API_KEY, ConsumerGroupDescribeRequest.API_KEY})
@@ -70,13 +69,15 @@ def assemble(
     users = ScramUsers(cluster.security)
     if config.add_scram:
         users.add_first(config.add_scram, rng)
+    has_consumer_groups = "consumer" in config.group_coordinator_rebalance_protocols
+    offered = {key: api for key, api in SERVED.items() if has_consumer_groups or key not in OF_CONSUMER_GROUPS}
     state = BrokerState(
         started_with=config,
         config=config,
         rng=rng,
         node=node,
         listeners={listener.name: listener for listener in listeners_of(config)},
-        apis=served_as(_offered(config), config.as_version),
+        apis=served_as(offered, config.as_version),
         cluster=cluster,
         topics=cluster.topics,
         coordinator=coordinator,
@@ -102,11 +103,6 @@ def assemble(
         state.reconfigure()
         at_once(cluster.reconfigure())
     return state, journal
-
-
-def _offered(config: BrokerConfig) -> dict[int, Api]:
-    is_on = "consumer" in config.group_coordinator_rebalance_protocols
-    return {key: api for key, api in SERVED.items() if is_on or key not in OF_CONSUMER_GROUPS}
 
 
 class CatalogueView:

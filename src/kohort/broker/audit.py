@@ -43,6 +43,6 @@ class Audit:
     def take_notes(self) -> list[Note]:
         notes, self._notes = self._notes, []
         if self._more:
-            notes.append(info(f"{self._more} more denials are not logged one by one", "denials"))
+            notes.append(info(f"{self._more} more denied operations are not logged one by one", "denials"))
             self._more = 0
         return notes

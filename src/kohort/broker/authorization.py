@@ -124,9 +124,6 @@ class Rights:
     def _topic_name(self, item: Any) -> str | None:
         return self.topic_name(item.topic_id)
 
-    def cluster_message(self, operation: Operation) -> str:
-        return f"{self.request.caller.principal} needs {operation.name} on Cluster:{CLUSTER_NAME}"
-
     def topic_name(self, topic_id: bytes) -> str | None:
         topic = self.state.topics.by_id(topic_id)
         return None if topic is None else topic.name
@@ -161,12 +158,11 @@ class Denials:
     items: list[Any]
     """Response entries, each with the error of a denied resource."""
 
-    def add(self, answer: Any) -> Message:
+    def add(self, answer: Message) -> Message:
         """Insert the handler's response entries before the error entries, of which there may be a million."""
         self.items[:0] = getattr(answer, self.response_field)
         setattr(answer, self.response_field, self.items)
-        made: Message = answer
-        return made
+        return answer
 
 
 def serve_allowed(rights: Rights, allowed: list[Any], refused: Denials, response: type[Message]) -> GuardResult:
@@ -238,7 +234,8 @@ def guard_cluster(operation: Operation, refuse: Callable[[Any, int, str], Messag
     def guard(rights: Rights) -> Steps[GuardResult]:
         if rights.may_on_cluster(operation):
             return PASSED
-        refused = refuse(rights.request.message, CLUSTER_DENIED, rights.cluster_message(operation))
+        text = f"{rights.request.caller.principal} needs {operation.name} on Cluster:{CLUSTER_NAME}"
+        refused = refuse(rights.request.message, CLUSTER_DENIED, text)
         return GuardResult(refused if isinstance(refused, Message) else (yield from refused))
 
     return guard

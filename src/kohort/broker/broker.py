@@ -35,7 +35,7 @@ from kohort.broker.request import (
     Unanswered,
     unencodable,
 )
-from kohort.broker.sasl_login import login_for
+from kohort.broker.sasl_login import SaslLogin
 from kohort.broker.state import BrokerState
 from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
@@ -181,19 +181,26 @@ class Broker:
             out.append(events.Close(number, refusal))
             return
         connection = self._connections[number]
-        connection.begin_login(login_for(self._state, caller, number))
+        if caller.listener in self._state.logins.by_listener:
+            connection.begin_login(SaslLogin(self._state, caller, number))
         if connection.paused:
             out.append(events.Pause(number))
 
     def _secure(self, number: ConnectionId, name: str | None, now_ms: int, out: list[events.Output]) -> None:
-        connection = self._connections.get(number)
-        if connection is None:
+        """Set the principal of a TLS certificate (protocol/security.md#names-in-certificates).
+
+        Without a certificate, or with SASL, the principal does not change.
+        """
+        connection, state = self._connections.get(number), self._state
+        listener = None if connection is None else state.listeners.get(connection.caller.listener)
+        if connection is None or name is None or listener is None or listener.protocol.uses_sasl:
             return
-        known = _take_certificate(self._state, connection.caller, name)
-        if isinstance(known, Caller):
-            connection.caller = known
+        found = name_rules(listener_config(state.config, listener.name).ssl_principal_mapping_rules).name(name)
+        if found is None:
+            text = f"no rule of ssl.principal.mapping.rules matches the certificate of {name}"
+            self._close_connection(connection, warning(text, "certificate"), now_ms, out)
         else:
-            self._close_connection(connection, known, now_ms, out)
+            connection.caller = connection.caller._replace(principal=user(found))
 
     def _receive(self, number: ConnectionId, data: bytes, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(number)
@@ -305,7 +312,8 @@ class Broker:
             frame = connection.next_frame()
             connection.since_ns = self._counters.time_ns()
             if connection.login is not None and connection.login.takes(frame, now_ms):
-                if not self._log_in(connection, frame, now_ms, out):
+                self._take_login(connection, connection.login.step(frame, now_ms), now_ms, out)
+                if connection.closed or connection.is_blocked:
                     return
                 continue
             if self._kept_quotas.any_on_requests:
@@ -320,11 +328,6 @@ class Broker:
                 self._ready.append(connection)
                 return  # send the group coordinator's responses before this connection's next request
         _maybe_resume(connection, out)
-
-    def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[events.Output]) -> bool:
-        assert connection.login is not None
-        self._take_login(connection, connection.login.step(frame, now_ms), now_ms, out)
-        return not (connection.closed or connection.is_blocked)
 
     def _take_login(self, connection: Connection, step: LoginStep, now_ms: int, out: list[events.Output]) -> None:
         if step.principal is not None:
@@ -429,8 +432,8 @@ class Broker:
     def _close_slow_readers(self, now_ms: int, out: list[events.Output]) -> None:
         """Close the connections with the oldest unread responses until the unread bytes fit into the limit."""
         while (number := self._state.unread.too_many()) is not None:
-            problem = "the client does not read its answers while unread answers exceed queued.max.request.bytes"
-            self._close_connection(self._connections[number], warning(problem, "unread"), now_ms, out)
+            text = "the client does not read its responses while unread responses exceed queued.max.request.bytes"
+            self._close_connection(self._connections[number], warning(text, "unread"), now_ms, out)
 
     def _close_connection(self, connection: Connection, note: Note, now_ms: int, out: list[events.Output]) -> None:
         self._counters.connection_closed(note.kind)
@@ -440,18 +443,21 @@ class Broker:
     def _disconnect(self, number: ConnectionId, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(number)
         if connection is not None and (size := connection.reader.pending_bytes):
-            self._notes.append(
-                info(f"disconnected within a request, after {size} bytes", "torn").about(connection.host)
-            )
+            self._notes.append(info(f"disconnected after {size} bytes of a request", "torn").about(connection.host))
         self._forget(number, now_ms, out)
 
     def _forget(self, number: ConnectionId, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.close(number)
         if connection is None:
             return
+        state = self._state
         self._measured.pop(number, None)
         self._free_memory(number, now_ms, out)
-        _forget_connection(self._state, number, now_ms)
+        state.unread.set(number, 0)
+        state.purgatory.forget(number)
+        state.amendments.pop(number, None)
+        state.client_metrics.forget_connection(number)
+        state.coordinator.connection_closed(number, now_ms)
 
     def _write_journal(self, now_ms: int, *, last: bool = False) -> bool:
         entries = self._state.coordinator.take_journal()
@@ -461,8 +467,7 @@ class Broker:
         return bool(entries)
 
 
-def _handle_messages(state: BrokerState, inbox: deque[nodes.NodeMessage], now_ms: int) -> bool:
-    """Process the messages of other nodes in order; return False if no message was waiting."""
+def _handle_messages(state: BrokerState, inbox: deque[nodes.NodeMessage], now_ms: int) -> None:
     messages = list(inbox)
     inbox.clear()
     for one in messages:
@@ -483,15 +488,6 @@ def _handle_messages(state: BrokerState, inbox: deque[nodes.NodeMessage], now_ms
                 if topic == state.offsets_topic.name:
                     ended = TransactionEnded(one.producer_id, one.committed)
                     state.coordinator.transaction_ended(partition[1], ended)
-    return bool(messages)
-
-
-def _forget_connection(state: BrokerState, number: ConnectionId, now_ms: int) -> None:
-    state.unread.set(number, 0)
-    state.purgatory.forget(number)
-    state.amendments.pop(number, None)
-    state.client_metrics.forget_connection(number)
-    state.coordinator.connection_closed(number, now_ms)
 
 
 def _maybe_pause(connections: OpenConnections, event: events.Input, out: list[events.Output]) -> None:
@@ -506,20 +502,6 @@ def _maybe_resume(connection: Connection, out: list[events.Output]) -> None:
     if connection.paused and not (connection.closed or connection.must_pause):
         connection.paused = False
         out.append(events.Resume(connection.connection_id))
-
-
-def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:
-    """Return the caller with the principal of its TLS certificate, or the reason to close the connection.
-
-    Without a certificate, or with SASL, the principal does not change (protocol/security.md#names-in-certificates).
-    """
-    listener = state.listeners.get(caller.listener)
-    if name is None or listener is None or listener.protocol.uses_sasl:
-        return caller
-    found = name_rules(listener_config(state.config, caller.listener).ssl_principal_mapping_rules).name(name)
-    if found is None:
-        return warning(f"no rule of ssl.principal.mapping.rules matches the certificate of {name}", "certificate")
-    return caller._replace(principal=user(found))
 
 
 def _adjust_clock(state: BrokerState, event: events.Stalled | events.WallClockSet, now_ms: int) -> list[Note]:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from kohort.broker.cluster.security_store import StoredQuotas
 from kohort.broker.connections.connection import Connection
 from kohort.broker.connections.open_connections import OpenConnections
+from kohort.broker.counters import no_time
 from kohort.broker.request import Answer, ConnectionId, ReplyTo, Request
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ApiError, ErrorCode, ProtocolError
@@ -56,15 +57,10 @@ class RequestUsage:
     is_measured: bool = False
 
 
-def no_time() -> int:
-    return 0
-
-
 class ClientQuotas:
     def __init__(self, config: BrokerConfig, kept: StoredQuotas) -> None:
         self.kept = kept
-        window = QuotaWindow(config.quota_window_num, config.quota_window_size_seconds * 1000)
-        self._window = window
+        self._window = window = QuotaWindow(config.quota_window_num, config.quota_window_size_seconds * 1000)
         self._rates = {quota: Usage(UsageRate, window) for quota in (Quota.PRODUCED, Quota.FETCHED, Quota.REQUEST_TIME)}
         self._changes = Usage(
             TokenBucket,
@@ -212,7 +208,11 @@ class Throttling:
         if usage is None or connection is None or not throttle.ms:
             return answer
         self._connections.mute(connection, now_ms + throttle.ms)
-        self._notes.append(_throttled_note(usage.client_id, usage.user, throttle).about(connection.host))
+        text = (
+            f"client {usage.client_id!r} of user {usage.user!r} is throttled for {throttle.ms} ms "
+            f"({throttle.quota}={throttle.value:g})"
+        )
+        self._notes.append(info(text, "throttled").about(connection.host))
         if hasattr(answer, "throttle_time_ms"):
             answer = copy(answer)
             setattr(answer, "throttle_time_ms", throttle.ms)  # noqa: B010 - frozen for the type checker alone
@@ -221,11 +221,3 @@ class Throttling:
     def take_notes(self) -> list[Note]:
         notes, self._notes = self._notes, []
         return notes
-
-
-def _throttled_note(client_id: str, user: str, throttle: Throttle) -> Note:
-    return info(
-        f"client {client_id!r} of user {user!r} is throttled for {throttle.ms} ms "
-        f"({throttle.quota}={throttle.value:g})",
-        "throttled",
-    )

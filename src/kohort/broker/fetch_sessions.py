@@ -33,10 +33,10 @@ class SessionPartition:
 
     topic: TopicKey
     partition: int
-    fetch_offset: int
-    leader_epoch: int
-    last_fetched_epoch: int
-    max_bytes: int
+    fetch_offset: int = 0
+    leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    max_bytes: int = 0
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
     name: str | None = None
@@ -49,23 +49,19 @@ class SessionPartition:
 
     def differs(self, data: PartitionData) -> bool:
         """Return True if ``data`` differs from the last response, so that the next response must contain it."""
-        returned = (
-            data.high_watermark == self.sent_high_watermark and data.log_start_offset == self.sent_log_start_offset
+        return (
+            bool(data.records or data.error_code)
+            or data.high_watermark != self.sent_high_watermark
+            or data.log_start_offset != self.sent_log_start_offset
+            or data.diverging_epoch.epoch >= 0
         )
-        return bool(data.records) or data.diverging_epoch.epoch >= 0 or not returned or bool(data.error_code)
 
     def remember(self, data: PartitionData) -> bool:
         """Store the offsets sent to the client; return True if an incremental response must contain the partition."""
-        changed = bool(data.records) or data.diverging_epoch.epoch >= 0
-        if data.high_watermark != self.sent_high_watermark:
-            self.sent_high_watermark = data.high_watermark
-            changed = True
-        if data.log_start_offset != self.sent_log_start_offset:
-            self.sent_log_start_offset = data.log_start_offset
-            changed = True
-        if data.error_code:
-            self.sent_high_watermark = -1  # after an error, the next response must contain the offsets
-            changed = True
+        changed = self.differs(data)
+        self.sent_log_start_offset = data.log_start_offset
+        # after an error, the next response must contain the offsets
+        self.sent_high_watermark = -1 if data.error_code else data.high_watermark
         return changed
 
 
@@ -112,8 +108,9 @@ class FetchSessions:
         topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
-            wanted = yield from _asked(request, topic_ids, pace)
-            return FetchPlan(wanted, None, request.session_epoch == INITIAL_EPOCH, topic_ids)
+            partitions: dict[tuple[TopicKey, int], SessionPartition] = {}
+            yield from _add(partitions, request, topic_ids, pace)
+            return FetchPlan(list(partitions.values()), None, request.session_epoch == INITIAL_EPOCH, topic_ids)
         return (yield from self._resume(request, now_ms, pace, topic_ids=topic_ids))
 
     def _resume(self, request: FetchRequest, now_ms: int, pace: Pace, *, topic_ids: bool) -> Steps[FetchPlan]:
@@ -205,19 +202,8 @@ class FetchSessions:
 
 def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[bool]:
     """Add and remove partitions of a fetch session as a Fetch request lists; return True if any was added."""
-    added = False
     topic_ids = session.topic_ids
-    for topic in request.topics:
-        key = topic.topic_id if topic_ids else topic.topic
-        for requested in topic.partitions:
-            known = session.partitions.get((key, requested.partition))
-            if known is None:
-                session.partitions[key, requested.partition] = _wanted(key, requested)
-                added = True
-            else:
-                known.update(requested)
-            if pace.is_due(ASK_US):
-                yield
+    added = yield from _add(session.partitions, request, topic_ids, pace)
     for forgotten in request.forgotten_topics_data:
         key = forgotten.topic_id if topic_ids else forgotten.topic
         for partition in forgotten.partitions:
@@ -227,27 +213,19 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
     return added
 
 
-def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[SessionPartition]]:
-    """Return the partitions of a Fetch request in order; of duplicate entries, the last one counts."""
-    wanted: dict[tuple[TopicKey, int], SessionPartition] = {}
+def _add(
+    partitions: dict[tuple[TopicKey, int], SessionPartition], request: FetchRequest, topic_ids: bool, pace: Pace
+) -> Steps[bool]:
+    """Add the partitions of a Fetch request in order; of duplicates, the last counts. Return True if any is new."""
+    added = False
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic
         for requested in topic.partitions:
-            if (known := wanted.get((key, requested.partition))) is None:
-                wanted[key, requested.partition] = _wanted(key, requested)
-            else:
-                known.update(requested)
+            known = partitions.get((key, requested.partition))
+            if known is None:
+                known = partitions[key, requested.partition] = SessionPartition(key, requested.partition)
+                added = True
+            known.update(requested)
             if pace.is_due(ASK_US):
                 yield
-    return list(wanted.values())
-
-
-def _wanted(key: TopicKey, requested: FetchPartition) -> SessionPartition:
-    return SessionPartition(
-        key,
-        requested.partition,
-        requested.fetch_offset,
-        requested.current_leader_epoch,
-        requested.last_fetched_epoch,
-        requested.partition_max_bytes,
-    )
+    return added

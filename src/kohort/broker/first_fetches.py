@@ -67,12 +67,8 @@ class FirstFetches:
                     who = members.get(move.after or "")
                     if who is not None:
                         place = move.topic, move.partition
-                        _keep(
-                            self._awaited,
-                            place,
-                            AwaitedFetch(entry.group, who, entry.generation, lags.get(place)),
-                            most=AWAITED_MOST,
-                        )
+                        awaited = AwaitedFetch(entry.group, who, entry.generation, lags.get(place))
+                        _keep(self._awaited, place, awaited, most=AWAITED_MOST)
             elif isinstance(entry, MemberReconciled) and entry.given and _is_memorable(entry.group, entry.who):
                 for given in entry.given:
                     place = given.topic, given.partition
@@ -87,8 +83,9 @@ class FirstFetches:
 
     def _end(self, name: str, partition: int) -> int | None:
         topic = self._topics.get(name)
-        known = topic is not None and 0 <= partition < len(topic.partitions)
-        return topic.partitions[partition].high_watermark if topic is not None and known else None
+        if topic is None or not 0 <= partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition].high_watermark
 
     def fetched(
         self, client_id: str, client_host: str, partitions: Iterable[FetchedPartition], now_ms: int

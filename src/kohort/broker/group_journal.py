@@ -65,11 +65,11 @@ class GroupJournal:
         self._cluster.first_fetches.follow(entries, self._committed)
         self._waiting += entries
         self._waiting_bytes += sum(map(held_bytes, entries))
-        untold, self._unreported = self._unreported, []
+        notes, self._unreported = self._unreported, []
         has_room = len(self._waiting) < WAITING_MOST and self._waiting_bytes < WAITING_MOST_BYTES
         if not last and all(entry.QUIET for entry in entries) and has_room:
-            return untold
-        return [*untold, *self.flush(now_ms)]
+            return notes
+        return [*notes, *self.flush(now_ms)]
 
     def flush(self, now_ms: int) -> list[Note]:
         """Write the delayed group events to ``__kohort_journal``; return log lines about failed writes."""
@@ -100,7 +100,7 @@ def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:
     lot: list[NewRecord] = []
     size = 0
     for entry in entries:
-        record = _record(entry)
+        record = NewRecord(entry.group.encode("utf-8", "surrogatepass"), build_entry(entry), (), entry.at_ms)
         if lot and size + len(record.value or b"") > BATCH_BYTES:
             yield lot
             lot, size = [], 0
@@ -108,7 +108,3 @@ def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:
         size += len(record.value or b"")
     if lot:
         yield lot
-
-
-def _record(entry: JournalEntry) -> NewRecord:
-    return NewRecord(entry.group.encode("utf-8", "surrogatepass"), build_entry(entry), (), entry.at_ms)

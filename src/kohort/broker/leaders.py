@@ -7,8 +7,6 @@ transaction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.state import BrokerState
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
@@ -44,9 +42,7 @@ def topic_with(state: BrokerState, name: str, index: int) -> Topic:
 
 def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: int = -1) -> PartitionLog:
     """Return the log of a partition that this node leads. Raises ApiError; the checks are in Kafka's order."""
-    topic = state.topics.get(name)
-    if topic is None or not 0 <= index < len(topic.partitions):
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    topic = topic_with(state, name, index)
     log = topic.partitions[index]
     check_leader_epoch(current_leader_epoch, log)
     check_leader(state, topic, index)
@@ -79,30 +75,27 @@ def check_coordinator(state: BrokerState, transactional_id: str, now_ms: int) ->
         raise ApiError(ErrorCode.NOT_COORDINATOR, f"another node coordinates {transactional_id!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionalWrite:
-    """A producer's write to a partition within a transaction."""
+def join_transaction(
+    state: BrokerState,
+    transactional_id: str | None,
+    producer: ProducerIdAndEpoch,
+    partition: TopicPartition,
+    now_ms: int,
+    *,
+    adds: bool,
+    knows_abortable: bool,
+) -> None:
+    """Add a partition to a producer's open transaction, or without ``adds`` check that the transaction contains it.
 
-    transactional_id: str | None
-    producer: ProducerIdAndEpoch
-    partition: TopicPartition
-    adds: bool
-    knows_abortable: bool
-    """True if the client's version supports the error TRANSACTION_ABORTABLE."""
-
-
-def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int) -> None:
-    """Add the partition to the producer's open transaction, or check that the transaction contains it.
-
-    Raises ApiError with the code for Produce and TxnOffsetCommit.
+    Raises ApiError with the code for Produce and TxnOffsetCommit. ``knows_abortable``: the request's version has the
+    error TRANSACTION_ABORTABLE.
     """
-    transactional_id, producer, partition = write.transactional_id, write.producer, write.partition
     if not transactional_id:
         refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         raise ApiError(refused, "a transactional batch needs a transactional id in the request")
     transactions = state.cluster.transactions
     try:
-        if write.adds:
+        if adds:
             transactions.add(transactional_id, producer, [partition], WITH_NEW_EPOCHS, now_ms)
         else:
             transactions.verify(transactional_id, producer, partition)
@@ -110,10 +103,9 @@ def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int)
         code = error.code
         if code is ErrorCode.PRODUCER_FENCED:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
-        elif code is ErrorCode.TRANSACTION_ABORTABLE and not write.knows_abortable:
+        elif code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
             code = ErrorCode.INVALID_TXN_STATE
-        elif code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE) and not write.adds:
-            code = (
-                ErrorCode.NOT_ENOUGH_REPLICAS
-            )  # clients that do not know TRANSACTION_ABORTABLE retry after NOT_ENOUGH_REPLICAS
+        elif code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE) and not adds:
+            # clients that do not know TRANSACTION_ABORTABLE retry after NOT_ENOUGH_REPLICAS
+            code = ErrorCode.NOT_ENOUGH_REPLICAS
         raise ApiError(code, error.message) from error

@@ -90,12 +90,15 @@ class LongWork:
         try:
             answer = yield from task.steps
             if isinstance(answer, Message):
-                yield from self._counters.by_api[request.reply_to.api_key].find_errors(answer, _pace())
+                yield from self._counters.by_api[request.reply_to.api_key].find_errors(
+                    answer, Pace(goes_on=True).is_due
+                )
             if answer is not Unanswered.LATER:  # a delayed response is counted for the quotas when it is released
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
                 kept.append(answer)
-                yield (yield from _response(request.reply_to, answer))
+                reply_to = request.reply_to
+                yield (yield from build_response_in_steps(reply_to.correlation_id, answer, reply_to.version))
             else:
                 yield answer
         except ProtocolError as error:
@@ -110,14 +113,6 @@ class LongWork:
             kept.append(request.message)
             request.message = None
         yield from free_in_steps(kept)
-
-
-def _pace() -> Callable[[float], bool]:
-    return Pace(goes_on=True).is_due
-
-
-def _response(reply_to: ReplyTo, answer: Message) -> Steps[list[Buffer]]:
-    return build_response_in_steps(reply_to.correlation_id, answer, reply_to.version)
 
 
 ServeOne = Callable[[BrokerState, Request], Answer | Task]
@@ -227,10 +222,9 @@ def _served(
     answer = serve_one(state, part)
     if isinstance(answer, Task):
         answer = yield from answer.steps
-    assert isinstance(answer, Message), "an API that changes nothing answers at once"
+    assert isinstance(answer, Message), "an API that only reads returns its response at once"
     if not is_replaced(type(answer)):  # encoded responses cannot be searched for errors
-        pace = Pace(goes_on=True)
-        yield from state.counters.by_api[part.reply_to.api_key].find_errors(answer, pace.is_due)
+        yield from state.counters.by_api[part.reply_to.api_key].find_errors(answer, Pace(goes_on=True).is_due)
     return answer
 
 
@@ -255,7 +249,7 @@ def _serve_writes(
         else:
             _join(getattr(whole, first), getattr(answer, first), inner, continued)
         yield
-    assert whole is not None, "what is large has parts"
+    assert whole is not None, "a large request has at least one part"
     if not needs:
         return whole
     asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)

@@ -68,7 +68,7 @@ class OffsetsTopic:
         """Load the groups that this node coordinates, at the start, before any request."""
         self._coordinator = coordinator
         replies = [*self.follow(now_ms), *self.load_rest(now_ms)]
-        assert not replies, "nobody has asked anything yet"
+        assert not replies, "the groups are loaded before the first request"
 
     def ensure(self, now_ms: int) -> Topic:
         topic = self._cluster.topics.get(NAME)
@@ -83,7 +83,7 @@ class OffsetsTopic:
         topic = self._cluster.topics.create(NAME, count, overrides, now_ms, internal=True)
         self._cluster.placements(topic)
         replies = [*self.follow(now_ms), *self.load_rest(now_ms)]
-        assert not replies, "it was not there, so nobody waits for a group in it"
+        assert not replies, "no request waits for a group in a new topic"
         return topic
 
     def take_unflushed(self) -> list[FlushTarget]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kohort.broker.authorization import CHECK_US, CLUSTER_DENIED, Rights
+from kohort.broker.authorization import CHECK_US, CLUSTER_DENIED, GROUP_DENIED, TOPIC_DENIED, Rights
 from kohort.broker.cluster.stored_options import ALL
 from kohort.broker.request import Request, sender_of
 from kohort.broker.settings import STOPPED_NODES, BrokerLevels, Setting, group_settings, subscription_settings, text_of
@@ -50,6 +50,20 @@ def edited(now: list[str], operation: int, value: str) -> list[str]:
     if operation == SUBTRACT:
         return [part for part in now if part not in given]
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown config operation {operation}")
+
+
+def new_value(name: str, operation: int, value: str | None, present: list[str] | None = None) -> str:
+    """Return an option's value after SET, APPEND or SUBTRACT. Raises ApiError.
+
+    ``present``: value of a list option before the change; None for an option that is no list.
+    """
+    if value is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"option {name} has no value")
+    if operation == SET:
+        return value
+    if present is None and operation in (APPEND, SUBTRACT):
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"option {name} is not a list: only SET and DELETE are possible")
+    return ",".join(edited(present or [], operation, value))
 
 
 def levels_of(state: BrokerState) -> BrokerLevels:
@@ -103,18 +117,15 @@ def _checked(state: BrokerState, values: Mapping[str, str], name: str, operation
         if name in known:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} can only be set when a broker starts")
         raise unknown_option(name, known | DYNAMIC.keys())
-    if value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"option {name} has no value")
-    if operation in (APPEND, SUBTRACT):
-        if option.type is not list:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"option {name} is not a list: only SET and DELETE are possible")
+    present = None
+    if option.type is list:
         static = getattr(state.started_with, option.attribute, option.default)
-        before = option.parse(values[name]) if name in values else static
-        return ",".join(edited(before, operation, value))
+        present = option.parse(values[name]) if name in values else static
+    changed = new_value(name, operation, value, present)
     if operation != SET:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown config operation {operation}")
+        return changed
     try:
-        parsed = option.parse(value)
+        parsed = option.parse(changed)
         check_limits(name, parsed)
         return text_of(parsed) or ""
     except ConfigError as error:  # INVALID_REQUEST, as in Kafka, for invalid broker options
@@ -123,9 +134,7 @@ def _checked(state: BrokerState, values: Mapping[str, str], name: str, operation
 
 def _check_level(broker: str, name: str) -> None:
     if not broker and name.startswith(OF_ONE_BROKER):
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"{name} can only be set on a single broker, not in the default of all brokers"
-        )
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is an option of a single broker: name a broker id")
 
 
 def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
@@ -162,7 +171,7 @@ def alter_group(
         if operation == DELETE:
             given.pop(option, None)
         else:
-            given[option] = _group_value(option, operation, value)
+            given[option] = new_value(option, operation, value)
     own = parse_group_options(state.config, given)
     if not validate_only and own != kept.of(name):
         before = kept.of(name)
@@ -170,16 +179,6 @@ def alter_group(
         changed = {o: (before.get(o), own.get(o)) for o in {*before, *own} if before.get(o) != own.get(o)}
         by = sender_of(request)
         state.coordinator.note(OptionsChanged(at_ms=request.now_ms, group=name, options=changed, by=by))
-
-
-def _group_value(option: str, operation: int, value: str | None) -> str:
-    if value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"option {option} has no value")
-    if operation in (APPEND, SUBTRACT):
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"option {option} is not a list: only SET and DELETE are possible")
-    if operation != SET:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown config operation {operation}")
-    return value
 
 
 def settings_of_group(state: BrokerState, name: str) -> Sequence[Setting]:
@@ -241,20 +240,16 @@ def authorized_resources(
     pace = Pace(goes_on=True)
     for one in resources:
         kind, name = one.resource_type, one.resource_name
-        code = ErrorCode.NONE
+        is_allowed, code = True, CLUSTER_DENIED
         if times[kind, name] > 1 and operation is Operation.ALTER_CONFIGS:
             pass
         elif kind == ConfigResourceType.TOPIC:
-            if not rights.may(operation, ResourceType.TOPIC, name):
-                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            is_allowed, code = rights.may(operation, ResourceType.TOPIC, name), TOPIC_DENIED
         elif kind == ConfigResourceType.GROUP:
-            if not rights.may(operation, ResourceType.GROUP, name):
-                code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            is_allowed, code = rights.may(operation, ResourceType.GROUP, name), GROUP_DENIED
         elif kind in OF_CLUSTER:
-            if of_cluster is None:
-                of_cluster = rights.may_on_cluster(operation)
-            code = ErrorCode.NONE if of_cluster else CLUSTER_DENIED
-        if code is ErrorCode.NONE:
+            is_allowed = of_cluster = rights.may_on_cluster(operation) if of_cluster is None else of_cluster
+        if is_allowed:
             allowed.append(one)
         else:
             refused.append((one, code))

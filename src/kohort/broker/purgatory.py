@@ -61,9 +61,7 @@ class Purgatory:
     @property
     def wake_at_ms(self) -> int | None:
         """Time in ms at which the next fetch expires; 0 if woken fetches are not answered yet."""
-        if self.woken:
-            return 0
-        return self._timers.wake_at_ms
+        return 0 if self.woken else self._timers.wake_at_ms
 
     def park(self, parked: Parked, deadline_ms: int) -> None:
         """Keep a fetch waiting until enough bytes are appended, at most until ``deadline_ms``."""
@@ -145,11 +143,8 @@ class PendingAnswer:
     finish: Callable[[dict[PartitionLog, Refusal]], Message]
     failed: dict[PartitionLog, Refusal] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Drop finished log flushes; keep a failed one, even if a later flush of the same log succeeds."""
-        self.needs = [needed for needed in self.needs if not self._is_through(*needed)]
-
-    def _is_through(self, log: PartitionLog, offset: int) -> bool:
+    def is_flushed(self, log: PartitionLog, offset: int) -> bool:
+        """Return True if the flush finished or failed. A failure stays, even if a later flush of the log succeeds."""
         try:
             return log.has_reached_disk(offset)
         except ApiError as error:
@@ -175,9 +170,8 @@ class FlushWaits:
         """Send the response ``answer`` when the logs in ``needs`` are flushed, or ``otherwise`` if a flush failed."""
         if not needs:
             return answer
-        self.hold(
-            PendingAnswer(request.reply_to, needs, lambda failed: otherwise if failed else answer), request.now_ms
-        )
+        pending = PendingAnswer(request.reply_to, needs, lambda failed: otherwise if failed else answer)
+        self.hold(pending, request.now_ms)
         return Unanswered.LATER
 
     def take_back(self, reply_to: ReplyTo) -> PendingAnswer:
@@ -197,7 +191,7 @@ class FlushWaits:
             return []
         done, waiting = [], []
         for pending in self._held:
-            pending.look()
+            pending.needs = [needed for needed in pending.needs if not pending.is_flushed(*needed)]
             if pending.needs:
                 waiting.append(pending)
             else:

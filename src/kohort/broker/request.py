@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.coordinator.journal import Who
@@ -24,8 +24,6 @@ from kohort.security.acls import ANONYMOUS, Principal
 from kohort.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.schema import Message
-
-M = TypeVar("M", bound=Message)
 
 ConnectionId = int
 """Number of a connection, set by the server and never reused."""

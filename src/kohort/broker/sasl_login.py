@@ -50,22 +50,6 @@ class LoginPhase(Enum):
 
 
 class SaslLogin(Login):
-    __slots__ = (
-        "_caller",
-        "_connection",
-        "_exchange",
-        "_expires_ms",
-        "_held",
-        "_mechanism",
-        "_offer",
-        "_offers",
-        "_parked",
-        "_phase",
-        "_principal",
-        "_renewed_ms",
-        "_state",
-    )
-
     def __init__(self, state: BrokerState, caller: Caller, connection: int) -> None:
         self._state = state
         self._caller = caller
@@ -101,7 +85,7 @@ class SaslLogin(Login):
                     return self._token_request(frame, now_ms)
                 case LoginPhase.COMPLETE:
                     if not self._starts_relogin(frame, now_ms):
-                        return LoginStep(closing=info("its login has expired", "expired"))
+                        return LoginStep(closing=info("the SASL login of the connection has expired", "expired"))
                     self._renewed_ms = now_ms
                     self._phase = LoginPhase.VERSIONS_SENT
             return self._before_tokens(frame, now_ms)
@@ -137,7 +121,7 @@ class SaslLogin(Login):
             return self._send_versions(frame, now_ms)
         if key != HANDSHAKE or not APIS[HANDSHAKE].serves(version):
             name = f"{APIS[key].name} version {version}" if key in APIS else f"API {key}"
-            return self._closed(f"{name} before the login: this listener requires SASL")
+            return self._closed(f"{name} before the SASL login that this listener requires")
         reply_to = ReplyTo(self._connection, correlation_id, key, version)
         message = self._decoded(wire.SaslHandshakeRequest, frame, version)
         offer = self._offers.get(message.mechanism)
@@ -170,10 +154,10 @@ class SaslLogin(Login):
         key, version, correlation_id = HEADER.unpack_from(frame)
         api = self._state.apis.get(key)
         if api is None or not api.serves(version):
-            return self._closed(f"API {key} version {version} in the middle of the login")
+            return self._closed(f"API {key} version {version} during the login")
         reply_to = ReplyTo(self._connection, correlation_id, key, version)
         if key != AUTHENTICATE:
-            return self._fail(self._illegal(reply_to), f"{api.name} in the middle of the login")
+            return self._fail(self._illegal(reply_to), f"{api.name} during the login")
         message = self._decoded(wire.SaslAuthenticateRequest, frame, version)
         return self._judge(bytes(message.auth_bytes), reply_to, now_ms)
 
@@ -209,11 +193,8 @@ class SaslLogin(Login):
 
     def _refused(self, refused: Refused, reply_to: ReplyTo | None) -> LoginStep:
         when = "authentication" if self._principal is None else "re-authentication"
-        text = refused.words
-        if text is None:
-            text = (
-                f"Authentication failed during {when} due to invalid credentials with SASL mechanism {self._mechanism}"
-            )
+        usual = f"Authentication failed during {when} due to invalid credentials with SASL mechanism {self._mechanism}"
+        text = usual if refused.words is None else refused.words
         answer = wire.SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text)
         note_text = f"{text}; {refused.detail}" if refused.detail else text
         return self._fail(() if reply_to is None else self._built(reply_to, answer), note_text)
@@ -264,8 +245,3 @@ class SaslLogin(Login):
 
 def _dotted(principal: Principal) -> str:
     return f"{principal.type}.{principal.name}"
-
-
-def login_for(state: BrokerState, caller: Caller, connection: int) -> Login | None:
-    """Return the SASL login of a new connection; None on a listener without SASL."""
-    return SaslLogin(state, caller, connection) if caller.listener in state.logins.by_listener else None

@@ -55,4 +55,4 @@ def test_groups_of_an_omitted_node_have_no_coordinator():
     (told,) = inside(stage).ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
 
     assert (told.error_code, told.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-    assert told.error_message == "its coordinator, node 1, has no address on this listener"
+    assert told.error_message == "node 1, which coordinates 'g', has no address on listener INNER"

@@ -7,7 +7,7 @@ has no logger levels: for a broker logger, only a request without changes succee
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from kohort.broker import option_changes
@@ -16,10 +16,9 @@ from kohort.broker.authorization import DENIAL_TEXTS, Denials, Guard, GuardResul
 from kohort.broker.authorization import REFUSE_US as DENY_US
 from kohort.broker.request import NO_ERROR, AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.config.options import Option, options_of
+from kohort.config.options import options_of
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.topics import Topic
 from kohort.security.acls import Operation
 from kohort.steps import Pace, Steps, each
 from kohort.wire.messages import configs as wire
@@ -29,49 +28,25 @@ WRITE_US: Final = 6_000
 
 
 def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: wire.IncrementalAlterConfigsRequest = request.message
-    responses = yield from _alter_all(
-        state,
-        message.resources,
-        lambda resource, times: _alter(
-            state,
-            request,
-            resource,
-            [(c.name, c.config_operation, c.value) for c in resource.configs],
-            times,
-            keep=True,
-        ),
-    )
+    responses = yield from _alter_all(state, request, lambda c: (c.name, c.config_operation, c.value), keep=True)
     return wire.IncrementalAlterConfigsResponse(responses=responses)
 
 
 def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: wire.AlterConfigsRequest = request.message
-    responses = yield from _alter_all(
-        state,
-        message.resources,
-        lambda resource, times: _alter(
-            state,
-            request,
-            resource,
-            [(c.name, option_changes.SET, c.value) for c in resource.configs],
-            times,
-            keep=False,
-        ),
-    )
+    responses = yield from _alter_all(state, request, lambda c: (c.name, option_changes.SET, c.value), keep=False)
     return wire.AlterConfigsResponse(responses=responses)
 
 
 def _alter_all(
-    state: BrokerState,
-    resources: Sequence[Any],
-    alter: Callable[[Any, Counter[tuple[int, str]]], wire.AlterConfigsResourceResponse],
+    state: BrokerState, request: Request, change_of: Callable[[Any], option_changes.Change], *, keep: bool
 ) -> Steps[list[wire.AlterConfigsResourceResponse]]:
+    resources = request.message.resources
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     pace, kept = Pace(), state.cluster.broker_options.by_name
     responses = []
     for resource in resources:
-        response = alter(resource, times)
+        changes = list(map(change_of, resource.configs))
+        response = _alter(state, request, resource, changes, times, keep=keep)
         responses.append(response)
         if pace.is_due(REFUSE_US if response.error_code else WRITE_US):
             yield
@@ -140,25 +115,17 @@ def _alter_topic(
     overrides: dict[str, str | None] = dict(topic.overrides) if keep else {}
     options = {option.name: option for option in options_of(TopicConfig)}
     for option_name, operation, value in changes:
+        option = options.get(option_name)
         if operation == option_changes.DELETE:
             overrides.pop(option_name, None)
-            continue
-        if value is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"option {option_name} has no value")
-        overrides[option_name] = _new_value(topic, options.get(option_name), operation, value)
+        elif option is None:
+            overrides[option_name] = value  # `check_config` rejects unknown options
+        else:
+            present = getattr(topic.config, option.attribute) if option.type is list else None
+            overrides[option_name] = option_changes.new_value(option_name, operation, value, present)
     state.topics.check_config(overrides)
     if not validate_only:
         state.topics.alter_config(name, overrides)
-
-
-def _new_value(topic: Topic, option: Option | None, operation: int, value: str) -> str:
-    if operation == option_changes.SET or option is None:
-        return value  # unknown option names pass: `check_config` rejects them
-    if option.type is not list:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG, f"option {option.name} is not a list: only SET and DELETE are possible"
-        )
-    return ",".join(option_changes.edited(getattr(topic.config, option.attribute), operation, value))
 
 
 def guard_alter_configs(response: type[wire.AlterConfigsResponse | wire.IncrementalAlterConfigsResponse]) -> Guard:

@@ -58,11 +58,12 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
 
 def _check_is_meant(state: BrokerState, message: wire.ApiVersionsRequest) -> None:
     """Raise ApiError if the client expects a different node or cluster at this address (KIP-1242)."""
-    if message.cluster_id is None and message.node_id == NO_NODE:
-        return
-    if message.cluster_id is None or message.node_id == NO_NODE:
+    if (message.cluster_id is None) != (message.node_id == NO_NODE):
         raise ApiError(ErrorCode.INVALID_REQUEST, "ApiVersions must have both cluster id and node id, or neither")
-    if (message.cluster_id, message.node_id) != (state.topics.cluster_id, state.node.node_id):
+    if message.cluster_id is not None and (message.cluster_id, message.node_id) != (
+        state.topics.cluster_id,
+        state.node.node_id,
+    ):
         raise ApiError(
             ErrorCode.REBOOTSTRAP_REQUIRED,
             f"this broker is node {state.node.node_id} of cluster {state.topics.cluster_id}",

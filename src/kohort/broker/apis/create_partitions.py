@@ -39,10 +39,10 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
             if times[entry.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate topic in the request")
             topic = _check(state, entry)
-            total += entry.count - len(topic.partitions)
+            added = entry.count - len(topic.partitions)
+            total += added
             if total > PARTITIONS_MAX:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-            added = entry.count - len(topic.partitions)
             state.quotas.change_partitions(request, added, strict=request.version >= FIRST_VERSION_WITH_QUOTA_ERROR)
             if not message.validate_only:
                 yield from _add(state, topic, entry, request.now_ms)
@@ -60,7 +60,7 @@ def _check(state: BrokerState, entry: wire.CreatePartitionsTopic) -> Topic:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     have = len(topic.partitions)
     if entry.count <= have:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; their number can only grow")
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions: a topic cannot lose any")
     if entry.assignments is not None:
         if len(entry.assignments) != entry.count - have:
             raise ApiError(

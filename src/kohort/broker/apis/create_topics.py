@@ -31,7 +31,6 @@ COUNT_US: Final = 0.3
 CHECK_US: Final = 20
 ENTRY_US: Final = 500
 """Estimated microseconds to describe all options of one created topic."""
-DENIAL_TEXT: Final = "Authorization failed."
 ITEM_US: Final = 1
 
 
@@ -138,9 +137,7 @@ def _create(
         if isinstance(topic, ApiError):
             results.append(_refused(want.new.name, topic))
         elif unplaced is not None:
-            results.append(
-                wire.CreatableTopicResult(name=topic.name, error_code=unplaced.code, error_message=unplaced.message)
-            )
+            results.append(wire.CreatableTopicResult(name=topic.name, **unplaced.fields))
         else:
             results.append(_accepted(state, want, topic.config, topic.topic_id))
         if pace.is_due(ENTRY_US):
@@ -200,8 +197,13 @@ def guard_create_topics(rights: Rights) -> Steps[GuardResult]:
             message.topics,
             lambda topic: topic.name if times[topic.name] == 1 else None,
         )
-        refused = yield from each(denied, lambda topic: _not_created(topic.name), ITEM_US)
-
+        refused = yield from each(
+            denied,
+            lambda topic: wire.CreatableTopicResult(
+                name=topic.name, error_code=TOPIC_DENIED, error_message="Authorization failed."
+            ),
+            ITEM_US,
+        )
     if not allowed:
         return GuardResult(wire.CreateTopicsResponse(topics=refused))
     rights.replace_fields(topics=allowed)
@@ -219,10 +221,6 @@ def guard_create_topics(rights: Rights) -> Steps[GuardResult]:
         return answer
 
     return GuardResult(amend=amend)
-
-
-def _not_created(name: str) -> wire.CreatableTopicResult:
-    return wire.CreatableTopicResult(name=name, error_code=TOPIC_DENIED, error_message=DENIAL_TEXT)
 
 
 def _hide(topic: wire.CreatableTopicResult) -> None:

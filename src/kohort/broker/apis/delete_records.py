@@ -6,7 +6,7 @@ from typing import Final
 
 from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import TOPIC_DENIED, TopicsRule
-from kohort.broker.leaders import check_leader
+from kohort.broker.leaders import check_leader, topic_with
 from kohort.broker.request import Answer, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -30,10 +30,8 @@ def delete_records(state: BrokerState, request: Request) -> Answer:
 
 def _delete(state: BrokerState, name: str, entry: wire.DeleteRecordsPartition) -> wire.DeleteRecordsPartitionResult:
     try:
-        topic = state.topics.get(name)
-        log = state.topics.log(name, entry.partition_index)
-        if topic is None or log is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        topic = topic_with(state, name, entry.partition_index)
+        log = topic.partitions[entry.partition_index]
         if topic.internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
         if "delete" not in topic.config.cleanup_policy:

@@ -6,7 +6,7 @@ Committed offsets of the topic are deleted, too. Deviation from Kafka: internal 
 from __future__ import annotations
 
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import DENIAL_TEXTS, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
@@ -14,7 +14,7 @@ from kohort.broker.cluster.nodes import TopicsRemoved
 from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.topics import Topic
+from kohort.log.topics import Topic, Topics
 from kohort.model import NO_UUID
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, each
@@ -66,33 +66,29 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
         partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
         state.cluster.tell(TopicsRemoved(tuple(topic.name for topic in deleted), tuple(partitions)))
     results = dict(zip(names, deleted_topics, strict=True))
-    results_by_entry = (
-        (one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(entries, found, strict=True)
-    )
-    return wire.DeleteTopicsResponse(responses=(yield from each(results_by_entry, lambda pair: _told(*pair), ENTRY_US)))
+    pairs = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(entries, found, strict=True))
+    return wire.DeleteTopicsResponse(responses=(yield from each(pairs, lambda pair: _response(*pair), ENTRY_US)))
 
 
-def _told(entries: wire.DeleteTopicState, result: Topic | ApiError | Refusal) -> wire.DeletableTopicResult:
+def _response(entry: wire.DeleteTopicState, result: Topic | ApiError | Refusal) -> wire.DeletableTopicResult:
     if isinstance(result, Topic):
         return wire.DeletableTopicResult(name=result.name, topic_id=result.topic_id)
     return wire.DeletableTopicResult(
-        name=entries.name, topic_id=entries.topic_id, error_code=result.code, error_message=result.message or None
+        name=entry.name, topic_id=entry.topic_id, error_code=result.code, error_message=result.message or None
     )
 
 
-def _find(state: BrokerState, request: Request, entries: wire.DeleteTopicState) -> Topic:
+def _find(state: BrokerState, request: Request, entry: wire.DeleteTopicState) -> Topic:
     if not state.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= 3 else ErrorCode.INVALID_REQUEST
         raise ApiError(code, "delete.topic.enable is false")
-    if entries.name is not None:
-        if entries.topic_id != NO_UUID:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "a topic has both a name and an id; expected one of them")
-        topic, unknown = state.topics.get(entries.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif entries.topic_id == NO_UUID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a topic has neither a name nor an id")
-    else:
-        topic, unknown = state.topics.by_id(entries.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    if entry.name is not None and entry.topic_id != NO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "expected the name or the id of a topic, got both")
+    if entry.name is None and entry.topic_id == NO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "expected the name or the id of a topic, got neither")
+    topic = _requested(state.topics, entry)
     if topic is None:
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if entry.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         raise ApiError(unknown, "the topic does not exist")
     if topic.internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
@@ -119,23 +115,16 @@ def guard_delete_topics(rights: Rights) -> Steps[GuardResult]:
     )
     if not hidden and not kept:
         return PASSED
-    unnamed = yield from each(hidden, lambda topic: _not_deleted(topic.name, topic.topic_id), ITEM_US)
-    named = yield from each(kept, lambda topic: _named(rights, topic), ITEM_US)
-    results_by_entry = [*unnamed, *named]
-    if by_name:
-        names = yield from each(allowed, lambda topic: topic.name, NAME_US)
-        return serve_allowed(
-            rights, names, Denials("topic_names", "responses", results_by_entry), wire.DeleteTopicsResponse
-        )
-    return serve_allowed(rights, allowed, Denials("topics", "responses", results_by_entry), wire.DeleteTopicsResponse)
-
-
-def _named(rights: Rights, topic: wire.DeleteTopicState) -> wire.DeletableTopicResult:
     topics = rights.state.topics
-    there = topics.get(topic.name) if topic.name is not None else topics.by_id(topic.topic_id)
-    if there is None:
-        return _not_deleted(topic.name, topic.topic_id)
-    return _not_deleted(there.name, there.topic_id)
+    unnamed = yield from each(hidden, _not_deleted, ITEM_US)
+    named = yield from each(kept, lambda topic: _not_deleted(_requested(topics, topic) or topic), ITEM_US)
+    served: list[Any] = (yield from each(allowed, lambda topic: topic.name, NAME_US)) if by_name else allowed
+    denials = Denials("topic_names" if by_name else "topics", "responses", [*unnamed, *named])
+    return serve_allowed(rights, served, denials, wire.DeleteTopicsResponse)
+
+
+def _requested(topics: Topics, entry: wire.DeleteTopicState) -> Topic | None:
+    return topics.get(entry.name) if entry.name is not None else topics.by_id(entry.topic_id)
 
 
 def _deleted_name(rights: Rights, topic: wire.DeleteTopicState) -> str | None:
@@ -149,9 +138,10 @@ def _existing_name(rights: Rights, topic: wire.DeleteTopicState) -> str | None:
     return name if name is not None and name in rights.state.topics else None
 
 
-def _not_deleted(name: str | None, topic_id: bytes) -> wire.DeletableTopicResult:
+def _not_deleted(topic: wire.DeleteTopicState | Topic) -> wire.DeletableTopicResult:
+    text = DENIAL_TEXTS[TOPIC_DENIED]
     return wire.DeletableTopicResult(
-        name=name, topic_id=topic_id, error_code=TOPIC_DENIED, error_message=DENIAL_TEXTS[TOPIC_DENIED]
+        name=topic.name, topic_id=topic.topic_id, error_code=TOPIC_DENIED, error_message=text
     )
 
 

@@ -10,19 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
-from kohort.broker.authorization import Rights, guard_cluster, unguarded
+from kohort.broker.authorization import Rights, guard_cluster, refused_by_topic, unguarded
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import NOT_REQUESTED, Operation
-from kohort.steps import Pace
 from kohort.wire.messages import cluster as wire
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 METADATA: Final = "__cluster_metadata"
 FIRST_VERSION_WITH_NODES: Final = 2
-UNKNOWN_US: Final = 2
 
 
 def describe_cluster(state: BrokerState, request: Request) -> Answer:
@@ -63,15 +61,12 @@ def describe_quorum(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DescribeQuorumRequest = request.message
     known = [wire.QuorumTopic(topic_name=METADATA, partitions=[wire.QuorumPartition(partition_index=0)])]
     if message.topics != known:
-        pace = Pace()
-        unknown = []
-        for topic in message.topics:
-            partitions = []
-            for partition in topic.partitions:
-                partitions.append(_unknown(partition.partition_index))
-                if pace.is_due(UNKNOWN_US):
-                    yield
-            unknown.append(wire.QuorumTopicResult(topic_name=topic.topic_name, partitions=partitions))
+        unknown = yield from refused_by_topic(
+            message.topics,
+            lambda topic: topic.partitions,
+            lambda partition: _unknown(partition.partition_index),
+            lambda topic, made: wire.QuorumTopicResult(topic_name=topic.topic_name, partitions=made),
+        )
         return wire.DescribeQuorumResponse(error_message=None, topics=unknown)
     controller = state.cluster.nodes[state.cluster.controller_id]
     here = controller.at.get(request.caller.listener)

@@ -36,11 +36,11 @@ LOAD_MAX: Final = "kohort.node.group.load.max.ms"
 LATE: Final = "kohort.node.late.ms"
 LATE_MAX: Final = "kohort.node.late.max.ms"
 MEASURES: Final = {
-    LOADS: "How many partitions of groups it has read from their log since it started.",
-    LOAD_AVG: "How long that took on average; empty where it has read none.",
-    LOAD_MAX: "How long the longest of these took.",
-    LATE: "How late its loop was at most within the last one or two minutes.",
-    LATE_MAX: "How late its loop was at most since it started.",
+    LOADS: "Number of __consumer_offsets partitions that this node has loaded since its start.",
+    LOAD_AVG: "Average time in ms to load a partition of __consumer_offsets; empty before the first load.",
+    LOAD_MAX: "Longest time in ms to load a partition of __consumer_offsets; empty before the first load.",
+    LATE: "Longest delay in ms of the node's event loop within the last one to two minutes.",
+    LATE_MAX: "Longest delay in ms of the node's event loop since its start.",
 }
 LONG: Final = 5
 FEW_KEYS: Final = 10
@@ -68,8 +68,9 @@ def _describe(
 ) -> wire.DescribeConfigsResult:
     try:
         settings = _settings(state, resource)
-        if resource.resource_type == wire.ConfigResourceType.BROKER and resource.resource_name:
-            settings = [*settings, *_facts(state, keys, now_ms)]
+        is_node = resource.resource_type == wire.ConfigResourceType.BROKER and resource.resource_name
+        if is_node and keys and not keys.isdisjoint(MEASURES):
+            settings = [*settings, *node_measures(state.counters, now_ms)]
     except KohortError as error:
         return _refused(resource, refusal_of(error))
     chosen = settings if keys is None else [setting for setting in settings if setting.name in keys]
@@ -100,10 +101,6 @@ def _settings(state: BrokerState, resource: wire.DescribeConfigsResource) -> Seq
         case wire.ConfigResourceType.CLIENT_METRICS:
             return option_changes.settings_of_subscription(state, name)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
-
-
-def _facts(state: BrokerState, keys: Keys | None, now_ms: int) -> Sequence[Setting]:
-    return node_measures(state.counters, now_ms) if keys is not None and not keys.isdisjoint(MEASURES) else ()
 
 
 def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:

@@ -116,7 +116,7 @@ def _note_first_fetches(state: BrokerState, request: Request) -> None:
 
 def _named_partitions(state: BrokerState, message: wire.FetchRequest) -> Iterator[FetchedPartition]:
     for requested in message.topics:
-        topic = state.topics.by_id(requested.topic_id) if not requested.topic else None
+        topic = None if requested.topic else state.topics.by_id(requested.topic_id)
         name = requested.topic or (topic.name if topic is not None else "")
         for p in requested.partitions:
             yield name, p.partition, p.fetch_offset
@@ -288,9 +288,8 @@ def _refused(state: BrokerState, request: Request, fetched: SessionPartition, co
         error_code=code,
         high_watermark=-1,
         current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
-        aborted_transactions=[]
-        if code in NOT_FOUND
-        else None,  # Kafka's list of aborted transactions is empty for missing topics; clients ignore it
+        # as in Kafka, the list of aborted transactions is empty for missing topics; clients ignore it
+        aborted_transactions=[] if code in NOT_FOUND else None,
         records=b"",
     )
 

@@ -35,7 +35,11 @@ def find_coordinator(state: BrokerState, request: Request) -> Answer:
     message: FindCoordinatorRequest = request.message
     refusal = None
     try:
-        _check_key_type(message.key_type)
+        if message.key_type not in (GROUP, TRANSACTION):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"unsupported key type {message.key_type}, expected 0 (group) or 1 (transaction)",
+            )
         if message.key_type == TRANSACTION:
             state.cluster.transactions.ensure(request.now_ms)
         else:
@@ -56,32 +60,24 @@ def find_coordinator(state: BrokerState, request: Request) -> Answer:
     )
 
 
-def _check_key_type(key_type: int) -> None:
-    if key_type not in (GROUP, TRANSACTION):
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"unsupported key type {key_type}, expected 0 (group) or 1 (transaction)"
-        )
-
-
 def _answer(state: BrokerState, request: Request, key: str, refusal: Refusal | None) -> Coordinator:
     if refusal is not None:
-        return Coordinator(key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None)
+        return _refused(key, refusal.code, refusal.message or None)
     if request.message.key_type == TRANSACTION:
         node_id = transaction_coordinator(state, key, request.now_ms)
     else:
         node_id = state.offsets_topic.leader_of(state.coordinator.partition_of(key), request.now_ms)
-    node = state.cluster.nodes[node_id].at.get(request.caller.listener) if node_id != NO_LEADER else None
+    if node_id == NO_LEADER:
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"all nodes that can coordinate {key!r} are down")
+    node = state.cluster.nodes[node_id].at.get(request.caller.listener)
     if node is None:
-        return Coordinator(
-            key=key,
-            node_id=-1,
-            port=-1,
-            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            error_message="no node is up that could coordinate it"
-            if node_id == NO_LEADER
-            else f"its coordinator, node {node_id}, has no address on this listener",
-        )
+        text = f"node {node_id}, which coordinates {key!r}, has no address on listener {request.caller.listener}"
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)
+
+
+def _refused(key: str, code: ErrorCode, text: str | None) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=text)
 
 
 def guard_find_coordinator(rights: auth.Rights) -> Steps[auth.GuardResult]:
@@ -100,9 +96,7 @@ def guard_find_coordinator(rights: auth.Rights) -> Steps[auth.GuardResult]:
     allowed, denied = yield from rights.authorized(
         operation, resource_type, message.coordinator_keys, lambda key: CLUSTER_NAME if on_cluster else key
     )
-    refused = yield from each(
-        denied, lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""), auth.REFUSE_US
-    )
+    refused = yield from each(denied, lambda key: _refused(key, code, ""), auth.REFUSE_US)
     return auth.serve_allowed(
         rights, allowed, auth.Denials("coordinator_keys", "coordinators", refused), FindCoordinatorResponse
     )

@@ -53,17 +53,13 @@ def _refused(code: ErrorCode) -> InitProducerIdResponse:
 def guard_init_producer_id(rights: Rights) -> GuardResult:
     """Require WRITE on the transactional id; without an id IDEMPOTENT_WRITE, or WRITE on any topic (KIP-679)."""
     message: InitProducerIdRequest = rights.request.message
-    code = ID_DENIED
     if message.transactional_id is not None:
-        if rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id):
-            return PASSED
+        code = ID_DENIED
+        is_allowed = rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id)
     else:
-        code = CLUSTER_DENIED
-        if rights.may_on_cluster(Operation.IDEMPOTENT_WRITE, quietly=True) or rights.may(
-            Operation.WRITE, ResourceType.TOPIC, None
-        ):
-            return PASSED
-    return GuardResult(InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE))
+        code, may_write = CLUSTER_DENIED, rights.may_on_cluster(Operation.IDEMPOTENT_WRITE, quietly=True)
+        is_allowed = may_write or rights.may(Operation.WRITE, ResourceType.TOPIC, None)
+    return PASSED if is_allowed else GuardResult(_refused(code))
 
 
 INIT_PRODUCER_ID = BrokerApi(

@@ -15,7 +15,7 @@ from kohort.broker.authorization import guard_cluster, refused_by_topic
 from kohort.broker.leaders import topic_with
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
+from kohort.errors import ErrorCode, KohortError, StorageError
 from kohort.security.acls import Operation
 from kohort.steps import Pace, Steps
 from kohort.wire.messages import log_dirs as wire
@@ -29,10 +29,9 @@ MOVE_US: Final = 4
 def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DescribeLogDirsRequest = request.message
     pace = Pace()
-    requested: set[tuple[str, int]] | None = None if message.topics is None else set()
+    requested: set[tuple[str, int]] = set()
     for entry in message.topics or ():
         for index in entry.partitions:
-            assert requested is not None
             requested.add((entry.topic, index))
             if pace.is_due(ITEM_US):
                 yield
@@ -42,7 +41,7 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
         return wire.DescribeLogDirsResponse(results=[wire.DescribeLogDirsResult(error_code=refusal_of(error).code)])
     result = wire.DescribeLogDirsResult(
         log_dir=state.topics.place,
-        topics=(yield from _topics(state, requested, pace)),
+        topics=(yield from _topics(state, None if message.topics is None else requested, pace)),
         total_bytes=room.total_bytes,
         usable_bytes=room.usable_bytes,
     )
@@ -87,19 +86,14 @@ def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInStep
 
 
 def _move(state: BrokerState, path: str, name: str, index: int) -> int:
+    """Return the error code of a move: ``path`` must be the data folder, and this node have a replica."""
+    if path != state.topics.place:
+        return ErrorCode.LOG_DIR_NOT_FOUND
     try:
-        _check(state, path, name, index)
+        placement = state.cluster.placement(topic_with(state, name, index), index)
     except KohortError as error:
         return refusal_of(error).code
-    return ErrorCode.NONE
-
-
-def _check(state: BrokerState, path: str, name: str, index: int) -> None:
-    """Raise ApiError if ``path`` is not the data folder, or this node has no replica of the partition."""
-    if path != state.topics.place:
-        raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
-    if state.node.node_id not in state.cluster.placement(topic_with(state, name, index), index).replicas:
-        raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
+    return ErrorCode.NONE if state.node.node_id in placement.replicas else ErrorCode.REPLICA_NOT_AVAILABLE
 
 
 def _not_moved(message: wire.AlterReplicaLogDirsRequest, code: int, _words: str) -> Steps[Message]:

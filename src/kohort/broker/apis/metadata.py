@@ -7,7 +7,7 @@ topic is described once, and one request creates as many topics as CreateTopics 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
@@ -21,10 +21,9 @@ from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
 from kohort.security.acls import NOT_REQUESTED, Operation, ResourceType
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages import metadata as wire
 
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
 ITEM_US: Final = 1
 REFUSE_US: Final = 6
@@ -47,13 +46,12 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
                 if pace.is_due(CHECK_US):
                     yield
                 continue
-            described = yield from _describe(state, request, topic, pace)
-            topics.append(described)
+            topics.append((yield from _describe(state, request, topic, pace)))
     else:
-        once = yield from _once(message, pace)
+        once = yield from _once(message.topics or (), pace)
         failed = yield from _create_missing(state, request, once, pace)
         for requested in once:
-            described = yield from _asked(state, request, requested, failed, pace)
+            described = yield from _describe_requested(state, request, requested, failed, pace)
             topics.append(described)
     return wire.MetadataResponse(
         brokers=[
@@ -71,10 +69,10 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     )
 
 
-def _once(message: wire.MetadataRequest, pace: Pace) -> Steps[list[wire.MetadataRequestTopic]]:
+def _once(topics: Iterable[wire.MetadataRequestTopic], pace: Pace) -> Steps[list[wire.MetadataRequestTopic]]:
     seen: set[bytes | str | None] = set()
     once = []
-    for requested in message.topics or ():
+    for requested in topics:
         key = requested.topic_id if requested.topic_id != NO_UUID else requested.name
         if key not in seen:
             seen.add(key)
@@ -93,7 +91,7 @@ def _create_missing(
     """
     failed: dict[str, KohortError] = {}
     message: wire.MetadataRequest = request.message
-    allowed = request.version < 4 or message.allow_auto_topic_creation
+    allowed = request.version < FIRST_VERSION_THAT_FORBIDS_CREATION or message.allow_auto_topic_creation
     if not (allowed and state.config.auto_create_topics_enable):
         return failed
     missing: list[NewTopic] = []
@@ -118,7 +116,7 @@ def _create_missing(
     return failed
 
 
-def _asked(
+def _describe_requested(
     state: BrokerState,
     request: Request,
     requested: wire.MetadataRequestTopic,
@@ -132,7 +130,7 @@ def _asked(
             yield
         return wire.MetadataResponseTopic(
             error_code=refusal_of(error).code,
-            name=requested.name if requested.name is not None or request.version >= 12 else "",
+            name=requested.name if requested.name is not None or request.version >= FIRST_VERSION_BY_ID else "",
             topic_id=requested.topic_id,
             topic_authorized_operations=_operations(state, request, requested.name),
         )
@@ -150,10 +148,10 @@ def _find(
     state: BrokerState, request: Request, requested: wire.MetadataRequestTopic, failed: Mapping[str, KohortError]
 ) -> Topic:
     if requested.topic_id != NO_UUID:
-        if request.version < 12:
+        if request.version < FIRST_VERSION_BY_ID:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"Metadata version {request.version} does not support topic ids, expected version 12 or later",
+                f"Metadata version {request.version} does not support topic ids, version {FIRST_VERSION_BY_ID} does",
             )
         topic = state.topics.by_id(requested.topic_id)
         if topic is None:
@@ -226,7 +224,8 @@ def guard_metadata(rights: Rights) -> Steps[GuardResult]:
     rights.replace_fields(topics=allowed)
     # in Metadata version 0 an empty list of topics means all topics
     rights.request.version = max(version, FIRST_VERSION_WITHOUT_TOPICS)
-    refused = yield from _not_described(rights, denied)
+    once = yield from _once(denied, Pace(goes_on=True))
+    refused = yield from each(once, lambda topic: _hidden(rights, topic), HIDE_US)
     return GuardResult(amend=Denials("topics", "topics", refused).add)
 
 
@@ -248,20 +247,6 @@ def _creatable(
     made, not_made = yield from rights.authorized(Operation.CREATE, ResourceType.TOPIC, missing)
     there = [topic for topic, is_one in zip(topics, is_missing, strict=True) if not is_one]
     return there + made, not_made
-
-
-def _not_described(rights: Rights, topics: list[wire.MetadataRequestTopic]) -> Steps[list[wire.MetadataResponseTopic]]:
-    pace = Pace(goes_on=True)
-    seen: set[bytes | str | None] = set()
-    entries = []
-    for topic in topics:
-        key = topic.topic_id if topic.topic_id != NO_UUID else topic.name
-        if key not in seen:
-            seen.add(key)
-            entries.append(_hidden(rights, topic))
-        if pace.is_due(HIDE_US):
-            yield
-    return entries
 
 
 def _hidden(rights: Rights, topic: wire.MetadataRequestTopic) -> wire.MetadataResponseTopic:

@@ -42,11 +42,7 @@ def guard_offset_fetch(rights: Rights) -> Steps[GuardResult]:
     added: list[list[wire.OffsetFetchResponseTopics] | None] = []
     """Error entries for denied topics of each allowed group; None for a group that requests all topics."""
     for group in groups:
-        if group.topics is None:
-            left.append(group)
-            added.append(None)
-            continue
-        one, refused = yield from _authorized_topics(rights, group)
+        one, refused = (group, None) if group.topics is None else (yield from _authorized_topics(rights, group))
         left.append(one)
         added.append(refused)
         if pace.is_due(ITEM_US):

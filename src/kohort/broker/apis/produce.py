@@ -13,15 +13,8 @@ from functools import partial
 from typing import Any, Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
-from kohort.broker.authorization import PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, refused_by_topic
-from kohort.broker.leaders import (
-    TELLS_LEADER,
-    TransactionalWrite,
-    check_leader,
-    endpoints_of,
-    join_transaction,
-    leader_now,
-)
+from kohort.broker.authorization import ID_DENIED, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, refused_by_topic
+from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, join_transaction, leader_now
 from kohort.broker.purgatory import FlushTarget, PendingAnswer
 from kohort.broker.request import AnswerInSteps, CloseConnection, Refusal, Request, Unanswered, refusal_of
 from kohort.broker.state import BrokerState
@@ -83,7 +76,11 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
             raise CloseConnection(f"Produce with acks=0 failed: {'; '.join(failures)}", "acks=0")
         return Unanswered.NEVER
     leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
-    answer = wire.ProduceResponse(responses=responses, node_endpoints=_endpoints(state, request, leaders))
+    endpoints = [
+        wire.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in endpoints_of(state, leaders, request.caller.listener)
+    ]
+    answer = wire.ProduceResponse(responses=responses, node_endpoints=endpoints)
     if not unflushed:
         return answer
     finish = partial(_after_flush, answer, unflushed)
@@ -128,13 +125,6 @@ def _refused(
         error_message=refusal.message or None,
         current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
     )
-
-
-def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[wire.NodeEndpoint]:
-    return [
-        wire.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-        for node in endpoints_of(state, leaders, request.caller.listener)
-    ]
 
 
 def _append(
@@ -182,7 +172,7 @@ def _check(
     batch = data.records
     if batch is None:
         raise ApiError(ErrorCode.INVALID_RECORD, "the partition has no batch; expected exactly one")
-    assert not isinstance(batch, list), "what is read off the wire is one view"
+    assert not isinstance(batch, list), "a decoded Produce request holds one buffer per partition"
     if request.version < FIRST_VERSION_WITH_ZSTD:
         _check_codec(batch)
     return topic, batch
@@ -199,14 +189,15 @@ def _topic(state: BrokerState, request: Request, entry: wire.TopicProduceData) -
 def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, batch: Buffer) -> None:
     """Raise ApiError unless the producer's transaction is open and includes the partition."""
     header = intact_header(batch)
-    write = TransactionalWrite(
+    join_transaction(
+        state,
         request.message.transactional_id,
         ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
         log.tp,
+        request.now_ms,
         adds=request.version >= FIRST_VERSION_THAT_JOINS,
         knows_abortable=request.version >= FIRST_VERSION_WITH_ABORTABLE,
     )
-    join_transaction(state, write, request.now_ms)
 
 
 def _check_codec(batch: Buffer) -> None:
@@ -220,10 +211,11 @@ def _check_codec(batch: Buffer) -> None:
 def guard_produce(rights: Rights) -> Steps[GuardResult]:
     """Require WRITE on each topic, and on the transactional id if a batch is transactional."""
     message: wire.ProduceRequest = rights.request.message
-    is_transactional = yield from _is_transactional(message)
-    if is_transactional and not _may_write_as(rights, message.transactional_id):
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return _all_refused(message, (yield from _refused_topics(message.topic_data, code)))
+    name = message.transactional_id
+    if (yield from _is_transactional(message)) and (
+        name is None or not rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+    ):
+        return _all_refused(message, (yield from _refused_topics(message.topic_data, ID_DENIED)))
     by_id = rights.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     allowed, denied = yield from rights.authorized(Operation.WRITE, ResourceType.TOPIC, message.topic_data, by_id=by_id)
     if not denied:
@@ -245,10 +237,6 @@ def _is_transactional(message: wire.ProduceRequest) -> Steps[bool]:
             if pace.is_due(ITEM_US):
                 yield
     return False
-
-
-def _may_write_as(rights: Rights, transactional_id: str | None) -> bool:
-    return transactional_id is not None and rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def _refused_topics(topics: list[wire.TopicProduceData], code: ErrorCode) -> Steps[list[wire.TopicProduceResponse]]:

@@ -79,7 +79,7 @@ def _wanted(
     if len(target) != present and not message.allow_replication_factor_change:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{len(target)} replicas instead of {present}: the request forbids a change of the replication factor",
+            f"the request does not allow to change the replication factor from {present} to {len(target)}",
         )
     return made
 
@@ -87,9 +87,8 @@ def _wanted(
 def list_partition_reassignments(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.ListPartitionReassignmentsRequest = request.message
     pace = Pace()
-    requested: dict[str, frozenset[int]] | None = None if message.topics is None else {}
+    requested: dict[str, frozenset[int]] = {}
     for entry in message.topics or ():
-        assert requested is not None
         requested[entry.name] = frozenset(entry.partition_indexes)
         if pace.is_due(ITEM_US * (1 + len(entry.partition_indexes))):
             yield
@@ -105,7 +104,7 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
                 removing_replicas=placed.removing,
             )
             for index, placed in enumerate(state.cluster.placements(topic))
-            if placed.is_pending and (requested is None or index in requested.get(topic.name, ()))
+            if placed.is_pending and (message.topics is None or index in requested.get(topic.name, ()))
         ]
         if pending:
             topics.append(wire.OngoingTopicReassignment(name=topic.name, partitions=pending))

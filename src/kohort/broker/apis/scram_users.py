@@ -29,7 +29,7 @@ MECHANISMS: Final = {number: mechanism for mechanism, number in MECHANISM_NUMBER
 USERS_MOST: Final = 100_000
 """Maximum number of SCRAM users. Kafka has no limit."""
 SALT_MOST: Final = 1_024
-Named = wire.UserName | wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion
+Change = wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion
 USER_US: Final = 3
 COUNT_US: Final = 0.3
 
@@ -77,10 +77,7 @@ def _described(
 def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.AlterUserScramCredentialsRequest = request.message
     pace = Pace()
-    named: list[wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion] = [
-        *message.deletions,
-        *message.upsertions,
-    ]
+    named: list[Change] = [*message.deletions, *message.upsertions]
     times = Counter(one.name for one in named)
     if pace.is_due(COUNT_US * len(times)):
         yield
@@ -102,7 +99,7 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
             yield
     problem: ApiError | None = None
     if len(users.all()) + len(upserted) > USERS_MOST:
-        problem = ApiError(ErrorCode.POLICY_VIOLATION, f"the limit of {USERS_MOST} users is reached")
+        problem = ApiError(ErrorCode.POLICY_VIOLATION, f"the change exceeds the limit of {USERS_MOST} SCRAM users")
     elif deleted or upserted:
         try:
             users.change(deleted, upserted)
@@ -116,31 +113,20 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
     return wire.AlterUserScramCredentialsResponse(results=results)
 
 
-def _checked(
-    users: ScramUsers, one: wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion, times: int
-) -> tuple[UserAndMechanism, ScramCredential | None]:
+def _checked(users: ScramUsers, one: Change, times: int) -> tuple[UserAndMechanism, ScramCredential | None]:
     """Check a change of a SCRAM user; return user, mechanism and new credential (None: delete). Raises ApiError."""
     if times > 1:
         raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
-    if isinstance(one, wire.ScramCredentialDeletion):
-        return _known_key(users, one), None
-    key = _key(one.name, one.mechanism)
-    return key, _credential(key.mechanism, one)
-
-
-def _known_key(users: ScramUsers, one: wire.ScramCredentialDeletion) -> UserAndMechanism:
-    key = _key(one.name, one.mechanism)
+    if not one.name:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if one.mechanism not in MECHANISMS:
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    key = UserAndMechanism(one.name, MECHANISMS[one.mechanism])
+    if isinstance(one, wire.ScramCredentialUpsertion):
+        return key, _credential(key.mechanism, one)
     if key not in users.all():
         raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
-    return key
-
-
-def _key(name: str, mechanism: int) -> UserAndMechanism:
-    if not name:
-        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-    if mechanism not in MECHANISMS:
-        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-    return UserAndMechanism(name, MECHANISMS[mechanism])
+    return key, None
 
 
 def _credential(mechanism: str, one: wire.ScramCredentialUpsertion) -> ScramCredential:

@@ -1,9 +1,9 @@
 """DescribeTransactions (65) 0, ListTransactions (66) 0-2, WriteTxnMarkers (27) 1-2 (to end a hanging transaction).
-KIP-664, KIP-994, KIP-1152."""
+KIP-664, KIP-994, KIP-1152.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kohort.broker import authorization as auth
@@ -12,7 +12,6 @@ from kohort.broker.leaders import check_coordinator, led_log
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.transactions.states import NAMES
-from kohort.coordinator.transactions.transaction import Transaction
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 from kohort.pattern import Pattern
@@ -59,11 +58,14 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
     led = range(len(topic.partitions)) if topic is not None else ()
     here = frozenset(p for p in led if topic is not None and state.cluster.leader_of(topic, p) == state.node.node_id)
     pace = Pace()
-    filters, unknown = _filters(message)
+    states, producers = frozenset(message.state_filters), frozenset(message.producer_id_filters)
     found = []
     for known in (yield from transactions.of_partitions(here)):
-        if filters.let_through(known, request.now_ms) and (
-            pattern is None or pattern.fullmatch(known.transactional_id)
+        if (
+            (not states or known.state.value in states)
+            and (not producers or known.producer_id in producers)
+            and (message.duration_filter < 0 or request.now_ms - known.started_ms > message.duration_filter)
+            and (pattern is None or pattern.fullmatch(known.transactional_id))
         ):
             found.append(
                 wire.ListedTransaction(
@@ -74,30 +76,8 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
             )
         if pace.is_due(LIST_US):
             yield
-    return wire.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
-
-
-@dataclass(frozen=True, slots=True)
-class _Filters:
-    """Filters of a ListTransactions request; a filter of None matches all transactions."""
-
-    states: frozenset[str] | None
-    producers: frozenset[int] | None
-    duration_ms: int
-
-    def let_through(self, known: Transaction, now_ms: int) -> bool:
-        if self.producers is not None and known.producer_id not in self.producers:
-            return False
-        if self.states is not None and known.state.value not in self.states:
-            return False
-        return self.duration_ms < 0 or now_ms - known.started_ms > self.duration_ms
-
-
-def _filters(message: wire.ListTransactionsRequest) -> tuple[_Filters, list[str]]:
-    states = frozenset(message.state_filters) if message.state_filters else None
-    producers = frozenset(message.producer_id_filters) if message.producer_id_filters else None
     unknown = [name for name in message.state_filters if name not in NAMES]
-    return _Filters(states, producers, message.duration_filter), unknown
+    return wire.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
 
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:
@@ -190,12 +170,12 @@ def guard_describe_transactions(rights: auth.Rights) -> Steps[auth.GuardResult]:
 
 
 def guard_list_transactions(rights: auth.Rights) -> auth.GuardResult:
-    def may_see(transactional_id: str) -> bool:
-        return rights.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, quietly=True)
-
     def amend(answer: wire.ListTransactionsResponse) -> Steps[Message]:
         answer.transaction_states[:] = yield from auth.filter_visible(
-            answer.transaction_states, lambda listed: may_see(listed.transactional_id)
+            answer.transaction_states,
+            lambda listed: rights.may(
+                Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, listed.transactional_id, quietly=True
+            ),
         )
         return answer
 

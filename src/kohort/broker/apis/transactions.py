@@ -1,5 +1,6 @@
 """AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-6.
-KIP-98, KIP-447, KIP-890."""
+KIP-98, KIP-447, KIP-890.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from kohort.broker import authorization as auth
 from kohort.broker.api import ONE_NAME, PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.apis.offset_commit import guard_committed_topics
 from kohort.broker.group_requests import group_request
-from kohort.broker.leaders import TransactionalWrite, check_coordinator, join_transaction
+from kohort.broker.leaders import check_coordinator, join_transaction
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.offsets.commit import refuse_commit
@@ -172,15 +173,17 @@ def end_txn(state: BrokerState, request: Request) -> Answer:
 def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerInSteps:
     message: wire.TxnOffsetCommitRequest = request.message
     try:
-        write = TransactionalWrite(
-            message.transactional_id,
-            ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
-            _offsets_of(state, message.group_id, request.now_ms),
-            adds=request.version >= FIRST_COMMIT_THAT_ADDS,
-            knows_abortable=request.version >= FIRST_WITH_ABORTABLE,
-        )
+        partition = _offsets_of(state, message.group_id, request.now_ms)
         if _names_a_partition(state, message, request.version):
-            join_transaction(state, write, request.now_ms)
+            join_transaction(
+                state,
+                message.transactional_id,
+                ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
+                partition,
+                request.now_ms,
+                adds=request.version >= FIRST_COMMIT_THAT_ADDS,
+                knows_abortable=request.version >= FIRST_WITH_ABORTABLE,
+            )
     except KohortError as error:
         code = refusal_of(error).code
         entry = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)
@@ -229,14 +232,14 @@ def guard_add_offsets(rights: auth.Rights) -> auth.GuardResult:
 
 def guard_commit_in_transaction(rights: auth.Rights) -> Steps[auth.GuardResult]:
     message: wire.TxnOffsetCommitRequest = rights.request.message
+    denied = None
     if not _may_write(rights, message.transactional_id):
-        return auth.GuardResult(
-            wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, auth.ID_DENIED)))
-        )
-    if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return auth.GuardResult(
-            wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, auth.GROUP_DENIED)))
-        )
+        denied = auth.ID_DENIED
+    elif not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        denied = auth.GROUP_DENIED
+    if denied is not None:
+        refused = yield from _not_committed(message.topics, denied)
+        return auth.GuardResult(wire.TxnOffsetCommitResponse(topics=refused))
     by_id = rights.request.version >= FIRST_COMMIT_BY_TOPIC_ID
     return (yield from guard_committed_topics(rights, _not_committed, wire.TxnOffsetCommitResponse, by_id=by_id))
 

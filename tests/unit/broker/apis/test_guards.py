@@ -622,4 +622,4 @@ def test_request_with_many_denials_is_logged_in_few_lines(stage, peer):
 
     lines = stage.said()
     assert len(lines) == 51
-    assert lines[-1] == "950 more denials are not logged one by one"
+    assert lines[-1] == "950 more denied operations are not logged one by one"

@@ -194,7 +194,7 @@ def test_disconnect_within_a_request_is_logged(peer, stage):
 
     peer.leave()
 
-    assert stage.said() == ["127.0.0.1: disconnected within a request, after 4 bytes"]
+    assert stage.said() == ["127.0.0.1: disconnected after 4 bytes of a request"]
 
 
 def test_answer_to_a_disconnected_client_is_dropped(peer, stage):

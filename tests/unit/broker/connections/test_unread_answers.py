@@ -138,7 +138,7 @@ def test_connection_with_the_oldest_unread_answer_is_closed_above_the_limit():
     ended = [peer for peer in peers if peer.closed]
     assert ended == peers[: len(ended)]
     assert len(ended) == stage.broker.state.unread.ended > 0
-    assert "does not read its answers" in ended[0].closed
+    assert "does not read its responses" in ended[0].closed
     assert "queued.max.request.bytes" in ended[0].closed
 
 
