@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kohort.aio.group.group_calls import GroupCalls, GroupOptions
+from kohort.aio.group.group_calls import GroupCalls, group_config
 from kohort.aio.group.session_state import Session, SessionState
 from kohort.client.partition_claims import ClaimState
 from kohort.errors import HandlerFailed, UsageError
@@ -19,7 +19,6 @@ class WorkersAtOnce:
     def __init__(self, state: SessionState) -> None:
         self.state = state
         self.session = Session(state)
-        self.am_in_one = False
         for claim in state.claims.by_partition.values():
             state.wake_by(claim, lambda: None)
 
@@ -42,8 +41,8 @@ class WorkersAtOnce:
         assert patience_ms > 0
         assert self.state.ending
 
-    def have_me(self) -> bool:
-        return self.am_in_one
+    def is_current(self) -> bool:
+        return False
 
 
 class RecordingHandler:
@@ -68,11 +67,10 @@ class Group:
     def __init__(self, stage: ConsumerStage) -> None:
         stage.topic("t", 1)
         stage.produce("t", 0, b"a", b"b", b"c")
-        options = {"bootstrap_servers": SERVERS, "group_id": "g", "enable_auto_commit": False}
         self.user: User = stage.user(group_id="g", enable_auto_commit=False)
         self.waits = StageWaits(self.user)
-        given = GroupOptions.of({**options, "enable_auto_commit": True}, {}, 100)
-        self.calls = GroupCalls(self.waits, given, nullcontext, WorkersAtOnce)
+        config = group_config({"bootstrap_servers": SERVERS, "group_id": "g"}, {}, 100)
+        self.calls = GroupCalls(self.waits, config, 100, nullcontext, WorkersAtOnce)
 
     def consume(self, handler: RecordingHandler) -> None:
         self.waits.run_anywhere(self.calls.consume("t", handler))

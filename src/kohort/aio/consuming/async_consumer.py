@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import Call, awaiting, documented_as
 from kohort.aio.consuming.async_waits import AsyncConsumerWaits, AsyncRebalanceListener
-from kohort.aio.consuming.consumer import Consumer
+from kohort.aio.consuming.consumer import FOREVER_MS, Consumer
 from kohort.aio.consuming.consumer_calls import (
     ConsumerCalls,
     ImmediateCalls,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 ARROW_BYTES: Final = 16 << 20
 """Maximum size of a ``poll_arrow`` table, in bytes as fetched: decoding blocks other tasks."""
 T = TypeVar("T")
-FOREVER_MS: Final = 3_600_000
 
 
 @documented_as(Consumer)

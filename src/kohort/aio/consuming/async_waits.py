@@ -72,8 +72,7 @@ class AsyncConsumerWaits(ListenerRuns):
         if self._driver is not None and not self._driver.loop.is_closed():
             self._driver.kick()
 
-    def wake_waiting(self) -> None:
-        self.kick()
+    wake_waiting = kick
 
     async def end(self) -> None:
         try:
@@ -185,8 +184,8 @@ class AsyncConsumerWaits(ListenerRuns):
         return await self.driver.until(checked, timeout_ms)
 
     async def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
-        """Return the result of ``promise``. Raises its error, or ApiTimeout with the text ``too_late``; with
-        ``check`` also errors of background work.
+        """Return the result of ``promise``. Raises its error, ApiTimeout with the message ``too_late``, and with
+        ``check`` errors of background work.
         """
 
         def done() -> bool | None:

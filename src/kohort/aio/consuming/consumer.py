@@ -153,9 +153,7 @@ class Consumer(ImmediateCalls):
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records one by one until the consumer is closed; each counts as consumed when yielded. Raises as
-        ``poll``.
-        """
+        """Yield each record, which then counts as consumed, until the consumer is closed. Raises as ``poll``."""
         while not self._waits.closing:
             with self._waits.polling():
                 self._commits.run_due()
@@ -173,8 +171,8 @@ class Consumer(ImmediateCalls):
     ) -> Iterator[pyarrow.RecordBatch]:
         """Yield fetched Arrow batches until the consumer is closed; columns, types and options as in ``poll_arrow``.
 
-        A batch counts as consumed when yielded. If large fetched data makes several batches, all count with the first.
-        Raises as ``poll_arrow``.
+        A batch counts as consumed when it is yielded. Large fetched data becomes several batches, which all count as
+        consumed with the first. Raises as ``poll_arrow``.
         """
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while not self._waits.closing:

@@ -97,10 +97,11 @@ class ImmediateCalls(OtherNames, ABC):
             return machine.group_metadata()
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Rejoin the group at the next poll, for example if data that the assignor uses has changed. ``reason`` goes to
-        the broker.
+        """Rejoin the group at the next poll, for example after a change of data that the assignor uses.
 
-        Raises UsageError without a subscription, and with the group protocol consumer, where members cannot request a
+        ``reason`` goes to the coordinator's log.
+
+        Raises UsageError without a subscription, and with the group protocol consumer, whose members cannot request a
         rebalance.
         """
         with self._use() as machine, self._held:
@@ -133,14 +134,12 @@ class ImmediateCalls(OtherNames, ABC):
             machine.subscription.seek_to(partitions, Reset.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Move behind the last record of ``partitions``, or of all assigned. Raises UsageError for an unassigned
-        one.
-        """
+        """Move to the end offset of ``partitions``, or of all assigned. Raises UsageError for an unassigned one."""
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.LATEST)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until ``resume``; buffered records remain, the membership too.
+        """Return no records of these partitions until ``resume``. Their buffered records and the membership remain.
 
         Raises UsageError for a partition that is not assigned.
         """
@@ -170,7 +169,7 @@ class ImmediateCalls(OtherNames, ABC):
         """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit.
 
         Callbacks run in the order of their commits, and before a later ``commit`` returns. ``error`` is None, or the
-        error that ``commit`` would raise, with empty ``offsets``. Raises UsageError without a ``group.id``, and for
+        error that ``commit`` would raise; then ``offsets`` is empty. Raises UsageError without a ``group.id``, and for
         other values than offsets.
         """
         with self._use() as machine, self._held:
@@ -325,12 +324,17 @@ class ConsumerCalls:
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Return the first record at or after each timestamp (ms since 1970); None for a partition without such a
-        record.
+        """Return offset and time of the first record at or after each timestamp (ms since 1970); None without one.
 
         Timeout and errors as ``beginning_offsets``; UsageError for a negative time.
         """
-        return self._list_offsets(checked_times(timestamps), timeout_ms)
+        targets: dict[TopicPartition, int] = {}
+        for partition, timestamp in timestamps.items():
+            place = checked_partition("offsets_for_times", partition)
+            at_ms = targets[place] = whole_number(f"offsets_for_times: the time for {place}", timestamp)
+            if at_ms < 0:  # Kafka uses negative timestamps as codes
+                raise UsageError(f"offsets_for_times: the timestamp {at_ms} ms of {place} is negative")
+        return self._list_offsets(targets, timeout_ms)
 
     def _offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int | None
@@ -370,14 +374,3 @@ class ConsumerCalls:
 
     def _limit(self, timeout_ms: int | None) -> int:
         return self._config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-
-
-def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Check the timestamps of ``offsets_for_times``. Raises UsageError if negative: Kafka uses these as codes."""
-    found: dict[TopicPartition, int] = {}
-    for partition, timestamp in timestamps.items():
-        place = checked_partition("offsets_for_times", partition)
-        at_ms = found[place] = whole_number(f"offsets_for_times: the time for {place}", timestamp)
-        if at_ms < 0:
-            raise UsageError(f"offsets_for_times: the timestamp {at_ms} ms of {place} is negative")
-    return found

@@ -83,31 +83,16 @@ class RecordReader:
                 return None
             self.hand_out(fetched, 0)  # the batch has only control records or compacted offsets: skip it
 
-    def take_batches(self, max_bytes: int) -> list[Fetched] | None:
-        """Remove up to ``max_bytes`` of fetched batches (at least one) from the buffer; None if the buffer is empty.
+    def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
+        """Return about ``max_bytes`` of buffered records as Arrow batches, which count as consumed; None without any.
 
-        Their records count as consumed.
+        Raises CorruptRecord if the first record is damaged. Batches after a damaged one return to the buffer.
         """
         with self._guard:
             taken = self._machine.take_batches(max_bytes)
             may_fetch = taken and self._machine.may_fetch
         if may_fetch:
             self._kick()  # send the next fetch before the fetched batches are decoded
-        return taken or None
-
-    def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        """Return buffered records as Arrow batches, which count as consumed; None if no record is buffered.
-
-        Raises CorruptRecord if the next record is damaged.
-        """
-        taken = self.take_batches(max_bytes)
-        return self._decoded(taken, layout) or None if taken else None
-
-    def _decoded(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
-        """Decode fetched batches to Arrow; put the batches after a damaged one back into the buffer.
-
-        Raises CorruptRecord if the first record is damaged.
-        """
         batches: list[pyarrow.RecordBatch] = []
         for i, fetched in enumerate(taken):
             decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
@@ -123,7 +108,7 @@ class RecordReader:
                 elif not batches:
                     raise fetched.error
                 break
-        return batches
+        return batches or None
 
 
 def layout_of(

@@ -1,7 +1,7 @@
 """Implement the waits of a blocking consumer, whose state is shared with the I/O thread under one lock.
 
-The caller's thread waits on that lock and wakes each time that the request engine has run. Listeners run in the
-caller's thread. A call from a second thread raises UsageError.
+The caller's thread waits for that lock's condition, and wakes each time that the request engine has run. Listeners run
+in the caller's thread. A call from a second thread raises UsageError.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ class ConsumerWaits(ListenerRuns):
                 self._sleep(deadline_ms - now_ms)
 
     def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
-        """Return the result of ``promise``. Raises its error, ApiTimeout with the text ``too_late``; with ``check``
-        also Wakeup and errors of background work.
+        """Return the result of ``promise``. Raises its error, ApiTimeout with the message ``too_late``, and with
+        ``check`` Wakeup and errors of background work.
         """
         deadline_ms = self.now_ms() + timeout_ms
         with self.guard:

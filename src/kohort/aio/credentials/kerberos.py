@@ -1,7 +1,7 @@
 """GSSAPI (RFC 4752): login with a Kerberos ticket, by the package gssapi (``kohort[kerberos]``).
 
-The steps may wait for a KDC, so they run in a thread. As in Kafka, data after the login is neither signed nor
-encrypted.
+The messages of a login may wait for a KDC, so a thread computes them. As in Kafka, data after the login is neither
+signed nor encrypted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from kohort.client.requests.credentials import Credentials
@@ -24,25 +23,24 @@ OFFERS_BYTES: Final = 4
 _KRB5: Final = -1765328384 & 0xFFFFFFFF
 _NEW_TICKET: Final = "get a ticket with kinit, or set sasl.kerberos.keytab and sasl.kerberos.principal"
 _CONFIG: Final = "$KRB5_CONFIG (default: /etc/krb5.conf)"
-ADVICE: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        _KRB5 + 6: "the KDC does not know sasl.kerberos.principal",
-        _KRB5 + 7: "check sasl.kerberos.service.name and sasl.kerberos.domain.name (default: the broker's host)",
-        _KRB5 + 24: "the key in sasl.kerberos.keytab is not the principal's current one: write it again (kadmin ktadd)",
-        _KRB5 + 31: "the key in sasl.kerberos.keytab is not the principal's current one: write it again (kadmin ktadd)",
-        _KRB5 + 32: _NEW_TICKET,
-        _KRB5 + 37: "synchronize the clocks of this machine and of the KDC",
-        _KRB5 + 141: _NEW_TICKET,
-        _KRB5 + 154: f"{_CONFIG} must name a KDC of the realm",
-        _KRB5 + 156: f"is the KDC up, and its address in {_CONFIG} right?",
-        _KRB5 + 195: _NEW_TICKET,
-        _KRB5 + 224: f"does {_CONFIG} exist?",
-    }
-)
+ADVICE: Final[Mapping[int, str]] = {
+    _KRB5 + 6: "the KDC does not know sasl.kerberos.principal",
+    _KRB5 + 7: "check sasl.kerberos.service.name and sasl.kerberos.domain.name (default: the broker's host)",
+    _KRB5 + 24: "the key in sasl.kerberos.keytab is not the principal's current one: write it again (kadmin ktadd)",
+    _KRB5 + 31: "the key in sasl.kerberos.keytab is not the principal's current one: write it again (kadmin ktadd)",
+    _KRB5 + 32: _NEW_TICKET,
+    _KRB5 + 37: "synchronize the clocks of this machine and of the KDC",
+    _KRB5 + 141: _NEW_TICKET,
+    _KRB5 + 154: f"{_CONFIG} must name a KDC of the realm",
+    _KRB5 + 156: f"is the KDC up, and its address in {_CONFIG} right?",
+    _KRB5 + 195: _NEW_TICKET,
+    _KRB5 + 224: f"does {_CONFIG} exist?",
+}
+"""Advice by the minor code of a GSSAPI error."""
 
 
 class KerberosClient(ClientExchange):
-    """Client side of a GSSAPI (Kerberos) login. Each step may block."""
+    """Client side of a GSSAPI (Kerberos) login. Computing a message may block."""
 
     mechanism = "GSSAPI"
 
@@ -97,9 +95,8 @@ class KerberosClient(ClientExchange):
         prefix = f"Kerberos login at {self._service} failed"
         if problem := self._keytab_problem():
             return AuthenticationFailed(f"{prefix}: {problem}")
-        message = self._message(error)
         advice = ADVICE.get(error.min_code & 0xFFFFFFFF)
-        return AuthenticationFailed(f"{prefix}: {message}" + (f"; {advice}" if advice else ""))
+        return AuthenticationFailed(f"{prefix}: {self._message(error)}{f'; {advice}' if advice else ''}")
 
     def _message(self, error: Any) -> str:
         texts = error.get_all_statuses(error.min_code, False) if error.min_code else []

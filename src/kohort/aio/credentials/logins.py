@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from kohort.aio.credentials.kerberos import KerberosClient
 from kohort.aio.credentials.token_sources import Token, TokenSource, describe_token, token_source
@@ -19,15 +20,15 @@ from kohort.security.sasl.exchange import ClientExchange, Derivation
 from kohort.security.sasl.oauthbearer import OAuthBearerClient
 from kohort.security.sasl.scram import DerivedPasswords
 
-LONGEST_SLEEP_S = 60.0
-"""Longest sleep before a token renewal, in seconds: suspended machines and corrected clocks shift the time."""
+LONGEST_SLEEP_S: Final = 60.0
+"""Longest sleep before a token renewal, in seconds: suspended machines and corrected clocks shift the expiry."""
 
 
 def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float) -> int | None:
     """Return the time at which to renew a token that was fetched at ``now_ms``; None if its expiry is unknown.
 
-    The token is renewed after the refresh window's share of its lifetime, but not within the minimum period after the
-    fetch, nor within the buffer before the expiry. Both limits are ignored if they exceed the lifetime (KIP-255).
+    The token is renewed after the refresh window's share of its lifetime, but neither within the minimum period after
+    the fetch, nor within the buffer before the expiry. A lifetime shorter than both has neither limit (KIP-255).
     """
     if token.expires_ms is None:
         return None
@@ -123,14 +124,13 @@ class TokenCache:
 GSSAPI: Final = "GSSAPI"
 
 
-class _LoginInFlight:
-    def __init__(self, exchange: ClientExchange, who: str) -> None:
-        self.exchange = exchange
-        self.who = who
+class _LoginInFlight(NamedTuple):
+    exchange: ClientExchange
+    who: str
 
 
 class Logins:
-    """SASL logins of a client: answers each ``RequestToken`` with a ``TokenReady``, later on the same event loop."""
+    """SASL logins of a client: it answers each ``RequestToken`` with a ``TokenReady``, later on the same event loop."""
 
     def __init__(self, config: ClientConfig, credentials: Credentials, answer: Callable[[TokenReady], None]) -> None:
         self._config = config
@@ -162,37 +162,29 @@ class Logins:
 
     async def _work(self, request: RequestToken) -> None:
         connection = request.connection
+        token: bytes | KohortError | None
         try:
-            ready = TokenReady(connection, await self._token(request), self._who(connection))
+            token = await self._token(request)
         except KohortError as error:
-            ready = TokenReady(connection, error, self._who(connection))
+            token = error
         except Exception as error:  # noqa: BLE001  # an internal error must neither block nor end the client
-            message = f"an internal error of kohort ended the login: {type(error).__name__}"
-            ready = TokenReady(connection, AuthenticationFailed(message), self._who(connection))
+            token = AuthenticationFailed(f"an internal error of kohort ended the login: {type(error).__name__}")
         self._tasks.pop(connection, None)
-        if ready.token is None or isinstance(ready.token, KohortError):
+        login = self._in_flight.get(connection)
+        if token is None or isinstance(token, KohortError):
             self._in_flight.pop(connection, None)
-        self._answer(ready)
-
-    def _who(self, connection: ConnectionId) -> str:
-        found = self._in_flight.get(connection)
-        return "" if found is None else found.who
+        self._answer(TokenReady(connection, token, "" if login is None else login.who))
 
     async def _token(self, request: RequestToken) -> bytes | None:
         if request.challenge is None:
-            started = await self._begin(request.host)
-            self._in_flight[request.connection] = started
-            exchange = started.exchange
+            login = self._in_flight[request.connection] = await self._begin(request.host)
+            exchange = login.exchange
             return await in_thread(exchange.first) if exchange.mechanism == GSSAPI else exchange.first()
         exchange = self._in_flight[request.connection].exchange
-        challenge = request.challenge
-        if exchange.mechanism == GSSAPI:
-            step = await in_thread(lambda: exchange.next(challenge))
-        else:
-            step = exchange.next(challenge)
+        reply = partial(exchange.next, request.challenge)
+        step = await in_thread(reply) if exchange.mechanism == GSSAPI else reply()
         if isinstance(step, Derivation):
-            derivation = step
-            step = exchange.derived(await in_thread(derivation.derive))
+            step = exchange.derived(await in_thread(step.derive))
         if isinstance(exchange, OAuthBearerClient) and exchange.problem and self._tokens is not None:
             self._tokens.reject(request.host)
         return step

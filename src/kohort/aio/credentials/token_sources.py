@@ -163,14 +163,11 @@ def https_context(config: ClientConfig) -> ssl.SSLContext:
     for location in (config.https_ca_location, config.ssl_ca_location):
         if location is None:
             continue
-        path = Path(location)
+        cafile, capath = (None, location) if Path(location).is_dir() else (location, None)
         try:
-            if path.is_dir():
-                context.load_verify_locations(capath=str(path))
-            else:
-                context.load_verify_locations(cafile=str(path))
+            context.load_verify_locations(cafile, capath)
         except (OSError, ssl.SSLError) as error:
-            raise AuthenticationFailed(f"cannot read the CA certificates in {path}: {error}") from None
+            raise AuthenticationFailed(f"cannot read the CA certificates in {location}: {error}") from None
     for text in (config.https_ca_pem, config.ssl_ca_pem):
         if text is not None:
             context.load_verify_locations(cadata=text)
@@ -266,37 +263,25 @@ MILLISECONDS_FROM: Final = 100_000_000_000
 """Expiry times above this are milliseconds, as from Amazon's signer; as seconds they would be after the year 5138."""
 MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
 TokenSource = Callable[[str], Awaitable[Token]]
-"""Function that returns a token for a broker's host.
-
-Raises AuthenticationFailed for permanent errors, other KohortErrors for temporary ones.
-"""
+"""Function that returns a token for a broker's host. Raises AuthenticationFailed for permanent errors."""
 
 
 def token_source(config: ClientConfig, credentials: Credentials) -> TokenSource:
-
-    async def from_callback(_host: str) -> Token:
-        return await _from_callback(config, credentials.extensions)
-
-    async def from_provider(_host: str) -> Token:
-        return await fetch_token(config, credentials)
-
-    async def from_file(_host: str) -> Token:
-        return await in_thread(lambda: _from_file(config.sasl_oauthbearer_token_endpoint_url or "", credentials))
-
     async def unsigned(_host: str) -> Token:
         return unsecured(credentials.options, credentials.extensions, wall_ms())
 
-    async def from_amazon(host: str) -> Token:
-        region = config.sasl_aws_region or _region_of(host)
-        return await in_thread(lambda: _signed_by_amazon(region, credentials))
-
-    return {
-        TokenMethod.CALLBACK: from_callback,
-        TokenMethod.OIDC: from_provider,
-        TokenMethod.FILE: from_file,
-        TokenMethod.UNSECURED: unsigned,
-        TokenMethod.MSK: from_amazon,
-    }[credentials.method or TokenMethod.CALLBACK]
+    match credentials.method:
+        case TokenMethod.OIDC:
+            return lambda _host: fetch_token(config, credentials)
+        case TokenMethod.FILE:
+            url = config.sasl_oauthbearer_token_endpoint_url or ""
+            return lambda _host: in_thread(lambda: _from_file(url, credentials))
+        case TokenMethod.UNSECURED:
+            return unsigned
+        case TokenMethod.MSK:
+            region = config.sasl_aws_region
+            return lambda host: in_thread(lambda: _signed_by_amazon(region or _region_of(host), credentials))
+    return lambda _host: _from_callback(config, credentials.extensions)
 
 
 async def _from_callback(config: ClientConfig, extensions: Mapping[str, str]) -> Token:
@@ -350,12 +335,8 @@ def _token_of(given: Any, extensions: Mapping[str, str]) -> Token:
 
 
 def _from_file(url: str, credentials: Credentials) -> Token:
-    path = Path(url2pathname(urlsplit(url).path))
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise AuthenticationFailed(f"the token file {path} cannot be read: {why}") from None
+    path = url2pathname(urlsplit(url).path)
+    text = _read(path).strip()
     if not text:
         raise AuthenticationFailed(f"the token file {path} is empty")
     return Token(Secret(text), expiry_ms(text), credentials.extensions)

@@ -20,7 +20,7 @@ from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.consuming.record_reader import layout_of
 from kohort.aio.finalizers import leave_dropped
 from kohort.aio.group.consumer_group import Claim, ConsumerGroup, GroupSession
-from kohort.aio.group.group_calls import GroupCalls, GroupOptions, handlers_running_error
+from kohort.aio.group.group_calls import GroupCalls, group_config, group_machine, handlers_running_error
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, Session, SessionClaim, SessionState
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
@@ -180,11 +180,10 @@ class AsyncConsumerGroup:
         max_processing_time_ms: int = MAX_PROCESSING_TIME_MS,
         **options: Any,
     ) -> None:
-        given = GroupOptions.of(config, options, max_processing_time_ms)
-        self.config = given.config
-        self._machine = given.new_machine()
+        self.config = group_config(config, options, max_processing_time_ms)
+        self._machine = group_machine(self.config)
         self._waits = AsyncConsumerWaits(self._machine)
-        self._calls = GroupCalls(self._waits, given, nullcontext, HandlerTasks)
+        self._calls = GroupCalls(self._waits, self.config, max_processing_time_ms, nullcontext, HandlerTasks)
         self._runner: asyncio.Task[object] | None = None
         self._idle = asyncio.Event()
 
@@ -199,8 +198,9 @@ class AsyncConsumerGroup:
     async def consume(
         self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: AsyncHandler
     ) -> None:
-        """Run one session, from the join to its end. Call it again within ``max.poll.interval.ms``: the member stays in
-        the group.
+        """Run one session, from the join to its end.
+
+        Call it again within ``max.poll.interval.ms``, because the member stays in the group.
 
         Raises HandlerFailed for an error of ``consume_claim``; errors of ``setup`` and ``cleanup`` unchanged;
         UsageError if another task runs the group, and for other values than topics; and permanent errors of

@@ -23,7 +23,7 @@ from kohort.aio.consuming.record_reader import layout_of
 from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import leave_dropped
-from kohort.aio.group.group_calls import GroupCalls, GroupOptions, handlers_running_error
+from kohort.aio.group.group_calls import GroupCalls, group_config, group_machine, handlers_running_error
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, Session, SessionClaim, SessionState
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.tls.contexts import tls_of
@@ -201,15 +201,14 @@ class ConsumerGroup:
         max_processing_time_ms: int = MAX_PROCESSING_TIME_MS,
         **options: Any,
     ) -> None:
-        given = GroupOptions.of(config, options, max_processing_time_ms)
-        self.config = given.config
-        self._machine = given.new_machine()
+        self.config = group_config(config, options, max_processing_time_ms)
+        self._machine = group_machine(self.config)
         self._lock = threading.RLock()
         tls = tls_of(self.config)
         io = io_thread()
         self._driver = io.call_now(lambda: Driver(self._machine.engine, tls=tls, guard=self._lock))
         self._waits = ConsumerWaits(self._machine, self._driver, self._lock, io)
-        self._calls = GroupCalls(self._waits, given, threading.Lock, HandlerThreads)
+        self._calls = GroupCalls(self._waits, self.config, max_processing_time_ms, threading.Lock, HandlerThreads)
         self._runner: threading.Thread | None = None
         self._idle = threading.Event()
         self._idle.set()
@@ -222,8 +221,9 @@ class ConsumerGroup:
             self.consume(checked, handler)
 
     def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Handler) -> None:
-        """Run one session, from the join to its end. Call it again within ``max.poll.interval.ms``: the member stays in
-        the group.
+        """Run one session, from the join to its end.
+
+        Call it again within ``max.poll.interval.ms``, because the member stays in the group.
 
         Raises HandlerFailed for an error of ``consume_claim``; errors of ``setup`` and ``cleanup`` unchanged;
         UsageError in a handler and for other values than topics; and permanent errors of ``Consumer.poll``:

@@ -39,42 +39,39 @@ class Workers(Protocol):
     def is_current(self) -> bool: ...
 
 
-@dataclasses.dataclass(slots=True)
-class GroupOptions:
-    """Checked options of a handler-style group. Raises ConfigError for an unknown option or a value out of bounds."""
+def group_config(
+    config: Mapping[str, Any] | None, options: Mapping[str, Any], max_processing_time_ms: int
+) -> ConsumerConfig:
+    """Check the options of a handler-style group. Raises ConfigError for an unknown option or a value out of bounds."""
+    if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
+        raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected 0 or more milliseconds")
+    return client_config(ConsumerConfig, config, options)
 
-    config: ConsumerConfig
-    max_processing_time_ms: int
 
-    @classmethod
-    def of(
-        cls, config: Mapping[str, Any] | None, options: Mapping[str, Any], max_processing_time_ms: int
-    ) -> GroupOptions:
-        if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
-            raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected 0 or more milliseconds")
-        return cls(client_config(ConsumerConfig, config, options), max_processing_time_ms)
-
-    def new_machine(self) -> ConsumerMachine:
-        """Create the group's consumer. Raises UsageError without a ``group.id``."""
-        # no auto-commit in the consumer: the session commits the marked offsets
-        by_hand = dataclasses.replace(self.config, enable_auto_commit=False)
-        machine = ConsumerMachine(by_hand, system_rng())
-        machine.group  # noqa: B018  # raises without a group.id
-        return machine
+def group_machine(config: ConsumerConfig) -> ConsumerMachine:
+    """Create the consumer of a handler-style group. Raises UsageError without a ``group.id``."""
+    # no auto-commit in the consumer: the session commits the marked offsets
+    machine = ConsumerMachine(dataclasses.replace(config, enable_auto_commit=False), system_rng())
+    machine.group  # noqa: B018  # raises without a group.id
+    return machine
 
 
 class GroupCalls:
+    """Sessions of a group member; as rebalance listener, it ends the session before its partitions change."""
+
     def __init__(
         self,
         waits: Waits,
-        options: GroupOptions,
+        config: ConsumerConfig,
+        max_processing_time_ms: int,
         new_guard: Callable[[], AbstractContextManager[Any]],
         new_workers: Callable[[SessionState], Workers],
     ) -> None:
         self.stopping = False
         self._waits = waits
         self._machine = waits.machine
-        self._options = options
+        self._config = config
+        self._max_processing_time_ms = max_processing_time_ms
         self._new_guard = new_guard
         self._new_workers = new_workers
         self._workers: Workers | None = None
@@ -83,7 +80,7 @@ class GroupCalls:
     def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Any) -> Call[None]:
         """Run one session of the group, from the join to its end."""
         self._handler = handler
-        self._waits.listener = _SessionEnder(self, self._waits)
+        self._waits.listener = self
         try:
             with self._waits.guard:
                 self._machine.subscribe(checked_topics(topics))
@@ -100,9 +97,8 @@ class GroupCalls:
                 break
         if self.stopping:
             return
-        options = self._options
         with self._waits.guard:
-            state = SessionState(self._waits, options.config, options.max_processing_time_ms, self._new_guard)
+            state = SessionState(self._waits, self._config, self._max_processing_time_ms, self._new_guard)
             workers = self._workers = self._new_workers(state)
         yield Run(partial(handler.setup, workers.session))
         workers.start(handler)
@@ -120,21 +116,20 @@ class GroupCalls:
         return True if self.stopping or (settled and known) else None
 
     def end_session(self, *, commit: bool, is_last: bool = False) -> Call[None]:
-        """End the session: wait for the handlers, call ``cleanup``, commit, and move positions back to the marked
-        offsets.
+        """End the session: wait for handlers, call ``cleanup``, commit, and move positions back to the marked offsets.
 
         The commit of the last session does not wait for unreachable brokers.
         """
         workers, self._workers = self._workers, None
         if workers is None:
             return
-        state, config = workers.state, self._options.config
+        state = workers.state
         state.end()
-        yield Run(partial(workers.join, config.max_poll_interval_ms))
+        yield Run(partial(workers.join, self._config.max_poll_interval_ms))
         try:
             yield Run(partial(self._handler.cleanup, workers.session))
         finally:
-            if commit and config.enable_auto_commit:
+            if commit and self._config.enable_auto_commit:
                 try:
                     yield from (state.commit_last() if is_last else state.commit(before_revocation=True))
                 except KohortError as error:
@@ -145,15 +140,13 @@ class GroupCalls:
 
     def stop(self) -> None:
         self.stopping = True
-        workers = self._workers
-        if workers is not None:
-            workers.state.end()
+        if self._workers is not None:
+            self._workers.state.end()
         self._waits.wake_waiting()
 
     def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> CloseTimeout:
         """Stop the group, and return the deadline of ``close()``. Raises UsageError in a handler."""
-        workers = self._workers
-        if is_runner or (workers is not None and workers.is_current()):
+        if is_runner or (self._workers is not None and self._workers.is_current()):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         close_timeout = CloseTimeout(self._machine.engine, self._waits.now_ms(), limit_ms)
@@ -167,23 +160,15 @@ class GroupCalls:
             self._machine.stop_fetching()
         self._waits.kick()
 
+    def on_partitions_revoked(self, _partitions: list[TopicPartition]) -> Any:
+        return self._waits.run_anywhere(self.end_session(commit=True))
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
+        return self._waits.run_anywhere(self.end_session(commit=True)) if partitions else None
+
+    def on_partitions_lost(self, _partitions: list[TopicPartition]) -> Any:
+        return self._waits.run_anywhere(self.end_session(commit=False))
+
 
 def handlers_running_error(close_timeout: CloseTimeout) -> ApiTimeout:
     return ApiTimeout(f"handlers of the session have not returned after {close_timeout.most_ms} ms")
-
-
-class _SessionEnder:
-    """Rebalance listener that ends the session before its partitions change."""
-
-    def __init__(self, calls: GroupCalls, waits: Waits) -> None:
-        self._calls = calls
-        self._waits = waits
-
-    def on_partitions_revoked(self, _partitions: list[TopicPartition]) -> Any:
-        return self._waits.run_anywhere(self._calls.end_session(commit=True))
-
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
-        return self._waits.run_anywhere(self._calls.end_session(commit=True)) if partitions else None
-
-    def on_partitions_lost(self, _partitions: list[TopicPartition]) -> Any:
-        return self._waits.run_anywhere(self._calls.end_session(commit=False))

@@ -28,9 +28,9 @@ MAX_PROCESSING_TIME_MS: Final = 100
 
 
 class SessionState:
-    """State of a group session, from ``setup`` to ``cleanup``. Created under the client's lock.
+    """State of a group session, from ``setup`` to ``cleanup``. Create it under the client's lock.
 
-    ``new_guard`` creates the lock for the marked offset of each claim.
+    ``new_guard`` creates a lock for the marked offset of each claim.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SessionState:
         self._wake[claim] = wake
 
     def feed(self) -> bool | None:
-        """Move fetched batches to the handlers of their partitions. Return True when the session is over."""
+        """Move fetched batches to the handlers of their partitions. Return True once the session is over."""
         if self.ending:
             return True
         with self.waits.guard:
@@ -143,7 +143,7 @@ class SessionState:
         return offsets, self.waits.machine.commit(offsets, deadline_ms, before_revocation=before_revocation)
 
     def _commit_by_clock(self, now_ms: int) -> None:
-        """Commit marked offsets without waiting, each ``auto.commit.interval.ms``. Call it under the lock."""
+        """Commit marked offsets every ``auto.commit.interval.ms``, without waiting. Call it under the lock."""
         if self._auto_ms is None:
             return
         if self._auto is not None and self._auto.done:
@@ -151,7 +151,7 @@ class SessionState:
                 self.claims.committed(self._auto.result())
             else:
                 member_id = self.generation.member_id
-                log.warning("cannot commit the marks of %s: %s; the next attempt follows", member_id, self._auto.error)
+                log.warning("cannot commit the marked offsets of %s, will retry: %s", member_id, self._auto.error)
             self._auto = None
         if self._auto_at_ms is None:
             self._auto_at_ms = now_ms + self._auto_ms

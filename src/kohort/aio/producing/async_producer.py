@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,7 +15,7 @@ from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.producer import Producer
 from kohort.aio.producing.producer_calls import Call, ProducerCalls, Wait
-from kohort.aio.producing.record_forms import ArrowRows, Headers, RecordLike, Text, time_of_record
+from kohort.aio.producing.record_forms import ArrowRows, Headers, Text, time_of_record
 from kohort.aio.system import system_rng
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import producer_metrics
@@ -62,7 +62,7 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Buffer a record for sending; await the Delivery for the result. Arguments and errors as ``Producer.send``."""
+        """Buffer a record for sending, and return its Delivery. Arguments and errors as ``Producer.send``."""
         at_ms = time_of_record(timestamp_ms)
         value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
@@ -91,26 +91,16 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record, wait until it is written, return its position. Raises as ``send`` and ``Delivery.result``."""
+        """Send a record, wait until it is written, and return its partition and offset.
+
+        Raises as ``send`` and ``Delivery.result``.
+        """
         delivery = await self.send(topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
         return await delivery
 
-    async def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
-        """Buffer many records of one partition, as ``Producer.send_batch``.
-
-        Returns a delivery for each batch with these records. If cancelled, some records may be buffered already. Raises
-        as ``send``.
-        """
-        self._calls.may_send()
-        return await self._run(self._calls.send_batch(topic, partition, records))
-
-    async def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
-        """Buffer a complete record batch (format 2), as ``Producer.send_prebuilt``.
-
-        Returns one delivery for all its records. Raises as ``send``, and CorruptRecord for an invalid batch.
-        """
-        self._calls.may_send()
-        return await self._run(self._calls.send_prebuilt(topic, partition, batch))
+    send_batch = awaiting(ProducerCalls.send_batch)
+    send_prebuilt = awaiting(ProducerCalls.send_prebuilt)
+    flush = awaiting(ProducerCalls.flush)
 
     async def send_arrow(
         self,
@@ -138,10 +128,6 @@ class AsyncProducer(OtherNames):
     async def partitions_for(self, topic: str) -> int:
         known = self._machine.metadata.partition_count(topic)
         return await self._run(self._calls.partitions_for(topic)) if known is None else known
-
-    async def flush(self, timeout_ms: int | None = None) -> None:
-        self._calls.running()
-        await self._run(self._calls.flush(timeout_ms))
 
     def metrics(self) -> MetricsSnapshot:
         return producer_metrics(self._machine, self._calls.clock.now_ms())
@@ -172,8 +158,7 @@ class AsyncProducer(OtherNames):
             raise
 
     async def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Deliver buffered records for at most ``timeout_ms`` ms, then close the connections; the remaining deliveries
-        fail.
+        """Deliver buffered records for at most ``timeout_ms`` ms, fail the remaining ones, and close the connections.
 
         Aborts an open transaction. Raises ApiTimeout if records remained. A second call has no effect.
         """

@@ -64,7 +64,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._unfinished() is None
 
     def exception(self) -> KohortError | None:
-        """Return the error of a failed record, without waiting; None if it is delivered or in flight."""
+        """Return the error of a failed record, without waiting; None if the record is delivered or in flight."""
         if self._first is not None:
             errors = (next(iter(part.refused.values()), part.error) for part in self._parts())
             return next((error for error in errors if error is not None), None)
@@ -97,9 +97,10 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._position()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery when the record is delivered or failed; at once for a finished one.
+        """Call ``callback`` with this delivery when the record is delivered or failed, or at once if it is already.
 
-        It runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are logged.
+        The callback runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are
+        logged.
         """
         batch = self._unfinished() or self._batch
 

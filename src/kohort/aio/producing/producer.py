@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -16,7 +16,7 @@ from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.producer_calls import Call, ProducerCalls
-from kohort.aio.producing.record_forms import ArrowRows, Headers, RecordLike, Text, time_of_record
+from kohort.aio.producing.record_forms import ArrowRows, Headers, Text, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import producer_metrics
@@ -38,7 +38,7 @@ TRIES: Final = 4
 
 
 def acquire_with_retries(outer_lock: threading.Lock) -> bool:
-    """Retry a locked ``outer_lock`` a few times, yielding the GIL; return True if it was acquired.
+    """Try again to acquire a locked ``outer_lock``, releasing the GIL in between; return True if it was acquired.
 
     Without the outer lock, a thread that blocks on the inner lock gets it while another thread runs, then waits for the
     GIL with the lock held. The running thread then blocks on the lock the same way. Each use costs two thread switches:
@@ -92,14 +92,15 @@ class Producer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Buffer a record for sending. Without ``partition`` the key selects the partition, or without a key the
-        producer (KIP-794).
+        """Buffer a record for sending, and return its Delivery.
 
-        Strings are sent as UTF-8. ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since 1970,
-        default now. Raises ApiTimeout if the topic's partitions are unknown, or the buffer full, for ``max.block.ms``;
-        ApiError for a topic that cannot be written, or MESSAGE_TOO_LARGE; UsageError for an invalid record. With a
-        ``transactional.id`` it raises UsageError outside of a transaction, TransactionFailed if the transaction must be
-        aborted, and ProducerFenced.
+        Without ``partition`` the key selects the partition, or without a key the producer (KIP-794). Strings are sent
+        as UTF-8. ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since 1970, default now.
+
+        Raises ApiTimeout if the topic's partitions are unknown, or the buffer full, for ``max.block.ms``; ApiError
+        for a topic that cannot be written, or MESSAGE_TOO_LARGE; UsageError for an invalid record. With a
+        ``transactional.id`` it raises UsageError outside of a transaction, TransactionFailed if the transaction must
+        be aborted, and ProducerFenced.
         """
         if value is not None and type(value) is not bytes:
             value = to_bytes("value", value)
@@ -140,20 +141,10 @@ class Producer(OtherNames):
             driver.kick_soon()
         return Delivery(batch, index, self._owner)
 
-    def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
-        """Buffer many records of one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
-
-        Returns a delivery for each batch with these records. Raises as ``send``; the records before the failed one may
-        be buffered already.
-        """
-        return self._run(self._calls.send_batch(topic, partition, records))
-
-    def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
-        """Buffer a complete record batch (format 2) as bytes, which are sent unchanged.
-
-        Returns one delivery for all its records. Raises as ``send``, and CorruptRecord for an invalid batch.
-        """
-        return self._run(self._calls.send_prebuilt(topic, partition, batch))
+    send_batch = blocking(ProducerCalls.send_batch)
+    send_prebuilt = blocking(ProducerCalls.send_prebuilt)
+    partitions_for = blocking(ProducerCalls.partitions_for)
+    flush = blocking(ProducerCalls.flush)
 
     def send_arrow(
         self,
@@ -176,17 +167,6 @@ class Producer(OtherNames):
         rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = self._run(self._calls.encoded(topic, rows))
         return [self.send_prebuilt(topic, batch.partition, batch.data) for batch in batches]
-
-    def partitions_for(self, topic: str) -> int:
-        """Return the number of partitions of ``topic``, from the cluster if unknown.
-
-        Raises ApiTimeout after ``max.block.ms``, and ApiError for an unavailable topic.
-        """
-        return self._run(self._calls.partitions_for(topic))
-
-    def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until all buffered records are delivered or failed. Raises ApiTimeout after ``timeout_ms`` ms."""
-        self._run(self._calls.flush(timeout_ms))
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this producer by Kafka's names (docs/guides/client-metrics.md).
@@ -214,8 +194,8 @@ class Producer(OtherNames):
     def transaction(self) -> Iterator[None]:
         """Run a block in a transaction: ``with producer.transaction(): ...``.
 
-        Commits at the end of the block; after an error in the block aborts and raises it.
-        Raises as ``begin_transaction`` and ``commit_transaction``.
+        The end of the block commits the transaction; an error in the block aborts it, and is raised. Raises as
+        ``begin_transaction`` and ``commit_transaction``, too.
         """
         self.begin_transaction()
         try:
@@ -230,8 +210,7 @@ class Producer(OtherNames):
             raise
 
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Deliver buffered records for at most ``timeout_ms`` ms, then close the connections; the remaining deliveries
-        fail.
+        """Deliver buffered records for at most ``timeout_ms`` ms, fail the remaining ones, and close the connections.
 
         Aborts an open transaction. Raises ApiTimeout if records remained. A second call, and a call in a child process
         after ``fork()``, has no effect.

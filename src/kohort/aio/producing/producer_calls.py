@@ -36,7 +36,7 @@ Call = Generator[Wait, Any, R]
 
 
 class ProducerCalls:
-    """Methods of both producer APIs. They run under the producer's lock, which its deliveries use, too.
+    """Methods of both producer APIs. The producer's lock protects its state, also from its deliveries.
 
     ``kick`` wakes the driver from the API's thread. ``refill_at``: share of ``buffer.memory`` below which a full buffer
     accepts records again.
@@ -84,7 +84,10 @@ class ProducerCalls:
         return driver
 
     def partitions_for(self, topic: str) -> Call[int]:
-        """Return the number of partitions of ``topic``. Raises ApiTimeout after ``max.block.ms``, and ApiError."""
+        """Return the number of partitions of ``topic``, from the cluster if unknown.
+
+        Raises ApiTimeout after ``max.block.ms``, and ApiError for an unavailable topic.
+        """
         found = self.machine.metadata.partition_count(topic)
         if found is None:
             self.running()
@@ -109,7 +112,12 @@ class ProducerCalls:
             raise self.machine.buffer_full_error(timeout_ms)
 
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> Call[list[Delivery]]:
-        driver = self.running()
+        """Buffer many records of one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
+
+        Returns a delivery for each batch with these records. Raises as ``send``; after an error or a cancellation, the
+        first records may be buffered already.
+        """
+        driver = self.may_send()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
         placed: dict[int, tuple[ProduceBatch, int, int]] = {}
         for lot in checked_lots(records, wall_ms):
@@ -121,15 +129,19 @@ class ProducerCalls:
             self._kick(driver)
         return [Delivery(batch, last, self._owner, first) for batch, first, last in placed.values()]
 
-    def send_prebuilt(self, topic: str, partition: int, data: bytes) -> Call[Delivery]:
-        driver = self.running()
+    def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Call[Delivery]:
+        """Buffer a complete record batch (format 2) as bytes, which are sent unchanged.
+
+        Returns one delivery for all its records. Raises as ``send``, and CorruptRecord for an invalid batch.
+        """
+        driver = self.may_send()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
         yield from self.room()
         with self._owner.guard:
             self.running()
-            batch = self.machine.add_prebuilt(topic, partition, data, driver.clock.now_ms())
+            added = self.machine.add_prebuilt(topic, partition, batch, driver.clock.now_ms())
         self._kick(driver)
-        return Delivery(batch, batch.count - 1, self._owner, 0)
+        return Delivery(added, added.count - 1, self._owner, 0)
 
     def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
         """Encode Arrow rows to record batches; the iterator encodes each batch when it is read."""
@@ -139,8 +151,8 @@ class ProducerCalls:
         self._first_unkeyed += 1
         return batches
 
-    def flush(self, timeout_ms: int | None) -> Call[None]:
-        """Wait until all buffered records are delivered or failed. Raises ApiTimeout."""
+    def flush(self, timeout_ms: int | None = None) -> Call[None]:
+        """Wait until all buffered records are delivered or failed. Raises ApiTimeout after ``timeout_ms`` ms."""
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         machine = self.machine
         with self._owner.guard:
@@ -172,17 +184,18 @@ class ProducerCalls:
         UsageError outside of a transaction.
         """
         checked = offsets_to_commit("send_offsets_to_transaction", offsets)
-        what = "send_offsets_to_transaction()"
         return self._request_coordinator(
-            what, lambda: self.machine.transactional().send_offsets(checked, group), timeout_ms
+            "send_offsets_to_transaction()",
+            lambda: self.machine.transactional().send_offsets(checked, group),
+            timeout_ms,
         )
 
     def commit_transaction(self, timeout_ms: int | None = None) -> Call[None]:
         """Deliver all records of the transaction, then commit it.
 
         Raises TransactionFailed if a record failed (abort then), ProducerFenced, UsageError outside of a transaction,
-        and ApiTimeout after ``timeout_ms`` ms (default: ``max.block.ms``): the commit may have succeeded, so call this
-        again.
+        and ApiTimeout after ``timeout_ms`` ms (default: ``max.block.ms``): the commit may have succeeded; call
+        ``commit_transaction`` again.
         """
         return self._request_coordinator("commit_transaction()", self.machine.commit_transaction, timeout_ms)
 
@@ -190,17 +203,17 @@ class ProducerCalls:
         """Abort the transaction: its records never become visible, and undelivered ones fail with TransactionFailed.
 
         Raises ProducerFenced, UsageError outside of a transaction, and ApiTimeout after ``timeout_ms`` ms (default:
-        ``max.block.ms``): call this again then.
+        ``max.block.ms``): call ``abort_transaction`` again then.
         """
         return self._request_coordinator(
             "abort_transaction()", lambda: self.machine.transactional().abort(), timeout_ms
         )
 
     def abort_after(self, error: BaseException) -> Call[None]:
-        """Abort the transaction in which ``error`` was raised.
+        """Abort the transaction of a block that raised ``error``.
 
-        Raises ProducerFenced if another producer with the transactional id caused ``error``; only the coordinator
-        knows.
+        Raises ProducerFenced if the coordinator reports that another producer with the transactional id caused
+        ``error``.
         """
         try:
             yield from self.abort_transaction(None)

@@ -100,7 +100,7 @@ def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size:
 
 
 def _plain_lot(records: list[Any], now_ms: int) -> SendColumns | None:
-    """Convert records that are all plain values or (key, value) pairs of bytes and None; None for other records."""
+    """Convert records if all are values, or all are (key, value) pairs, of bytes or None; None for other records."""
     kinds = set(map(type, records))
     keys: Sequence[bytes | None] = [None] * len(records)
     values: Sequence[bytes | None] = records
