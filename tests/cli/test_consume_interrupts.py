@@ -32,7 +32,7 @@ def test_ctrl_c_during_write_is_raised_after_records_are_counted(comes_in):
         with kohort.Consumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False) as consumer:
             consumer.assign([partition])
             consumer.seek_to_beginning([partition])
-            printing = RecordPrinter(consumer, [partition], most=None, idle=None, until_end=False)
+            printing = RecordPrinter(consumer, most=None, idle=None, ends=None)
             with pytest.raises(KeyboardInterrupt):
                 printing.run(write, interrupt if comes_in == "flush" else lambda: None, commits=False)
 

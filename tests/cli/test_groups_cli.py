@@ -113,7 +113,7 @@ def test_reset_plan_of_active_group_names_members_to_stop(run, member):
     shown = run("group", "reset-offsets", "g", "--to-earliest")
 
     assert shown.stdout.splitlines()[0].split()[:4] == ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]
-    assert "no offset is changed yet: stop the members (reader at /127.0.0.1), " in shown.stderr
+    assert "no offset is changed yet: first stop the members (reader at /127.0.0.1), " in shown.stderr
 
 
 def test_reset_offsets_needs_exactly_one_target(run, orders):
@@ -220,7 +220,7 @@ def test_describe_names_unowned_partitions_of_stable_group(run, ask, broker, ord
 
         assert ask("group", "describe", "lazy")["unowned"] == ["orders-1"]
         note = run("group", "describe", "lazy").stderr
-    assert "\n1 partition of 'lazy' is read by no member: orders-1." in note
+    assert "\n1 partition of 'lazy' without an owner: orders-1." in note
     assert ask("group", "describe", "g")["unowned"] == [], "it has no members"
 
 

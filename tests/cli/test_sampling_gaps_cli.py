@@ -45,7 +45,7 @@ def test_undescribable_group_is_reported_in_exit_code(places):
     assert "kohort groups: not sampled: GROUP_AUTHORIZATION_FAILED" in listed.stderr
     examined = run("doctor", code=7)
     assert "kohort doctor: not sampled: GROUP_AUTHORIZATION_FAILED" in examined.stderr
-    assert "health unknown: sampling failed for some groups" in examined.stderr
+    assert "the health of some groups is unknown: they could not be sampled" in examined.stderr
 
 
 def test_undescribable_partition_is_reported_in_exit_code(places):
@@ -61,7 +61,7 @@ def test_undescribable_partition_is_reported_in_exit_code(places):
 
     assert [row["group"] for row in json.loads(listed.stdout)["groups"]] == ["m"]
     assert "not sampled: 1 partition of group 'm': not authorised to describe the topic" in listed.stderr
-    assert "health unknown: sampling failed for some groups" in examined.stderr
+    assert "the health of some groups is unknown: they could not be sampled" in examined.stderr
 
 
 def test_doctor_of_visible_groups_reports_no_problem(places):

@@ -20,7 +20,7 @@ from kohort.insight.patterns import find_patterns
 from kohort.nearest import did_you_mean
 from kohort.results.console import CauseBucket, CausesReport, ConsoleGroups, LagHistoryReport, Offender
 from kohort.results.groups import DoctorReport, GroupEvents, GroupFenced, GroupRebalances, GroupStatus, GroupTimeline
-from kohort.verbs.describing import row_of, rows_worst_first, unknown_row
+from kohort.verbs.describing import row_of, unknown_row, worst_first
 from kohort.verbs.explaining import explained
 from kohort.verbs.refusals import NothingThere
 
@@ -47,11 +47,10 @@ class ConsoleAnswers:
         except ClusterUnreachable as lost:
             unknown = [unknown_row(group, lost.reason) for group in sorted(lost.groups)]
             return ConsoleGroups(at_ms=lost.outage.since_ms, groups=unknown, trends={}, unreachable=lost.outage)
-        found = [row_of(one) for one in known.groups.values()]
-        rows = rows_worst_first([*found, *(unknown_row(group, why) for group, why in known.unknown.items())])
-        return ConsoleGroups(
-            at_ms=known.at_ms, groups=rows, trends=self.trends([row.group for row in rows], known.at_ms)
-        )
+        unknown = [unknown_row(group, why) for group, why in known.unknown.items()]
+        rows = worst_first([*map(row_of, known.groups.values()), *unknown])
+        trends = self.trends([row.group for row in rows], known.at_ms)
+        return ConsoleGroups(at_ms=known.at_ms, groups=rows, trends=trends)
 
     def trends(self, groups: Iterable[str], at_ms: int) -> dict[str, list[int | None]]:
         found = {}

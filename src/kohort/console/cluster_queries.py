@@ -13,8 +13,8 @@ from kohort.console.routes import ApiQuery, Route, TimeSpan
 from kohort.console.sources import ConsoleSource
 from kohort.errors import KohortError, UsageError
 from kohort.insight.names import printable
-from kohort.model import TopicPartition, uuid_to_text
-from kohort.results.cluster import TopicRow, TopicsDescribed, TopicsListed
+from kohort.model import TopicPartition
+from kohort.results.cluster import TopicsDescribed, TopicsListed
 from kohort.results.console import CausesSoftware, ConsoleClients, ConsoleNodes, ConsolePipelines
 from kohort.results.groups import GroupDescribed, GroupPeek, GroupWhatIf
 from kohort.results.pipelines import PipelineStatus
@@ -26,7 +26,7 @@ from kohort.verbs.client_reports import (
     read_reports,
     software_of_triggers,
 )
-from kohort.verbs.cluster import describe_topic, node_rows
+from kohort.verbs.cluster import describe_topic, listed_topics, node_rows
 from kohort.verbs.describing import coordinators, described
 from kohort.verbs.groups import ends_of, is_missing, no_such_group
 from kohort.verbs.peeking import Ends, peek, position_of
@@ -111,25 +111,12 @@ class ClusterQueries:
 
     def topics(self, clients: WatchClients) -> TopicsListed:
         with clients.admin() as admin:
-            listed = admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
-            topics = admin.describe_topics([topic.name for topic in listed], timeout_ms=ADMIN_MS) if listed else {}
-            rows = [
-                TopicRow(
-                    name=name,
-                    topic_id=uuid_to_text(topics[name].topic_id),
-                    partitions=len(topics[name].partitions),
-                    internal=topics[name].internal,
-                )
-                for name in sorted(topic.name for topic in listed)
-                if name not in getattr(topics, "errors", {})
-            ]
-        return TopicsListed(topics=rows)
+            return listed_topics(admin, internal=True)
 
     def topic(self, clients: WatchClients, name: str) -> TopicsDescribed:
         with clients.admin() as admin:
-            return TopicsDescribed(
-                topics=[describe_topic(admin, admin.describe_topics([name], timeout_ms=ADMIN_MS)[name])]
-            )
+            topic = admin.describe_topics([name], timeout_ms=ADMIN_MS)[name]
+            return TopicsDescribed(topics=[describe_topic(admin, topic)])
 
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
         """Return records around a group's committed offset; ``around``: number of records before it, and from it on."""
@@ -236,11 +223,7 @@ CLUSTER_ROUTES: Final[tuple[Route[ClusterQueries], ...]] = (
     Route("groups/{}/describe", lambda c, q, names: c.describe(q.with_clients(), names[0])),
     Route("groups/{}/clients", lambda c, q, names: c.clients(q.clients_or_none(), names[0]), exported=True),
     Route("groups/{}/peek", _peek),
-    Route(
-        "groups/{}/what-if",
-        lambda c, q, names: c.what_if(q.clients_or_none(), names[0], q.parse_body(WhatIfRequest)),
-        "POST",
-    ),
+    Route("groups/{}/what-if", _what_if, "POST"),
     Route(
         "groups/{}/causes/software",
         lambda c, q, names: c.software(q.clients_or_none(), q.number("from"), names[0], q.span),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
 from kohort.model import TopicPartition, uuid_to_text
-from kohort.results.cluster import NodeRow, TopicAbout, TopicPartitionRow
+from kohort.results.cluster import NodeRow, TopicAbout, TopicPartitionRow, TopicRow, TopicsListed
 from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
@@ -77,6 +77,14 @@ def _statistics(admin: Admin, node_id: int) -> dict[str, Any]:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdecimal() else None
+
+
+def listed_topics(admin: Admin, *, internal: bool) -> TopicsListed:
+    rows = [
+        TopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions, internal=t.internal)
+        for t in admin.list_topics(internal=internal, timeout_ms=ADMIN_MS)
+    ]
+    return TopicsListed(topics=rows)
 
 
 def all_topics(admin: Admin) -> list[TopicDescription]:

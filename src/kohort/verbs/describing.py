@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kohort.insight.health import WORST
 from kohort.model import NO_EPOCH, TopicPartition
-from kohort.results.groups import (
-    GroupDescribed,
-    GroupMemberRow,
-    GroupPartitionRow,
-    GroupRow,
-    TopicLagRow,
-)
+from kohort.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow, GroupRow, TopicLagRow
 from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
@@ -33,10 +27,7 @@ def coordinators(admin: Admin) -> dict[int, str]:
 
 
 def described(
-    about: GroupDescription,
-    snapshot: GroupSnapshot,
-    coordinator: str | None,
-    status: GroupFinding | None = None,
+    about: GroupDescription, snapshot: GroupSnapshot, coordinator: str | None, status: GroupFinding | None = None
 ) -> GroupDescribed:
     """Return the result of ``kohort group describe``: members from ``about``, offsets from ``snapshot``."""
     owners = {tp: member for member in about.members for tp in member.assignment}
@@ -132,28 +123,29 @@ def topic_rows(found: GroupFinding) -> list[TopicLagRow]:
     for one in found.partitions:
         if one.blame != "not_subscribed":
             by_topic.setdefault(one.topic, []).append(one)
-    rows = [
-        TopicLagRow(
-            topic=topic,
-            partitions=len(parts),
-            behind=sum(one.blame != "none" for one in parts),
-            lag=_sum(one.lag for one in parts),
-            stable_lag=_sum(one.stable_lag for one in parts),
-            lag_ms=max((one.lag_ms for one in parts if one.lag_ms is not None), default=None),
-            lead=min((one.lead for one in parts if one.lead is not None), default=None),
-            written_per_s=_sum(one.written_per_s for one in parts),
-            read_per_s=_sum(one.read_per_s for one in parts),
-            eta_ms=None
-            if any(one.eta_ms is None for one in parts)
-            else max((one.eta_ms for one in parts if one.eta_ms is not None), default=None),
-        )
-        for topic, parts in by_topic.items()
-    ]
+    rows = [_topic_row(topic, parts) for topic, parts in by_topic.items()]
     return sorted(rows, key=lambda row: (-(row.lag or 0), row.topic))
 
 
-def worst_first(found: Iterable[GroupFinding]) -> list[GroupFinding]:
-    return sorted(found, key=lambda g: (WORST.index(g.health), -(g.lag or 0), g.group))
+def _topic_row(topic: str, parts: Sequence[PartitionFinding]) -> TopicLagRow:
+    etas_ms = [one.eta_ms for one in parts if one.eta_ms is not None]
+    return TopicLagRow(
+        topic=topic,
+        partitions=len(parts),
+        behind=sum(one.blame != "none" for one in parts),
+        lag=_sum(one.lag for one in parts),
+        stable_lag=_sum(one.stable_lag for one in parts),
+        lag_ms=max((one.lag_ms for one in parts if one.lag_ms is not None), default=None),
+        lead=min((one.lead for one in parts if one.lead is not None), default=None),
+        written_per_s=_sum(one.written_per_s for one in parts),
+        read_per_s=_sum(one.read_per_s for one in parts),
+        eta_ms=max(etas_ms) if len(etas_ms) == len(parts) else None,
+    )
+
+
+def worst_first(rows: Iterable[GroupRow]) -> list[GroupRow]:
+    """Sort groups: the worst health first, then the largest lag."""
+    return sorted(rows, key=lambda row: (WORST.index(row.health), -(row.lag or 0), row.group))
 
 
 def row_of(found: GroupFinding) -> GroupRow:
@@ -169,7 +161,7 @@ def row_of(found: GroupFinding) -> GroupRow:
         coordinator_id=found.coordinator_id,
         health=found.health,
         reason=found.reason,
-        idle_members=idle_of(found),
+        idle_members=sum(member.state == "idle" for member in found.members),
         lag_ms=found.lag_ms,
         lag_ms_complete=found.lag_ms_complete,
         eta_ms=found.eta_ms,
@@ -199,11 +191,3 @@ def unknown_row(group: str, reason: str) -> GroupRow:
         lag_ms_complete=False,
         stuck_members=None,
     )
-
-
-def rows_worst_first(rows: Iterable[GroupRow]) -> list[GroupRow]:
-    return sorted(rows, key=lambda row: (WORST.index(row.health), -(row.lag or 0), row.group))
-
-
-def idle_of(found: GroupFinding) -> int:
-    return sum(member.state == "idle" for member in found.members)

@@ -1,4 +1,4 @@
-"""Operations on groups for commands: describe, remove members, find log ends."""
+"""Operations on groups for commands and console: describe a group, remove members, list log ends."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ def is_missing(error: KohortError | None) -> bool:
 def no_such_group(admin: Admin, group_id: str) -> KohortError:
     """Return the error for a missing group, with the nearest group name. Raises KohortError for another group type."""
     listed = {g.group_id: g.group_type for g in admin.list_groups(timeout_ms=ADMIN_MS)}
-    names = list(listed)
     check_described(group_id, listed.get(group_id, ""))
     servers = ",".join(admin.config.bootstrap_servers)
-    return NothingThere(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
+    return NothingThere(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, list(listed))}")
 
 
 def check_described(group_id: str, group_type: str) -> None:
@@ -51,11 +50,12 @@ def check_described(group_id: str, group_type: str) -> None:
         raise KohortError(f"group {group_id!r} is a {group_type} group; only classic and consumer groups are described")
 
 
-def check_inactive(group: GroupDescription, verb: str) -> None:
+def check_inactive(group: GroupDescription, verb: str, *, most: int = 3) -> None:
+    """Raise RefusedByState, with the names of up to ``most`` members, if the group has members."""
     if group.members:
         raise RefusedByState(
             f"group {group.group_id!r} is {group.state} and cannot be {verb} while it has members: "
-            f"{names_of_members(group)}"
+            f"{names_of_members(group, most=most)}"
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kohort.errors import KohortError, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.results.groups import DeletedOffset, MovedPartition
-from kohort.verbs.groups import describe, described_or_none, ends_of, names_of_members, no_such_group
+from kohort.verbs.groups import check_inactive, describe, described_or_none, ends_of, no_such_group
 from kohort.verbs.refusals import NothingThere, RefusedByState
 from kohort.watch.cluster_queries import ADMIN_MS
 
@@ -55,6 +55,11 @@ def offsets_for(
         shifted = {tp: min(max(committed[tp] + way.value, 0), INT64_MAX) for tp in partitions}
         return within(admin, shifted)
     return first_after(admin, partitions, way.value)
+
+
+def committed_offsets(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
+    found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
+    return {tp: at.offset for tp, at in found.items() if at is not None}
 
 
 def within(admin: Admin, targets: Offsets) -> dict[TopicPartition, int]:
@@ -129,11 +134,7 @@ def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, i
         cells = ["", *row] if len(row) == 3 and one_group else row
         figures = [cell.strip() for cell in cells[2:]]
         if len(cells) != 4 or not all(f.isascii() and f.isdecimal() and len(f) < 19 for f in figures):
-            expected = (
-                "topic,partition,offset or group,topic,partition,offset"
-                if one_group
-                else ("group,topic,partition,offset")
-            )
+            expected = f"{'topic,partition,offset or ' if one_group else ''}group,topic,partition,offset"
             raise UsageError(f"line {number}: {','.join(row)[:SHOWN]!r}: expected {expected}")
         plan.setdefault(cells[0], {})[TopicPartition(cells[1], int(figures[0]))] = int(figures[1])
     return plan
@@ -177,15 +178,9 @@ def move(admin: Admin, group_id: str, topics: Sequence[str], way: OffsetTarget, 
     about = described_or_none(admin, group_id)
     if about is None and not topics and way.name != "from-file":
         raise no_such_group(admin, group_id)
-    if execute and about is not None and about.members:
-        raise RefusedByState(
-            f"group {group_id!r} is {about.state} and cannot be reset while it has members: "
-            f"{names_of_members(about, most=10)}"
-        )
-    committed = {}
-    if about is not None:
-        found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
-        committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
+    if execute and about is not None:
+        check_inactive(about, "reset", most=10)
+    committed = {} if about is None else committed_offsets(admin, group_id)
     gone: list[TopicPartition] = []
     if topics:
         partitions = parse_partitions(admin, topics)
@@ -232,14 +227,10 @@ def clone_offsets(admin: Admin, source: str, target: str, *, execute: bool) -> M
     if not given:
         raise NothingThere(f"group {source!r} has no committed offsets")
     about = described_or_none(admin, target)
-    before = admin.list_group_offsets(target, timeout_ms=ADMIN_MS).check() if about is not None else {}
-    if execute and about is not None and about.members:
-        raise RefusedByState(
-            f"group {target!r} is {about.state} and cannot be moved while it has members: "
-            f"{names_of_members(about, most=10)}"
-        )
+    committed = {} if about is None else committed_offsets(admin, target)
+    if execute and about is not None:
+        check_inactive(about, "changed", most=10)
     failed = admin.alter_group_offsets(target, given, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
-    committed = {tp: at.offset for tp in before if (at := before[tp]) is not None}
     return Moved(committed, {tp: at.offset for tp, at in given.items()}, about, failed, with_metadata=given)
 
 

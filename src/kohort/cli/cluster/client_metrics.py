@@ -106,12 +106,7 @@ Examples:
     "--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metrics to push; may be repeated."
 )
 @click.option("--interval", "interval_ms", type=Duration(), help="Time between two pushes, at least 100ms.")
-@click.option(
-    "--match",
-    metavar="PROPERTY=PATTERN",
-    multiple=True,
-    help="Client property to match; repeatable.",
-)
+@click.option("--match", metavar="PROPERTY=PATTERN", multiple=True, help="Client property to match; repeatable.")
 @cluster_options
 @output_of(SubscriptionSet)
 def set_subscription(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from kohort.cli.terminal.cluster import (
@@ -14,20 +12,14 @@ from kohort.cli.terminal.cluster import (
     pairs,
 )
 from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result, report, report_lines
+from kohort.cli.terminal.output import output_of, print_result, raise_last, report, report_lines
 from kohort.cli.terminal.show import print_table
 from kohort.errors import ApiError, ErrorCode
+from kohort.insight.names import count
 from kohort.model import uuid_to_text
 from kohort.notes import printable
-from kohort.results.cluster import (
-    CreatedTopicRow,
-    TopicRow,
-    TopicsCreated,
-    TopicsDeleted,
-    TopicsDescribed,
-    TopicsListed,
-)
-from kohort.verbs.cluster import describe_topic
+from kohort.results.cluster import CreatedTopicRow, TopicsCreated, TopicsDeleted, TopicsDescribed, TopicsListed
+from kohort.verbs.cluster import describe_topic, listed_topics
 
 
 @click.group(short_help="Create, list, describe and delete topics.")
@@ -71,10 +63,13 @@ def create(
     created = [results[name] for name in results if name not in results.errors]
     rows = [CreatedTopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions) for t in created]
     report_lines(output, TopicsCreated(created=rows), [f"created {t.name}{_counted(t.partitions)}" for t in created])
-    existing = {n for n, e in results.errors.items() if _code(e) is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists}
-    for name in existing:
-        click.echo(printable(f"{name} exists already"), err=True)
-    raise_all({name: error for name, error in results.errors.items() if name not in existing})
+    errors = []
+    for name, error in results.errors.items():
+        if if_not_exists and isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            click.echo(printable(f"{name} exists already"), err=True)
+        else:
+            errors.append(error)
+    raise_last(errors, "kohort topics")
 
 
 @topics.command("list", short_help="List topics.")
@@ -90,12 +85,8 @@ def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
       kohort topics list --internal --output json | jq -r '.topics[].name'
     """
     with cluster.admin() as admin:
-        found = sorted(admin.list_topics(internal=internal, timeout_ms=ADMIN_MS), key=lambda t: t.name)
-    rows = [
-        TopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions, internal=t.internal)
-        for t in found
-    ]
-    report(output, TopicsListed(topics=rows), {"TOPIC": "name", "PARTITIONS": "partitions"}, none="no topics")
+        found = listed_topics(admin, internal=internal)
+    report(output, found, {"TOPIC": "name", "PARTITIONS": "partitions"}, none="no topics")
 
 
 @topics.command(short_help="Show partitions, offsets and options of topics.")
@@ -112,7 +103,7 @@ def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> Non
     """
     with cluster.admin() as admin:
         results = admin.describe_topics(dict.fromkeys(names), timeout_ms=ADMIN_MS)
-        raise_all(results.errors)
+        raise_last([*results.errors.values()], "kohort topics")
         about = [describe_topic(admin, results[name]) for name in results]
     if output != "table":
         print_result(TopicsDescribed(topics=about), output)
@@ -150,21 +141,8 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: st
         results = admin.delete_topics(unique, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
     report_lines(output, TopicsDeleted(deleted=deleted), [f"deleted {name}" for name in deleted])
-    raise_all(results.errors)
+    raise_last([*results.errors.values()], "kohort topics")
 
 
 def _counted(partitions: int) -> str:
-    return f" with {partitions} partition{'s' * (partitions != 1)}" if partitions > 0 else ""
-
-
-def raise_all(errors: dict[str, Any]) -> None:
-    """Print the errors of a command's topics on stderr, except the last error, which is raised."""
-    *others, last = errors.values() or (None,)
-    for error in others:
-        click.echo(printable(f"kohort topics: {error}"), err=True)
-    if last is not None:
-        raise last
-
-
-def _code(error: Exception) -> ErrorCode | None:
-    return error.code if isinstance(error, ApiError) else None
+    return f" with {count(partitions, 'partition')}" if partitions > 0 else ""

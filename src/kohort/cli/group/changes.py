@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import click
 
-from kohort.cli.group.chosen import chosen_groups, is_one, raise_last, several_groups
+from kohort.cli.group.chosen import chosen_groups, is_one, several_groups
 from kohort.cli.terminal.cluster import (
     ClusterAccess,
     cluster_options,
@@ -17,7 +17,7 @@ from kohort.cli.terminal.cluster import (
     complete_topics,
 )
 from kohort.cli.terminal.options import ADMIN_MS, Duration, confirm, with_options, yes_option
-from kohort.cli.terminal.output import output_of, print_result, report_lines
+from kohort.cli.terminal.output import output_of, print_result, raise_last, report_lines
 from kohort.cli.terminal.show import cell, harmless, print_prose, print_table
 from kohort.cli.terminal.wording import in_ranges
 from kohort.errors import KohortError, UsageError
@@ -28,6 +28,7 @@ from kohort.verbs.offsets import (
     OffsetTarget,
     clone_offsets,
     committed_of,
+    committed_offsets,
     deleted_rows,
     export_text,
     move,
@@ -56,11 +57,7 @@ TARGETS: Final = (
 TARGET_OPTIONS: Final = (
     click.option("--to-earliest", is_flag=True, help="Reset to the first record."),
     click.option("--to-latest", is_flag=True, help="Reset to the log end."),
-    click.option(
-        "--to-current",
-        is_flag=True,
-        help="Keep committed offsets; set the log end where none is committed.",
-    ),
+    click.option("--to-current", is_flag=True, help="Keep committed offsets; set the log end where none is committed."),
     click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
     click.option("--shift-by", metavar="N", type=int, help="Add N to each committed offset; -N: subtract."),
     click.option("--to-datetime", metavar="TIME", help="Reset to the first record since TIME (ISO 8601, UTC)."),
@@ -120,7 +117,8 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
     if not execute:
         for group_id, each in moved.items():
             print_prose(f"no offset is changed yet: {next_step(group_id, each)}", err=True)
-    raise_last([*refused.values(), *(error for each in moved.values() for error in each.failed.values())])
+    failed = [error for each in moved.values() for error in each.failed.values()]
+    raise_last([*refused.values(), *failed], "kohort group")
 
 
 def way_of(given: Mapping[str, Any], *, one_group: bool) -> OffsetTarget:
@@ -135,17 +133,12 @@ def way_of(given: Mapping[str, Any], *, one_group: bool) -> OffsetTarget:
         return OffsetTarget(name, max(0, int(time.time() * 1000) - value))
     if name == "from-file":
         try:
-            return OffsetTarget(name, plan=read_plan(read_text(value), one_group=one_group))
+            return OffsetTarget(name, plan=read_plan(value.read(), one_group=one_group))
+        except UnicodeDecodeError:
+            raise click.BadParameter(f"{value.name} is not UTF-8", param_hint="--from-file") from None
         except UsageError as error:
             raise click.BadParameter(str(error), param_hint="--from-file") from None
     return OffsetTarget(name, 0 if value is True else value)
-
-
-def read_text(file: IO[str]) -> str:
-    try:
-        return file.read()
-    except UnicodeDecodeError:
-        raise click.BadParameter(f"{file.name} is not UTF-8", param_hint="--from-file") from None
 
 
 def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output: str, *, execute: bool) -> None:
@@ -161,9 +154,8 @@ def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output:
     columns = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET", "PRIOR-OFFSET", "SKIPPED", "READ-AGAIN")
     failed = [r for r in rows if r.error is not None]
     rows = [r for r in rows if r.error is None]
-    print_table(
-        columns, [(r.group, r.topic, r.partition, r.new_offset, r.prior_offset, r.skipped, r.read_again) for r in rows]
-    )
+    cells = [(r.group, r.topic, r.partition, r.new_offset, r.prior_offset, r.skipped, r.read_again) for r in rows]
+    print_table(columns, cells)
     for row in failed:
         at = "without an offset" if row.prior_offset is None else f"at {row.prior_offset}"
         click.echo(harmless(f"group {row.group!r} stays {at} in {row.topic}-{row.partition}: {row.error}"), err=True)
@@ -176,10 +168,7 @@ def next_step(group_id: str, moved: Moved) -> str:
         return f"group {group_id!r} does not exist; --execute creates it"
     if not moved.about.members:
         return "add --execute"
-    return (
-        f"stop the members ({names_of_members(moved.about)}), since only a group without members can be reset; "
-        "then add --execute"
-    )
+    return f"first stop the members ({names_of_members(moved.about)}), then add --execute"
 
 
 DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions, also of topics that no longer exist.
@@ -202,8 +191,7 @@ Examples:
 def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         describe(admin, group_id)
-        found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
-        committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
+        committed = committed_offsets(admin, group_id)
         chosen = committed_of(committed, topics)
         if not chosen:
             raise NothingThere(f"group {group_id!r} has no committed offset for {', '.join(topics)}")
@@ -239,7 +227,7 @@ def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, outpu
     show({target: moved}, {}, output, execute=execute)
     if not execute:
         print_prose(f"no offset is changed yet: {next_step(target, moved)}", err=True)
-    raise_last(list(moved.failed.values()))
+    raise_last(list(moved.failed.values()), "kohort group")
 
 
 REMOVE_HELP = """Remove members from GROUP: by member id or instance id, or all (--all).

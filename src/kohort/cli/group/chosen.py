@@ -9,12 +9,9 @@ import click
 
 from kohort.cli.terminal.cluster import complete_groups
 from kohort.cli.terminal.options import ADMIN_MS, with_options
-from kohort.cli.terminal.show import harmless
-from kohort.errors import KohortError
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-
 
 several_groups = with_options(
     click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups),
@@ -31,18 +28,10 @@ def is_one(given: Mapping[str, Any]) -> bool:
 
 
 def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[str]:
-    """Return the named groups, or all groups if ``every``. Raises UsageError unless exactly one of both is given."""
+    """Return the named groups, or all groups if ``every``. Raises UsageError for both, or for neither."""
     names = list(dict.fromkeys(named))
     if bool(names) == every:
         raise click.UsageError("expected either GROUP or --all-groups")
     if names:
         return names
     return sorted(g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS) if g.protocol_type in ("", "consumer"))
-
-
-def raise_last(errors: Sequence[KohortError]) -> None:
-    """Print the errors of a command's groups on stderr, except the last error, which is raised."""
-    for error in errors[:-1]:
-        click.echo(harmless(f"kohort group: {error}"), err=True)
-    if errors:
-        raise errors[-1]

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kohort.cli.group.changes import clone, delete_offsets, remove_member, reset_offsets
-from kohort.cli.group.chosen import chosen_groups, raise_last, several_groups
+from kohort.cli.group.chosen import chosen_groups, several_groups
 from kohort.cli.group.describe import describe_group
 from kohort.cli.group.events import events, fenced, why
 from kohort.cli.group.peek import peek
@@ -16,7 +16,7 @@ from kohort.cli.group.wait import wait
 from kohort.cli.group.what_if import what_if
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
-from kohort.cli.terminal.output import output_of, report_lines
+from kohort.cli.terminal.output import output_of, raise_last, report_lines
 from kohort.errors import KohortError
 from kohort.results.groups import GroupsDeleted
 from kohort.verbs.groups import check_inactive, describe
@@ -55,13 +55,13 @@ def delete(yes: bool, cluster: ClusterAccess, output: str, **given: Any) -> None
                     raise
                 refused.append(error)
         if not deletable:
-            raise_last(refused)
+            raise_last(refused, "kohort group")
             raise NothingThere("the cluster has no group to delete")
         confirm(f"Delete {', '.join(deletable)} with all committed offsets?", yes=yes)
         results = admin.delete_groups(deletable, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
     report_lines(output, GroupsDeleted(deleted=deleted), [f"deleted {name}" for name in deleted])
-    raise_last([*refused, *results.errors.values()])
+    raise_last([*refused, *results.errors.values()], "kohort group")
 
 
 for command in (

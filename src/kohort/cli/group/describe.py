@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kohort.cli.group.chosen import chosen_groups, is_one, raise_last, several_groups
+from kohort.cli.group.chosen import chosen_groups, is_one, several_groups
 from kohort.cli.groups.sampling import SampledGroups, SamplingOptions, print_gaps, sample_named_groups, sampling_options
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.options import DURATION
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.output import output_of, print_result, raise_last
 from kohort.cli.terminal.show import print_prose, print_table
 from kohort.cli.terminal.wording import (
     eta_text,
@@ -29,6 +29,7 @@ from kohort.cli.terminal.wording import (
     span_text,
 )
 from kohort.errors import KohortError
+from kohort.insight.names import count
 from kohort.model import by_topic
 from kohort.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow, GroupsDescribed, TopicLagRow
 from kohort.verbs.describing import coordinators, described
@@ -68,11 +69,7 @@ Examples:
 @click.option("--members", "view", flag_value="members", help="Show members, their partitions and their progress.")
 @click.option("--state", "view", flag_value="state", help="Show state, coordinator, assignor and health.")
 @click.option("--behind", is_flag=True, help="Show only partitions with a lag or an unknown lag.")
-@click.option(
-    "--fail-above",
-    metavar="N|DURATION",
-    help="Exit with 7 if the lag is above this limit such as 1000 (records) or 30s.",
-)
+@click.option("--fail-above", metavar="N|DURATION", help="Exit with 7 if the lag is above N records or above DURATION.")
 @click.option("--verbose", is_flag=True, help="Show more columns: epochs, target assignments, rates, reasons.")
 @sampling_options
 @cluster_options
@@ -107,7 +104,7 @@ def describe_group(
                     print_fact("EVIDENCE", f"{fact.kind}: {fact.value}", err=True)
     gap = print_gaps(sampled, "kohort group describe")
     errors += [above for status in sampled.groups if (above := lag_above(status, limit)) is not None]
-    raise_last(errors)
+    raise_last(errors, "kohort group")
     if gap is not None:
         click.get_current_context().exit(exit_code_of(gap))
 
@@ -130,11 +127,10 @@ def reconciling_note(group: GroupDescribed) -> str | None:
         )
     if group.state != "Reconciling":
         return None
-    to_revoke = sum(len(m.to_give_up) for m in group.members)
+    to_revoke, to_get = sum(len(m.to_give_up) for m in group.members), sum(len(m.to_get) for m in group.members)
     return (
         f"group {group.group!r} reconciles to its target assignment of epoch {group.assignment_epoch}: "
-        f"{to_revoke} partition{'' if to_revoke == 1 else 's'} to revoke, "
-        f"{sum(len(m.to_get) for m in group.members)} to assign; --members shows the members"
+        f"{count(to_revoke, 'partition')} to revoke, {to_get} to assign; --members shows the members"
     )
 
 
@@ -143,11 +139,7 @@ def unowned_note(group: GroupDescribed) -> str | None:
     if not group.unowned:
         return None
     names = ", ".join(group.unowned[:5]) + (" and more" if len(group.unowned) > 5 else "")
-    count = len(group.unowned)
-    what = (
-        f"{count} partition{'s' * (count > 1)} of {group.group!r} "
-        f"{'are' if count > 1 else 'is'} read by no member: {names}. "
-    )
+    what = f"{count(len(group.unowned), 'partition')} of {group.group!r} without an owner: {names}. "
     if group.group_type == "consumer":
         return what + "The coordinator has not yet noticed new partitions of its topics"
     return (
@@ -156,9 +148,8 @@ def unowned_note(group: GroupDescribed) -> str | None:
     )
 
 
-class CellTable(NamedTuple):
-    columns: tuple[str, ...]
-    rows: list[tuple[object, ...]]
+CellTable = tuple[tuple[str, ...], list[tuple[object, ...]]]
+"""Column headings and rows of a table."""
 
 
 def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
@@ -178,7 +169,7 @@ def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool)
         return (*kafka, *ours, one.stable_lag, one.lead, *rates, one.unknown or one.reason)
 
     rows = [cells(row, findings[row.topic, row.partition]) for row in group.partitions]
-    return CellTable((*columns, "CLIENT-ID", "STATUS", "LAG-TIME", *more), rows)
+    return (*columns, "CLIENT-ID", "STATUS", "LAG-TIME", *more), rows
 
 
 def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
@@ -190,7 +181,7 @@ def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) 
         shown = (group.group, row.topic, row.partitions, row.behind, row.lag, row.stable_lag, waited, eta)
         return (*shown, row.lead, rate_text(row.read_per_s), rate_text(row.written_per_s)) if verbose else shown
 
-    return CellTable((*columns, *(("LEAD", "OUT", "IN") if verbose else ())), [cells(row) for row in group.topics])
+    return (*columns, *(("LEAD", "OUT", "IN") if verbose else ())), [cells(row) for row in group.topics]
 
 
 def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
@@ -220,7 +211,7 @@ def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool)
         return (*row, *((None, None) if one is None else (one.state, one.reason)))
 
     rows = [cells(m, findings.get(m.member_id)) for m in group.members]
-    return CellTable((*columns, "STATE", "WHY"), rows)
+    return (*columns, "STATE", "WHY"), rows
 
 
 UPGRADED = {"consumer": "true", "classic": "false"}
@@ -236,8 +227,7 @@ def _progress(member: GroupMemberRow, target_epoch: int | None) -> list[object]:
 def state_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
     """Return a table with the state of a group; ``verbose``: with epochs, in the column order of Kafka's own tool."""
     epochs = (group.group_epoch, group.assignment_epoch)
-    where = f"({group.coordinator_id})"
-    coordinator = f"{group.coordinator} {where}" if group.coordinator else where
+    coordinator = f"{group.coordinator or ''} ({group.coordinator_id})".lstrip()
     columns: tuple[str, ...] = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE")
     row: tuple[object, ...] = (group.group, coordinator, group.assignor, group.state)
     if verbose:
@@ -249,7 +239,7 @@ def state_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -
     waited = lag_time_text(status.lag, status.lag_ms, complete=status.lag_ms_complete)
     blame = None if status.blame in ("none", "unknown") else status.blame
     found = (status.health, waited, eta_text(status.draining, status.eta_ms), blame, status.rebalances_1h)
-    return CellTable(columns, [(*row, *found, last_rebalance_text(status))])
+    return columns, [(*row, *found, last_rebalance_text(status.last_rebalance))]
 
 
 VIEWS = {"offsets": offsets_table, "topics": topics_table, "members": members_table, "state": state_table}
@@ -278,23 +268,23 @@ def limit_of(text: str | None) -> LagLimit:
     try:
         return LagLimit(waited_ms=DURATION.convert(text, None, None))
     except click.BadParameter as error:
-        message = f"{text[:40]!r}: expected a number of records (1000) or a duration (30s)"
-        raise click.BadParameter(message, param_hint="--fail-above") from error
+        raise click.BadParameter(
+            f"{text[:40]!r}: expected a number of records (1000) or a duration (30s)", param_hint="--fail-above"
+        ) from error
 
 
 def lag_above(found: GroupFinding, limit: LagLimit) -> CheckNotMet | None:
     """Return an error if the lag of a group exceeds the limit or is unknown; else None."""
-    unknown = f" (unknown for {found.lag_unknown} of its partitions)" if found.lag_unknown else ""
+    unknown = "is unknown" + (f" (unknown for {found.lag_unknown} of its partitions)" if found.lag_unknown else "")
     if limit.records is not None and (found.lag is None or found.lag_unknown or found.lag > limit.records):
-        above = found.lag is not None and found.lag > limit.records
-        state = f"is {found.lag}" if above else f"is unknown{unknown}"
+        state = f"is {found.lag}" if found.lag is not None and found.lag > limit.records else unknown
         return CheckNotMet(f"the lag of {found.group!r} {state}; the limit is {limit.records} records")
     if limit.waited_ms is None:
         return None
     if found.lag_ms is not None and found.lag_ms > limit.waited_ms:
         state = f"is {span_text(found.lag_ms)}"
     elif found.lag is None or found.lag_ms is None or not found.lag_ms_complete:
-        state = f"is unknown{unknown}"
+        state = unknown
     else:
         return None
     return CheckNotMet(f"the lag time of {found.group!r} {state}; the limit is {span_text(limit.waited_ms)}")

@@ -17,6 +17,7 @@ from kohort.cli.terminal.wording import ago, print_fact, print_pattern, print_re
 from kohort.insight.findings.events import EventFinding, find_events
 from kohort.insight.findings.fenced import FencedFinding, find_fenced, is_observed_only
 from kohort.insight.findings.model import name_of_member
+from kohort.insight.names import count
 from kohort.results.groups import GroupEvents, GroupFenced, GroupRebalances
 from kohort.results.result import line_of
 from kohort.verbs.refusals import NothingThere
@@ -64,11 +65,11 @@ def events(
 
 
 def show_events(entries: list[JournalEntry], output: str) -> None:
-    if output == "ndjson":
-        print_lines(line_of(GroupEvents, event) for event in find_events(entries))
-        return
     for event in find_events(entries):
-        print_prose(event_line(event), indent=" " * 25)
+        if output == "ndjson":
+            print_lines([line_of(GroupEvents, event)])
+        else:
+            print_prose(event_line(event), indent=" " * 25)
 
 
 def event_line(event: EventFinding) -> str:
@@ -94,11 +95,11 @@ FENCED_HELP = """Show the rejected requests to GROUP, by client.
 ZOMBIE      a member that still works after its removal
 BEHIND      a member that uses an older generation
 DUPLICATE   a second process with the same instance id
-UNFENCED    a client that commits without being a member, such as a tool
+UNFENCED    a client that commits but is no member, such as a tool
 REFUSED     a client that cannot join: group full, or no common assignor
 BENIGN      a request of a member during a rebalance
 
-Other members read again the records that a fenced client has read since its last commit.
+The new owners of its partitions read again the records that a fenced client has read since its last commit.
 
 \b
 Examples:
@@ -116,36 +117,35 @@ Examples:
 def fenced(group_id: str, since: int | None, store: Path | None, cluster: ClusterAccess, output: str) -> None:
     from_ms = since_ms(since)
     entries = entries_of_group(cluster, group_id, store)
-    found = [culprit for culprit in find_fenced(entries) if culprit.last_at_ms >= from_ms]
+    found = [rejected for rejected in find_fenced(entries) if rejected.last_at_ms >= from_ms]
     if output != "table":
         print_result(GroupFenced(group=group_id, fenced=found, from_outside=is_observed_only(entries)), output)
     elif is_observed_only(entries):
         click.echo("only the journal of a kohort broker has rejected requests; kohort watch cannot see them", err=True)
     elif not found:
         click.echo(f"the journal has no rejected request to {cell(group_id)} in this time", err=True)
-    for i, culprit in enumerate(found if output == "table" else ()):
+    for i, rejected in enumerate(found if output == "table" else ()):
         if i:
             click.echo()
-        print_culprit(culprit)
+        print_rejected(rejected)
 
 
-def print_culprit(culprit: FencedFinding) -> None:
-    requests = ", ".join(f"{cell(api)} {number}" for api, number in culprit.by_api.items())
-    name = cell(name_of_member(culprit.who))
-    click.echo(f"{culprit.verdict.upper()}  {name}  {cell(culprit.error)}  ({ago(culprit.last_at_ms)})")
-    print_prose(cell(culprit.sentence))
-    print_fact("REQUESTS", requests)
-    client = culprit.who
+def print_rejected(rejected: FencedFinding) -> None:
+    """Print the rejected requests of one client."""
+    client, name = rejected.who, cell(name_of_member(rejected.who))
+    click.echo(f"{rejected.verdict.upper()}  {name}  {cell(rejected.error)}  ({ago(rejected.last_at_ms)})")
+    print_prose(cell(rejected.sentence))
+    print_fact("REQUESTS", ", ".join(f"{cell(api)} {number}" for api, number in rejected.by_api.items()))
     print_fact("CLIENT", f"{cell(client.client_id)} at {cell(client.host)}, member id {cell(client.member_id)}")
-    print_fact("FIRST", time_text(culprit.first_at_ms))
-    print_fact("LAST", time_text(culprit.last_at_ms))
-    for at in culprit.tried[:TRIED_SHOWN]:
-        committed = "nothing is committed" if at.committed is None else f"{at.committed} is committed"
+    print_fact("FIRST", time_text(rejected.first_at_ms))
+    print_fact("LAST", time_text(rejected.last_at_ms))
+    for at in rejected.tried[:TRIED_SHOWN]:
+        committed = "no offset is committed" if at.committed is None else f"{at.committed} is committed"
         print_fact("TRIED", cell(f"{at.topic}-{at.partition} to {at.offset}; {committed}"))
-    if culprit.removed_at_ms is not None:
-        why = cell((culprit.removed_why or "").replace("_", " "))
-        print_fact("REMOVED", f"{time_text(culprit.removed_at_ms)} ({why})")
-    for other in culprit.others:
+    if rejected.removed_at_ms is not None:
+        why = cell((rejected.removed_why or "").replace("_", " "))
+        print_fact("REMOVED", f"{time_text(rejected.removed_at_ms)} ({why})")
+    for other in rejected.others:
         print_fact("ALSO", f"{cell(name_of_member(other))}: {cell(other.client_id)} at {cell(other.host)}")
 
 
@@ -184,19 +184,21 @@ def why(
     entries = read_journal(cluster, group_id, store)
     found = find_rebalances(entries)
     if not found:
-        count = f"{len(entries)} entries but no" if entries else "no"
-        raise NothingThere(f"the journal of {cluster.address} has {count} rebalance of group {group_id!r}")
+        has = f"{len(entries)} entries but no" if entries else "no"
+        raise NothingThere(f"the journal of {cluster.address} has {has} rebalance of group {group_id!r}")
     known = sum(rebalance.end != "no_rebalance" for rebalance in found)
     now_ms = int(time.time() * 1000)
-    shown = _since(found, now_ms - since_ms) if since_ms is not None else _latest(found, 1 if last is None else last)
+    if since_ms is None:
+        shown = _latest(found, 1 if last is None else last)
+    else:
+        shown = [one for one in found if one.opened_at_ms + (one.took_ms or 0) >= now_ms - since_ms]
     patterns = find_patterns(shown, now_ms)
     if output != "table":
-        result = GroupRebalances(group=group_id, known=known, patterns=patterns, rebalances=shown)
-        print_result(result, output)
+        print_result(GroupRebalances(group=group_id, known=known, patterns=patterns, rebalances=shown), output)
         return
     recent = sum(rebalance.end != "no_rebalance" for rebalance in shown)
     in_time = f", {recent} of them in this time" if since_ms is not None else ""
-    click.echo(f"{known} rebalance{'s' * (known != 1)} of {cell(group_id)} in the journal{in_time}", err=True)
+    click.echo(f"{count(known, 'rebalance')} of {cell(group_id)} in the journal{in_time}", err=True)
     for pattern in patterns:
         print_pattern(pattern)
     for i, rebalance in enumerate(shown):
@@ -205,12 +207,8 @@ def why(
         print_rebalance(rebalance)
 
 
-def _since(found: list[RebalanceFinding], from_ms: int) -> list[RebalanceFinding]:
-    return [rebalance for rebalance in found if rebalance.opened_at_ms + (rebalance.took_ms or 0) >= from_ms]
-
-
 def _latest(found: list[RebalanceFinding], last: int) -> list[RebalanceFinding]:
-    """Return the last ``last`` rebalances of a group (0: all), and later findings without a rebalance."""
+    """Return the last ``last`` rebalances of a group (0: all), and the findings after them that are no rebalances."""
     rebalances = [finding for finding in found if finding.end != "no_rebalance"]
     from_ms = rebalances[-last].opened_at_ms if 0 < last <= len(rebalances) else 0
     return [finding for finding in found if finding.opened_at_ms >= from_ms]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,7 +15,7 @@ from kohort.cli.group.events import entries_of_group, since_ms, since_option
 from kohort.cli.groups.journal import store_option
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.output import output_of, print_result
-from kohort.cli.terminal.show import cell, time_text
+from kohort.cli.terminal.show import cell, shortened, terminal_width, time_text
 from kohort.cli.terminal.wording import in_ranges, places
 from kohort.insight.findings.model import name_of_member
 from kohort.insight.findings.timeline import ColumnFinding, LaneFinding, TimelineFinding, find_timeline
@@ -41,14 +39,13 @@ class TextCell(NamedTuple):
     """Start and end of each interval without heartbeats, as shares of the column's width (0.0 to 1.0)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextLane:
+class TextLane(NamedTuple):
     name: str
     cells: tuple[TextCell, ...]
 
 
 def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
-    """Draw a timeline of a group in lines of at most ``width`` characters; ``plain``: only ASCII."""
+    """Draw the timeline of a group in lines of at most ``width`` characters; ``plain``: only in ASCII."""
     one_topic = len({name.rpartition("-")[0] for lane in found.lanes for s in lane.spells for name in s.partitions}) < 2
     lanes = _member_lanes(found, one_topic) if by == "member" else _partition_lanes(found)
     shown, left = lanes[:LANES_SHOWN], lanes[LANES_SHOWN:]
@@ -67,10 +64,10 @@ def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = 
         for lane in shown:
             drawn = [_drawn(lane.cells[i], room) for i in part]
             if any(text.strip() for text in drawn):
-                lines.append(f"{_fit(lane.name, names).ljust(names)} {_row(drawn)}".rstrip())
-        lines += [_fit(text, width) for i in part if (text := _footnote(found.columns[i]))]
+                lines.append(f"{shortened(lane.name, names).ljust(names)} {_row(drawn)}".rstrip())
+        lines += [shortened(text, width) for i in part if (text := _footnote(found.columns[i]))]
     if left:
-        lines.append(_fit(f"... and {len(left)} more: --output json has them all", width))
+        lines.append(shortened(f"... and {len(left)} more: --output json has them all", width))
     return [line.translate(ASCII) for line in lines] if plain else lines
 
 
@@ -96,7 +93,7 @@ def _drawn(one: TextCell, room: int) -> str:
     if not one.text and not one.marks:
         return " " * room
     tail = f" {one.marks}" if one.marks else ""
-    shown = _fit(one.text, max(1, room - len(tail) - 1))
+    shown = shortened(one.text, max(1, room - len(tail) - 1))
     body = f"{shown} " if shown else ""
     fill = _line(room - len(body) - len(tail), one.silent) if one.through else ""
     return f"{body}{fill}{tail}".ljust(room)[:room]
@@ -111,17 +108,8 @@ def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
     return "".join(line)
 
 
-def _fit(text: str, room: int) -> str:
-    if len(text) <= room:
-        return text
-    if room < 3:
-        return text[:room]
-    tail = (room - 1) // 3
-    return f"{text[: room - 1 - tail]}…{text[len(text) - tail :]}"
-
-
 def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return a member's last partitions in a timeline column (None: not a member), and True if it stayed to its end."""
+    """Return a member's last partitions in a column (None: not a member), and True if it was a member to the end."""
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
     within = [s for s in lane.spells if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:
@@ -143,14 +131,13 @@ def _silent(lane: LaneFinding, column: ColumnFinding, now_ms: int) -> tuple[tupl
     until_ms = now_ms if column.until_ms is None else column.until_ms
     lasted_ms = until_ms - column.from_ms
     spans = (
-        (max(s.from_ms, column.from_ms), min(until_ms if s.until_ms is None else s.until_ms, until_ms))
+        (
+            max(s.from_ms - column.from_ms, 0),
+            min(until_ms if s.until_ms is None else s.until_ms, until_ms) - column.from_ms,
+        )
         for s in lane.silences
     )
-    return tuple(
-        ((begin - column.from_ms) / lasted_ms, (end - column.from_ms) / lasted_ms)
-        for begin, end in spans
-        if begin < end
-    )
+    return tuple((begin / lasted_ms, end / lasted_ms) for begin, end in spans if begin < end)
 
 
 def _member_lanes(found: TimelineFinding, one_topic: bool) -> list[TextLane]:
@@ -182,7 +169,7 @@ def _short(names: frozenset[str], one_topic: bool, sign: str = "") -> str:
 def _partition_lanes(found: TimelineFinding) -> list[TextLane]:
     owners: dict[str, dict[int, TextCell]] = {}
     for lane in found.lanes:
-        owner = _fit(cell(name_of_member(lane.who)), NAME_MAX)
+        owner = shortened(cell(name_of_member(lane.who)), NAME_MAX)
         for i, column in enumerate(found.columns):
             names, through = _owned(lane, column, found.until_ms)
             silent = _silent(lane, column, found.until_ms)
@@ -229,7 +216,7 @@ def timeline(
     if not found.lanes:
         click.echo(f"{cell(group_id)} had no members in this time", err=True)
         return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+    width = terminal_width() if sys.stdout.isatty() else PIPE_WIDTH
     plain = "utf" not in (sys.stdout.encoding or "").lower()
     for line in draw_timeline(found, by=by, width=width, plain=plain):
         click.echo(line)

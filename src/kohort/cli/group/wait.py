@@ -10,7 +10,7 @@ import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.options import ADMIN_MS, DURATION
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.output import output_of, report_lines
 from kohort.cli.terminal.show import cell
 from kohort.errors import ApiTimeout, KohortError
 from kohort.insight.lag import lag_of, owners_of
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 HELP = """Wait until GROUP is stable, and its lag is small: a check after a deployment.
 
---stable: the state stays Stable, with the same members and assignments. --max-lag: the lag stays at or below N records.
-The conditions must hold for the duration of --for. The command tolerates restarts of brokers.
+--stable: the state stays Stable, with the same members and assignments. --max-lag: the lag is at most N records. Both
+conditions must hold for the time --for. Restarts of brokers do not end the command.
 
 Exit codes: 0 the conditions hold; 7 the group is stable, but its lag is above N; 4 the group is not stable in time; 3
 the group does not exist.
@@ -41,7 +41,7 @@ LONGEST_REQUEST_MS: Final = 5_000
 
 @dataclass(slots=True)
 class WaitConditions:
-    """Conditions of ``kohort group wait``, and since when the group has met them, in seconds (monotonic)."""
+    """Conditions of ``kohort group wait``, and the times since which the group meets them (monotonic, in seconds)."""
 
     group_id: str
     stable: bool
@@ -51,7 +51,7 @@ class WaitConditions:
     good_since: float | None = None
     stable_since: float | None = None
     was_stable: bool = False
-    """True if the group was stable for ``for_ms`` at least once, whatever its lag."""
+    """True if the group has been stable for ``for_ms`` at some time, with any lag."""
     summary: str = "the group was not found"
 
     def check(self, snapshot: GroupSnapshot, now: float) -> bool:
@@ -63,9 +63,8 @@ class WaitConditions:
             self.stable_since = self.good_since = None
         self.last = snapshot
         behind = self.max_lag is not None and (lag is None or lag > self.max_lag)
-        self.summary = (
-            f"{snapshot.state}, {count(len(snapshot.members), 'member')}, lag {'unknown' if lag is None else lag}"
-        )
+        members = count(len(snapshot.members), "member")
+        self.summary = f"{snapshot.state}, {members}, lag {'unknown' if lag is None else lag}"
         self.stable_since = (self.stable_since or now) if steady else None
         self.good_since = (self.good_since or now) if steady and not behind else None
         self.was_stable = self.was_stable or self.has_lasted(self.stable_since, now)
@@ -121,13 +120,10 @@ def wait(
         raise _failure(conditions, timeout_ms)
     stable_ms, found = round((now - conditions.good_since) * 1000), conditions.last
     assert found is not None
-    lag = lag_of([found]).total.records
-    if output != "table":
-        members = len(found.members)
-        result = WaitedFor(group=group_id, waited_ms=waited_ms, stable_ms=stable_ms, lag=lag, members=members)
-        print_result(result, output)
-    else:
-        click.echo(f"{cell(group_id)}: {conditions.summary}, for {seconds(stable_ms)}, after {seconds(waited_ms)}")
+    lag, members = lag_of([found]).total.records, len(found.members)
+    result = WaitedFor(group=group_id, waited_ms=waited_ms, stable_ms=stable_ms, lag=lag, members=members)
+    line = f"{group_id}: {conditions.summary}, for {seconds(stable_ms)}, after {seconds(waited_ms)}"
+    report_lines(output, result, [line])
 
 
 def _wait_until_met(admin: Admin, conditions: WaitConditions, deadline: float, every_ms: int) -> bool:
@@ -139,20 +135,15 @@ def _wait_until_met(admin: Admin, conditions: WaitConditions, deadline: float, e
     while True:
         try:
             sample = sample_groups(admin, [conditions.group_id], limits)
-            error = sample.errors.get(conditions.group_id)
-            if error is not None and not is_missing(error) and not error.retriable:
+            if (error := sample.errors.get(conditions.group_id)) is not None:
                 raise error
-            if error is not None:
-                conditions.sample_failed(error)
-                existed = existed or not is_missing(error)
-            else:
-                existed = True
-                if conditions.check(sample.groups[0], time.monotonic()):
-                    return True
+            existed = True
+            if conditions.check(sample.groups[0], time.monotonic()):
+                return True
         except KohortError as error:
-            if not error.retriable:
+            if not error.retriable and not is_missing(error):
                 raise
-            existed = True  # a failed request does not prove that the group is missing
+            existed = existed or not is_missing(error)
             conditions.sample_failed(error)
         if conditions.summary != printed:
             click.echo(f"{cell(conditions.group_id)}: {cell(conditions.summary)}", err=True)

@@ -37,8 +37,8 @@ a member id, an instance id, or a unique client id. --rolling-restart can be com
 --to-consumer. With rates (given, or sampled with --watch-for 20s) the prediction has the peak of the lag and the time
 to catch up.
 
-A cluster does not report the timeouts of clients, so Kafka's defaults are assumed. --assume sets session.timeout.ms,
-heartbeat.interval.ms, max.poll.interval.ms, or restart=5s..30s (downtime of a restarted process).
+A cluster does not report the timeouts of its clients: the prediction assumes Kafka's defaults. --assume sets
+session.timeout.ms, heartbeat.interval.ms, max.poll.interval.ms, or restart=5s..30s (downtime of a restarted process).
 
 \b
 Examples:
@@ -84,8 +84,8 @@ def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, *
         raise click.UsageError(str(error)) from error
     found = result.prediction
     if found.drain is None and any(change[name] is not None for name in ("in_rate", "drain_rate", "watch_ms")):
-        reason = "no member was busy enough to measure its rate: add --drain-rate, and --in-rate or --watch-for"
-        print_prose(f"no lag is predicted: {reason}", err=True)
+        print_prose("no lag is predicted: no member was busy enough to measure its rate", err=True)
+        print_prose("add --drain-rate, and --in-rate or --watch-for", err=True)
     if output != "table":
         print_result(result, output)
         return
@@ -175,8 +175,8 @@ def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
         print_prose(sentence, indent=" " * 8, first="assumed: ")
     click.echo()
     loads = [
-        (one.client_id, one.member_id, one.partitions_before, one.partitions_after, one.lag_before, one.lag_after)
-        for one in found.loads
+        (m.client_id, m.member_id, m.partitions_before, m.partitions_after, m.lag_before, m.lag_after)
+        for m in found.loads
     ]
     print_table(("CLIENT-ID", "MEMBER-ID", "#BEFORE", "#AFTER", "LAG-BEFORE", "LAG-AFTER"), loads)
     if found.moves:

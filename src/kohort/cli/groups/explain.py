@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from kohort.cli.terminal.output import output_of, print_result
-from kohort.cli.terminal.show import print_prose, print_table
+from kohort.cli.terminal.output import output_of, print_result, report_rows
+from kohort.cli.terminal.show import print_prose
 from kohort.cli.terminal.wording import print_fact
-from kohort.results.programs import CausesListed, Explained
-from kohort.verbs.explaining import cause_explained, error_explained, explained
-
-if TYPE_CHECKING:
-    from kohort.errors import ErrorCode
-    from kohort.insight.evidence import CauseEntry
+from kohort.results.programs import CauseExplained, CausesListed, ErrorExplained, Explained
+from kohort.verbs.explaining import cause_explained, explained
 
 HELP = """Explain WORD: a cause of `kohort group why`, or a Kafka error code by name or number.
 
@@ -39,49 +33,37 @@ def complete_words(_ctx: click.Context, _param: click.Parameter, begun: str) -> 
 @click.argument("word", required=False, shell_complete=complete_words)
 @output_of(Explained)
 def explain(word: str | None, output: str) -> None:
-    from kohort.insight.catalogue import CAUSES, find_cause_entry, find_error
+    from kohort.insight.catalogue import CAUSES
 
     if word is None:
-        _list(list(CAUSES.values()), output)
-    elif (entry := find_cause_entry(word)) is not None:
-        _show_cause(entry, output)
-    elif (code := find_error(word)) is not None:
-        _show_error(code, output)
-    else:
-        print_result(explained(word), output)
-
-
-def _list(entries: list[CauseEntry], output: str) -> None:
-    if output != "table":
-        print_result(CausesListed(causes=[cause_explained(entry) for entry in entries]), output)
-    else:
-        print_table(("CAUSE", "WHAT HAPPENED"), [(entry.code, entry.sentence) for entry in entries])
-
-
-def _show_cause(entry: CauseEntry, output: str) -> None:
-    if output != "table":
-        print_result(Explained(cause=cause_explained(entry)), output)
+        causes = [cause_explained(entry) for entry in CAUSES.values()]
+        rows = [(cause.code, cause.sentence) for cause in causes]
+        report_rows(output, CausesListed(causes=causes), ("CAUSE", "WHAT HAPPENED"), rows)
         return
-    print_prose(f"{entry.code}: {entry.sentence}")
-    print_fact("PROOF", entry.proof)
-    for code, difference in entry.look_alikes:
-        print_fact("NOT", f"{code}, where {difference}")
-    print_fact("ADVICE", entry.advice or "no action is needed")
-    if entry.kafka_log is not None:
-        print_fact("KAFKA", f"log line of the broker: {entry.kafka_log}")
-
-
-def _show_error(code: ErrorCode, output: str) -> None:
-    from kohort.insight.catalogue import explain_error
-
-    entry = explain_error(code)
+    found = explained(word)
     if output != "table":
-        print_result(Explained(error=error_explained(code)), output)
-        return
-    retry = "the client can retry the same request" if code.retriable else "the same request would fail again"
-    print_prose(f"{code.name} ({int(code)}): {entry.meaning}")
-    print_fact("ADVICE", entry.advice)
-    if code:
+        print_result(found, output)
+    elif found.cause is not None:
+        _show_cause(found.cause)
+    elif found.error is not None:
+        _show_error(found.error)
+
+
+def _show_cause(cause: CauseExplained) -> None:
+    print_prose(f"{cause.code}: {cause.sentence}")
+    print_fact("PROOF", cause.proof)
+    for similar in cause.look_alikes:
+        print_fact("NOT", f"{similar.cause}, where {similar.difference}")
+    print_fact("ADVICE", cause.advice or "no action is needed")
+    if cause.kafka_log is not None:
+        print_fact("KAFKA", f"log line of the broker: {cause.kafka_log}")
+
+
+def _show_error(error: ErrorExplained) -> None:
+    print_prose(f"{error.name} ({error.code}): {error.meaning}")
+    print_fact("ADVICE", error.advice)
+    if error.code:
+        retry = "the client can retry the same request" if error.retriable else "the same request would fail again"
         print_fact("RETRY", retry)
-    if entry.causes:
-        print_fact("SEE", ", ".join(entry.causes))
+    if error.causes:
+        print_fact("SEE", ", ".join(error.causes))

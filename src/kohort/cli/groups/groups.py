@@ -17,12 +17,13 @@ from kohort.cli.groups.sampling import (
 )
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.exits import exit_code_of
-from kohort.cli.terminal.output import output_of, print_result
-from kohort.cli.terminal.show import cell, print_prose, print_table
+from kohort.cli.terminal.output import output_of, print_result, report_rows
+from kohort.cli.terminal.show import cell, print_prose
 from kohort.cli.terminal.wording import eta_text, lag_time_text, last_rebalance_text, print_fact
 from kohort.insight.findings.doctor import SEVERITIES, DoctorFinding, examine, is_bad
-from kohort.results.groups import DoctorReport, GroupsListed
-from kohort.verbs.describing import idle_of, row_of, worst_first
+from kohort.insight.names import count
+from kohort.results.groups import DoctorReport, GroupRow, GroupsListed
+from kohort.verbs.describing import row_of, worst_first
 from kohort.verbs.refusals import CheckNotMet
 
 if TYPE_CHECKING:
@@ -55,42 +56,32 @@ def groups(states: tuple[str, ...], sampling: SamplingOptions, cluster: ClusterA
     lowered = {state.lower().replace("-", "") for state in states}
     sampled = sample_all_groups(cluster, sampling, lambda g: not lowered or g.state.lower() in lowered)
     gap = print_gaps(sampled, "kohort groups")
-    found = worst_first(sampled.groups)
-    if output != "table":
-        print_result(GroupsListed(groups=[row_of(g) for g in found]), output)
-    else:
-        print_table(COLUMNS, [cells_of(g) for g in found], none="the cluster shows no group")
+    found = worst_first(map(row_of, sampled.groups))
+    report_rows(
+        output, GroupsListed(groups=found), COLUMNS, [cells_of(g) for g in found], none="the cluster shows no group"
+    )
+    if output == "table":
         print_notes(sampled, sampling)
     if gap is not None:
         click.get_current_context().exit(exit_code_of(gap))
 
 
-def cells_of(found: GroupFinding) -> tuple[object, ...]:
-    idle = idle_of(found)
-    members = len(found.members)
-    return (
-        found.health,
-        found.group,
-        found.state,
-        f"{members} ({idle} idle)" if idle else members,
-        found.lag,
-        lag_time_text(found.lag, found.lag_ms, complete=found.lag_ms_complete),
-        eta_text(found.draining, found.eta_ms),
-        found.rebalances_1h,
-        last_rebalance_text(found),
-    )
+def cells_of(row: GroupRow) -> tuple[object, ...]:
+    members = f"{row.members} ({row.idle_members} idle)" if row.idle_members else row.members
+    waited = lag_time_text(row.lag, row.lag_ms, complete=row.lag_ms_complete)
+    times = (waited, eta_text(row.draining, row.eta_ms), row.rebalances_1h, last_rebalance_text(row.last_rebalance))
+    return (row.health, row.group, row.state, members, row.lag, *times)
 
 
 def print_notes(sampled: SampledGroups, sampling: SamplingOptions) -> None:
     """Print on stderr which columns of the group list are incomplete, and the option that completes each."""
     if sampled.times_left_out and sampling.append_times is None:
-        text = "LAG-TIME is left out for many groups: --append-times 5000 looks it up for the worst groups"
-        click.echo(text, err=True)
+        click.echo("LAG-TIME is left out for many groups: --append-times 5000 reads it for the worst groups", err=True)
     elif sampled.not_looked_up and not sampled.times_left_out:
-        count = sampled.not_looked_up
-        click.echo(f"LAG-TIME with ≥ is a lower bound: {count} timestamps were not looked up", err=True)
+        unread = count(sampled.not_looked_up, "record timestamp")
+        click.echo(f"LAG-TIME with ≥ is a lower bound: {unread} not read", err=True)
     if not sampling.watch_ms and any(g.health is None for g in sampled.groups):
-        click.echo("HEALTH - is unknown after one sample: --watch-for 20s takes several", err=True)
+        click.echo("HEALTH - is unknown after one sample: --watch-for 20s takes several samples", err=True)
 
 
 DOCTOR_HELP = """Report problems of GROUP, or of all groups, with evidence and advice.
@@ -128,11 +119,9 @@ def doctor(group_id: str | None, sampling: SamplingOptions, cluster: ClusterAcce
     bad = {one.group for one in found if is_bad([one])}
     examined = len(sampled.groups)
     if bad:
-        raise CheckNotMet(
-            f"{len(bad)} of {examined} group{'s' * (examined != 1)} need{'s' * (len(bad) == 1)} attention"
-        )
+        raise CheckNotMet(f"{len(bad)} of {count(examined, 'group')} need{'s' * (len(bad) == 1)} attention")
     if gap is not None:
-        raise CheckNotMet("health unknown: sampling failed for some groups")
+        raise CheckNotMet("the health of some groups is unknown: they could not be sampled")
     if not found and output == "table":
         click.echo(healthy_text(sampled.groups, sampling), err=True)
 
@@ -140,7 +129,7 @@ def doctor(group_id: str | None, sampling: SamplingOptions, cluster: ClusterAcce
 def healthy_text(groups: Sequence[GroupFinding], sampling: SamplingOptions) -> str:
     if not groups:
         return "the cluster shows no group, so none was examined"
-    examined = f"{len(groups)} group{'s' * (len(groups) != 1)}"
+    examined = count(len(groups), "group")
     unknown = sum(one.health is None for one in groups)
     hint = "" if sampling.watch_ms else "--watch-for 20s"
     if unknown:

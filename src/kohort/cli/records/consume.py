@@ -28,18 +28,14 @@ Writer = Callable[[Iterable[Record]], bytes]
 CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "value")
 
 
-def writer_of(
-    kind: str, *, key_separator: bytes | None = None, null_value: bytes = b"", headers: bool = False
-) -> Writer:
+def writer_of(kind: str, key_separator: bytes | None, null_value: bytes, *, headers: bool) -> Writer:
     if kind == "json":
-        return lambda records: b"".join(json_line(record) for record in records)
+        return lambda records: b"".join(map(json_line, records))
     if kind == "csv":
         return csv_lines
     if headers:
-        return lambda records: b"".join(
-            headers_text(record) + raw_line(record, key_separator, null_value) for record in records
-        )
-    return lambda records: b"".join(raw_line(record, key_separator, null_value) for record in records)
+        return lambda records: b"".join(headers_text(r) + raw_line(r, key_separator, null_value) for r in records)
+    return lambda records: b"".join(raw_line(r, key_separator, null_value) for r in records)
 
 
 def raw_line(record: Record, key_separator: bytes | None, null_value: bytes) -> bytes:
@@ -142,13 +138,17 @@ def consume(
     }
     partitions = partitions_of(topics, partition, cluster)
     separator = None if key_separator is None else key_separator.encode()
-    write = writer_of(kind, key_separator=separator, null_value=null_value.encode(), headers=headers)
+    write = writer_of(kind, separator, null_value.encode(), headers=headers)
     out = sys.stdout.buffer
     if kind == "csv":
         out.write(",".join(CSV_COLUMNS).encode() + b"\n")
     with cluster.consumer(options) as consumer:
-        printing = RecordPrinter(consumer, partitions, most=most, idle=idle, until_end=until_end)
-        start(consumer, topics, partitions, group_id, offset, from_beginning=from_beginning)
+        ends = consumer.end_offsets(partitions) if until_end else None
+        printing = RecordPrinter(consumer, most=most, idle=idle, ends=ends)
+        if group_id is not None:
+            consumer.subscribe(dict.fromkeys(topics))
+        else:
+            assign(consumer, partitions, offset, from_beginning=from_beginning)
         try:
             printing.run(lambda records: out.write(write(records)), out.flush, commits=group_id is not None)
         finally:
@@ -173,18 +173,7 @@ def partitions_of(topics: tuple[str, ...], only: int | None, cluster: ClusterAcc
     return [TopicPartition(name, p) for name, n in counts.items() for p in range(n) if only is None or p == only]
 
 
-def start(
-    consumer: Consumer,
-    topics: tuple[str, ...],
-    partitions: list[TopicPartition],
-    group_id: str | None,
-    offset: int | None,
-    *,
-    from_beginning: bool,
-) -> None:
-    if group_id is not None:
-        consumer.subscribe(dict.fromkeys(topics))
-        return
+def assign(consumer: Consumer, partitions: list[TopicPartition], offset: int | None, *, from_beginning: bool) -> None:
     consumer.assign(partitions)
     if offset is not None:
         for partition in partitions:
@@ -197,24 +186,19 @@ def start(
 
 class RecordPrinter:
     def __init__(
-        self,
-        consumer: Consumer,
-        partitions: list[TopicPartition],
-        *,
-        most: int | None,
-        idle: float | None,
-        until_end: bool,
+        self, consumer: Consumer, *, most: int | None, idle: float | None, ends: dict[TopicPartition, int] | None
     ) -> None:
+        """``most``: number of records; ``idle``: seconds without a record; ``ends``: offsets at which to stop."""
         self.count = 0
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._consumer = consumer
         self._most = most
         self._idle = idle
-        self._ends = consumer.end_offsets(partitions) if until_end else None
+        self._ends = ends
         self._last_record = self._last_commit = time.monotonic()
 
     def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
-        """Write polled records until the options end the command; ``commits``: commit their offsets once a second."""
+        """Write polled records until a stop condition is met; ``commits``: commit their offsets once a second."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)

@@ -8,9 +8,8 @@ import time
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -47,7 +46,7 @@ class LineFormat:
 Skip = Callable[[InputError], None]
 
 
-def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
+def read_lines(file: IO[bytes], name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
     """Yield key and value of each input line; pass the error of a malformed line to ``on_error``, which may raise."""
     parse = _json_line if form.kind == "json" else _raw_line
     for number, line in _numbered(file, name):
@@ -59,7 +58,7 @@ def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
             on_error(InputError(f"{name}:{number}: {error}"))
 
 
-def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+def _numbered(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file with their line numbers. Raises InputError for a line over ``LONGEST_LINE``."""
     number = 0
     while line := file.readline(LONGEST_LINE):
@@ -169,11 +168,8 @@ def produce(
 
 
 def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[InputLine]:
-    if name == "-":
-        yield from read_lines(sys.stdin.buffer, "<stdin>", form, bad_line)
-        return
-    with Path(name).open("rb") as file:
-        yield from read_lines(file, name, form, bad_line)
+    with click.open_file(name, "rb") as file:
+        yield from read_lines(file, "<stdin>" if name == "-" else name, form, bad_line)
 
 
 def line_format(kind: str, key_separator: str | None, key_field: str | None, null_value: str | None) -> LineFormat:

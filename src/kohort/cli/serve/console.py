@@ -6,34 +6,30 @@ import logging
 import stat
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import wraps
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kohort.cli.groups.journal import store_option
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
-from kohort.cli.terminal.options import with_options
+from kohort.cli.terminal.options import FILE, NEW_FILE
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.errors import AuthenticationFailed, ConfigError, KohortError
 from kohort.results.console import ConsoleReady
 
 if TYPE_CHECKING:
     from kohort.console.app import ConsoleOptions
-    from kohort.console.live import LiveSettings
     from kohort.console.logins import LoggedIn, TryLogin
     from kohort.console.serving import ConsolePlace
     from kohort.console.sources import ConsoleSource
 
-F = TypeVar("F", bound=Callable[..., Any])
 LISTEN: Final = "127.0.0.1:9310"
 MOST_PASSWORD: Final = 1_024
 LOGIN_MS: Final = 10_000
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +41,6 @@ class ConsoleFlags:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     pipelines: tuple[Path, ...] = ()
-
-
-def console_options(command: F) -> F:
-    @wraps(command)
-    def with_flags(*args: Any, **given: Any) -> Any:
-        flags = ConsoleFlags(**{field.name: given.pop(field.name) for field in fields(ConsoleFlags)})
-        return command(*args, flags=flags, **given)
-
-    return with_options(
-        click.option("--allow-changes", is_flag=True, help="Allow changes of offsets, members and groups."),
-        click.option(
-            "--allow-host", metavar="NAME", multiple=True, help="Host name that browsers may use; may be repeated."
-        ),
-        click.option(
-            "--login", type=click.Choice(["cluster"]), help="Require the login of a user of the cluster (SASL)."
-        ),
-        click.option("--password-file", type=_FILE, help="File with the password for the console."),
-        click.option("--tls-cert", type=_FILE, help="Certificate chain for TLS (PEM)."),
-        click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM)."),
-        click.option(
-            "--pipeline", "pipelines", type=_FILE, multiple=True, help="Pipeline file to show; may be repeated."
-        ),
-    )(with_flags)  # type: ignore[return-value]
 
 
 def console_settings(
@@ -206,11 +179,15 @@ Examples:
     show_default=True,
     help="Address to listen on; port 0: a free port.",
 )
-@console_options
-@click.option(
-    "--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="File with a recording to show."
-)
-@click.option("--export", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write; needs --group.")
+@click.option("--allow-changes", is_flag=True, help="Allow changes of offsets, members and groups.")
+@click.option("--allow-host", metavar="NAME", multiple=True, help="Host name that browsers may use; may be repeated.")
+@click.option("--login", type=click.Choice(["cluster"]), help="Require the login of a user of the cluster (SASL).")
+@click.option("--password-file", type=FILE, help="File with the password for the console.")
+@click.option("--tls-cert", type=FILE, help="Certificate chain for TLS (PEM).")
+@click.option("--tls-key", type=FILE, help="Private key of the certificate (PEM).")
+@click.option("--pipeline", "pipelines", type=FILE, multiple=True, help="Pipeline file to show; may be repeated.")
+@click.option("--recording", type=FILE, help="File with a recording to show.")
+@click.option("--export", type=NEW_FILE, help="HTML file to write; needs --group.")
 @click.option(
     "--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group of the exported HTML file."
 )
@@ -229,7 +206,6 @@ Examples:
 @output_of(ConsoleReady)
 def console(
     listen: str,
-    flags: ConsoleFlags,
     recording: Path | None,
     export: Path | None,
     group_id: str | None,
@@ -240,6 +216,7 @@ def console(
     store: Path | None,
     cluster: ClusterAccess,
     output: str,
+    **flags: Any,
 ) -> None:
     if (export is None) != (group_id is None):
         raise click.UsageError("--export and --group must be given together")
@@ -249,24 +226,19 @@ def console(
 
         source: ConsoleSource = read_recording(recording)
     else:
-        from kohort.console.live import LiveSettings
+        from kohort.console.live import LiveSettings, LiveSource
+        from kohort.watch.opening import WatchClients
 
-        source = live_source(cluster, LiveSettings(interval, max_groups, journal_size, store, watch))
+        with cluster.admin() as admin:
+            admin.describe_cluster()  # fail before the console starts if no broker answers
+        settings = LiveSettings(interval, max_groups, journal_size, store, watch)
+        source = LiveSource(WatchClients(cluster.admin, cluster.consumer), cluster.address, settings)
     if export is not None:
         write_export(source, group_id or "", export)
         click.echo(f"wrote {export}", err=True)
         return
-    serve_console(source, flags, (listen, "--listen"), None if recording is not None else cluster, output)
-
-
-def live_source(cluster: ClusterAccess, settings: LiveSettings) -> ConsoleSource:
-    from kohort.console.live import LiveSource
-    from kohort.watch.opening import WatchClients
-
-    clients = WatchClients(cluster.admin, cluster.consumer)
-    with clients.admin() as admin:
-        admin.describe_cluster()  # fail before the console starts if no broker answers
-    return LiveSource(clients, cluster.address, settings)
+    place, known = (listen, "--listen"), None if recording is not None else cluster
+    serve_console(source, ConsoleFlags(**flags), place, known, output)
 
 
 def serve_console(

@@ -6,8 +6,9 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,15 +19,13 @@ from kohort.cli.terminal.options import ADMIN_MS
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.metrics.families import PageOptions
-    from kohort.metrics.page import Page
     from kohort.watch.journal_source import JournalSource
 
-DEFAULTS: Final = ("kafka_exporter",)
 HELP = """Show the groups and topics of any cluster as metrics for Prometheus.
 
-Without --listen the metrics are printed once. With --listen they are served at /metrics, and each scrape samples the
-cluster. Counts of rebalances come from the journal of a kohort broker or of kohort watch: since the start of the
-command with --listen, else of the whole journal.
+Without --listen the command prints the metrics once. With --listen it serves them at /metrics, and samples the cluster
+for each scrape. Rebalances are counted from the journal of a kohort broker or of kohort watch: with --listen since the
+start of the command, without it from the whole journal.
 
 \b
 Examples:
@@ -41,7 +40,7 @@ Examples:
     "--metrics-compat",
     "compat",
     metavar="NAMES",
-    default=",".join(DEFAULTS),
+    default="kafka_exporter",
     show_default=True,
     help="Metric names of other exporters to add: kafka_exporter.",
 )
@@ -80,11 +79,8 @@ def metrics(
     check_extra()
     with cluster.admin() as admin, ExitStack() as stack:
         since_ms = 0 if listen is None else None
-
-        def begin() -> JournalSource | None:
-            return stack.enter_context(journal_of(cluster, admin, None, since_ms, store))
-
-        sampler = MetricsSampler(admin, options, begin)
+        journal = partial(journal_of, cluster, admin, None, since_ms, store)
+        sampler = MetricsSampler(admin, options, lambda: stack.enter_context(journal()))
         if listen is None:
             click.echo(sampler.make(PLAIN)[0], nl=False)
         else:
@@ -117,15 +113,11 @@ class MetricsSampler:
         self._begin = begin
         self._journal: JournalSource | None = None
         self.is_served = False
-        """True if metrics are served, not printed once: later scrapes count rebalances that have not ended yet."""
+        """True if ``--listen`` serves the metrics: a rebalance in flight is then counted only after its end."""
 
     def make(self, form: str) -> tuple[bytes, str]:
-        from kohort.metrics.exposition import render_page
-
-        return render_page(self.page(), form)
-
-    def page(self) -> Page:
         from kohort.aio.system import wall_ms
+        from kohort.metrics.exposition import render_page
         from kohort.metrics.families import build_page
         from kohort.metrics.rebalance_counts import END_OF_TIME
         from kohort.watch.sampling import SamplingLimits, sample_cluster
@@ -142,6 +134,5 @@ class MetricsSampler:
             click.echo(f"kohort metrics: {error}", err=True)
         views = list(self._views.update(found.cluster.groups))
         rebalances = None if self._journal is None else self._counts
-        for page in build_page(found.cluster, views, self._options, rebalances=rebalances):
-            made = page
-        return made
+        *_, page = build_page(found.cluster, views, self._options, rebalances=rebalances)
+        return render_page(page, form)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kohort.cli.serve.console import LISTEN, ConsoleFlags, console_settings, require_console
 from kohort.cli.terminal.cluster import SERVERS, ClusterAccess
 from kohort.cli.terminal.exits import exit_code_of
+from kohort.cli.terminal.options import FILE, NEW_FILE
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.errors import ConfigError, KohortError
 from kohort.results.programs import BrokerReady
@@ -24,15 +26,13 @@ if TYPE_CHECKING:
     from kohort.aio.serving.server import Server
     from kohort.config.broker import BrokerConfig
 
-FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 CONSOLE_INTERVAL_S: Final = 5.0
 CONSOLE_END_S: Final = 0.2
 """Maximum time to stop the console, in seconds; the broker's event loop is blocked meanwhile."""
 HELP = """Run a broker that any Kafka client can connect to.
 
 Without --data all records are in memory, and are lost when the process ends. With --data they are in the folder DIR, in
-Kafka's own format, and the next start continues from there. SIGTERM or Ctrl-C stops the broker after a flush to disk.
+Kafka's own format, and the next start loads them. SIGTERM or Ctrl-C stops the broker after a flush to disk.
 
 Broker options have Kafka's names. --set wins over --listen and --data, and these win over --config FILE. Options of
 server.properties that have no meaning for one broker (replication, controllers) are ignored with a warning.
@@ -110,7 +110,8 @@ def serve(
 ) -> None:
     if console_config is not None and console is None:
         raise click.UsageError("--console-config needs --console")
-    start_logging(quiet=quiet)
+    level = logging.WARNING if quiet else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(message)s", stream=sys.stderr)
     try:
         if add_scram:
             settings = (*settings, "kohort.add.scram=" + "\n".join(add_scram))
@@ -125,7 +126,7 @@ def serve(
         )
         if console is not None:
             require_console()
-        _run(config, nodes, folder, RunOptions(port_file, output, console, console_config))
+        _run(config, nodes, folder, port_file, output, console, console_config)
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
         sys.exit(exit_code_of(error))
@@ -182,27 +183,8 @@ def _check_host_and_port(given: Mapping[str, Any], pairs: Mapping[str, str]) -> 
 
 
 def _warn_ignored(where: str, names: Sequence[str]) -> None:
-    import logging
-
     if names:
         logging.getLogger("kohort.serve").warning("%s: ignored options without effect: %s", where, ", ".join(names))
-
-
-def start_logging(*, quiet: bool) -> None:
-    import logging
-
-    logging.basicConfig(
-        level=logging.WARNING if quiet else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(message)s",
-        stream=sys.stderr,
-    )
-
-
-class RunOptions(NamedTuple):
-    port_file: Path | None
-    output: str
-    console: str | None
-    console_config: Path | None
 
 
 @contextmanager
@@ -224,7 +206,15 @@ def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> 
         yield url
 
 
-def _run(config: BrokerConfig, nodes: int, folder: Path | None, options: RunOptions) -> None:
+def _run(
+    config: BrokerConfig,
+    nodes: int,
+    folder: Path | None,
+    port_file: Path | None,
+    output: str,
+    console: str | None,
+    console_config: Path | None,
+) -> None:
     from kohort.aio.io_thread import new_loop
     from kohort.aio.serving.cluster_server import run
     from kohort.config.kafka_releases import NEWEST
@@ -234,10 +224,9 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, options: RunOpti
     @contextmanager
     def metrics_and_console(server: Server | ClusterServer) -> Iterator[None]:
         with ExitStack() as stack:
-            if options.console is not None:
+            if console is not None:
                 bootstrap = next(iter(server.addresses.values()))
-                started = console_of_broker(options.console, options.console_config, bootstrap)
-                urls["console"] = stack.enter_context(started)
+                urls["console"] = stack.enter_context(console_of_broker(console, console_config, bootstrap))
             if config.metrics_listen is not None:
                 from kohort.metrics.broker_page import serve_broker_metrics
 
@@ -246,9 +235,9 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, options: RunOpti
 
     def ready(addresses: Mapping[str, str], cluster_id: str) -> None:
         bootstrap = next(iter(addresses.values()))
-        if options.port_file is not None:
-            write_atomically(options.port_file, f"{bootstrap.split(',', maxsplit=1)[0].rpartition(':')[2]}\n")
-        if options.output != "table":
+        if port_file is not None:
+            write_atomically(port_file, f"{bootstrap.split(',', maxsplit=1)[0].rpartition(':')[2]}\n")
+        if output != "table":
             result = BrokerReady(
                 bootstrap=bootstrap,
                 listeners=dict(addresses),

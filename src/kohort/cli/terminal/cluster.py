@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from kohort.cli.terminal.options import with_options
+from kohort.cli.terminal.options import FILE, with_options
 from kohort.errors import ConfigError, KohortError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ _OURS: Final = ("group.id", "enable.auto.commit", "auto.offset.reset", "allow.au
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Client options for a cluster: ``file_options`` from a file, ``settings`` from --set, which win."""
+    """Client options for a cluster: ``file_options`` of a file, overridden by ``settings`` of --set."""
 
     file_options: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -63,16 +62,12 @@ class ClusterAccess:
         return self._client(Producer, ProducerConfig, self.file_options, {**options, **self.settings})
 
     def _client(
-        self,
-        client: Callable[[dict[str, Any]], C],
-        config: type,
-        file_options: Mapping[str, Any],
-        options: Mapping[str, Any],
+        self, make: Callable[[dict[str, Any]], C], config: type, given: Mapping[str, Any], options: Mapping[str, Any]
     ) -> C:
         from kohort.config.security_names import translated
 
         try:
-            return client({**translated(_options_for(config, file_options)), **translated(options)})
+            return make({**translated(_options_for(config, given)), **translated(options)})
         except ConfigError as error:
             raise ConfigError(f"{error} ({self.file_name})" if self.file_name else str(error)) from None
 
@@ -96,35 +91,6 @@ def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: 
         return []
 
 
-bootstrap_option = click.option(
-    "--bootstrap",
-    "--bootstrap-server",
-    "bootstrap",
-    metavar="HOST:PORT",
-    envvar="KOHORT_BOOTSTRAP",
-    help=f"Brokers of the cluster, separated by commas; also KOHORT_BOOTSTRAP [{DEFAULT_BOOTSTRAP}].",
-)
-profile_option = click.option(
-    "--profile",
-    metavar="NAME",
-    envvar="KOHORT_PROFILE",
-    shell_complete=complete_profiles,
-    help="Name of a cluster in clusters.toml; also KOHORT_PROFILE.",
-)
-set_option = click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Kafka client option.")
-
-
-def config_option(*names: str) -> Callable[[F], F]:
-    return click.option(
-        *names,
-        "config_file",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        envvar="KOHORT_CONFIG",
-        help="File with client options (client.properties); also KOHORT_CONFIG.",
-    )
-
-
 def cluster_options(command: F) -> F:
     return _with_cluster(command, "--config", "--command-config")
 
@@ -143,8 +109,21 @@ def _with_cluster(command: F, *config_names: str) -> F:
             options.pop(name)
         return command(*args, cluster=cluster, **options)
 
-    options = (bootstrap_option, config_option(*config_names), profile_option, set_option)
-    return with_options(*options)(with_cluster)  # type: ignore[return-value]
+    return with_options(  # type: ignore[return-value]
+        click.option(
+            "--bootstrap", "--bootstrap-server", "bootstrap", metavar="HOST:PORT", envvar="KOHORT_BOOTSTRAP",
+            help=f"Brokers of the cluster, separated by commas; also KOHORT_BOOTSTRAP [{DEFAULT_BOOTSTRAP}].",
+        ),
+        click.option(
+            *config_names, "config_file", metavar="FILE", type=FILE, envvar="KOHORT_CONFIG",
+            help="File with client options (client.properties); also KOHORT_CONFIG.",
+        ),
+        click.option(
+            "--profile", metavar="NAME", envvar="KOHORT_PROFILE", shell_complete=complete_profiles,
+            help="Name of a cluster in clusters.toml; also KOHORT_PROFILE.",
+        ),
+        click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Kafka client option."),
+    )(with_cluster)  # fmt: skip
 
 
 def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> ClusterAccess:
@@ -170,12 +149,9 @@ def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _:
 def _file_of(context: click.Context) -> ClientSettings | None:
     config, profile = context.params.get("config_file"), context.params.get("profile")
     if config and profile:
-        config_typed = _is_typed(context, "config_file")
-        if config_typed == _is_typed(context, "profile"):
-            raise click.UsageError(
-                "--config and --profile exclude each other, also as KOHORT_CONFIG and KOHORT_PROFILE"
-            )
-        config, profile = (config, None) if config_typed else (None, profile)
+        if _is_typed(context, "config_file") == _is_typed(context, "profile"):
+            raise click.UsageError("--config and --profile (KOHORT_CONFIG and KOHORT_PROFILE) exclude each other")
+        config, profile = (config, None) if _is_typed(context, "config_file") else (None, profile)
     from kohort.config.client_files import read_client_file, read_profile
 
     if config:
@@ -205,7 +181,7 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def _completion(names: Callable[[Admin, str], Iterable[str]]) -> Completion:
-    """Return a shell completion of names in the cluster, which proposes no name if no broker answers."""
+    """Return a shell completion of names in the cluster; without an answer of a broker it proposes no name."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:

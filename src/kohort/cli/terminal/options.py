@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -17,6 +18,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 ADMIN_MS: Final = 15_000
 PARTITION_DIGITS: Final = 9
 """Maximum number of digits of a partition number, which is an int32 on the wire."""
+FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""Parameter type of an existing file."""
+NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
-from kohort.cli.terminal.show import escaped, print_table
+from kohort.cli.terminal.show import escaped, harmless, print_table
+from kohort.errors import KohortError
 from kohort.notes import printable
 from kohort.results.result import Result, lines_of_result, schema_of
 
@@ -23,7 +24,9 @@ FORMATS: Final = ("table", "json", "ndjson", "schema")
 
 
 class OutputOption(click.Option):
-    result: type[Result]
+    def __init__(self, *names: Any, result: type[Result], **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.result = result
 
 
 def output_of(result: type[Result]) -> Callable[[F], F]:
@@ -35,24 +38,17 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
             ctx.exit()
         return value
 
-    def decorate(command: F) -> F:
-        option = click.option(
-            "--output",
-            cls=OutputOption,
-            type=click.Choice(FORMATS),
-            default="table",
-            envvar="KOHORT_OUTPUT",
-            is_eager=True,  # click handles --output first: ``--output schema`` needs no other argument
-            callback=print_schema,
-            help="Output format; schema: the JSON schema.",
-        )
-        with_option = option(command)
-        params: list[click.Option] = getattr(with_option, "__click_params__", None) or getattr(with_option, "params")  # noqa: B009
-        made = next(p for p in params if isinstance(p, OutputOption))
-        made.result = result
-        return with_option
-
-    return decorate
+    return click.option(
+        "--output",
+        cls=OutputOption,
+        result=result,
+        type=click.Choice(FORMATS),
+        default="table",
+        envvar="KOHORT_OUTPUT",
+        is_eager=True,  # click handles --output first: ``--output schema`` needs no other argument
+        callback=print_schema,
+        help="Output format; schema: the JSON schema.",
+    )
 
 
 def print_result(result: Result, output: str) -> None:
@@ -66,20 +62,35 @@ def print_result(result: Result, output: str) -> None:
 
 def report(output: str, result: Result, columns: Mapping[str, str], *, none: str = "nothing to show") -> None:
     """Print a result as JSON or as a table; ``columns``: name of the result field by column heading."""
+    rows = [[getattr(row, field) for field in columns.values()] for row in getattr(result, result.LINES)]
+    report_rows(output, result, tuple(columns), rows, none=none)
+
+
+def report_rows(
+    output: str, result: Result, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show"
+) -> None:
+    """Print a result as JSON, or ``rows`` as a table; ``none``: text for an empty table."""
     if output != "table":
         print_result(result, output)
-        return
-    rows = [[getattr(row, field) for field in columns.values()] for row in getattr(result, result.LINES)]
-    print_table(tuple(columns), rows, none=none)
+    else:
+        print_table(columns, rows, none=none)
 
 
 def report_lines(output: str, result: Result, lines: Iterable[str]) -> None:
-    """Print a result as JSON, or ``lines`` as text without --output json."""
+    """Print a result as JSON, or ``lines`` as text with ``--output table``."""
     if output != "table":
         print_result(result, output)
         return
     for line in lines:
         click.echo(printable(line))
+
+
+def raise_last(errors: Sequence[KohortError], command: str) -> None:
+    """Print the errors of a command's groups or topics on stderr, except the last error, which is raised."""
+    for error in errors[:-1]:
+        click.echo(harmless(f"{command}: {error}"), err=True)
+    if errors:
+        raise errors[-1]
 
 
 def print_lines(lines: Iterable[dict[str, Any]]) -> None:

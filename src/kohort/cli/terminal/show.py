@@ -24,7 +24,7 @@ CUT: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A text table; ``numeric`` columns are right-aligned and never cut."""
+    """A text table; columns marked in ``numeric`` are right-aligned and never cut."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -110,33 +110,30 @@ def _cut(table: Table, heads: Sequence[Sequence[str]], width: int) -> Table:
     """Shorten the texts of a table, widest columns first, until the table fits the width."""
     rooms = _widths(table, heads)
     least = [max(SHORTEST, _widest(head)) for head in heads]
-    over = sum(rooms) + GAP * (len(rooms) - 1) - width
-    while over > 0:
+    for _ in range(_width(table, heads) - width):
         widest = [i for i, right in enumerate(table.numeric) if not right and rooms[i] > least[i]]
         if not widest:
             break
-        column = max(widest, key=lambda i: rooms[i])
-        rooms[column] -= 1
-        over -= 1
+        rooms[max(widest, key=lambda i: rooms[i])] -= 1
+    limits = list(zip(rooms, table.numeric, strict=True))
     rows = tuple(
-        tuple(
-            text if right else _shortened(text, room)
-            for text, room, right in zip(row, rooms, table.numeric, strict=True)
-        )
+        tuple(text if right else shortened(text, room) for text, (room, right) in zip(row, limits, strict=True))
         for row in table.rows
     )
     return replace(table, rows=rows)
 
 
-def _shortened(text: str, room: int) -> str:
+def shortened(text: str, room: int) -> str:
+    """Replace the middle of a text by ``…`` if the text is longer than ``room`` characters."""
     if len(text) <= room:
         return text
+    if room < 3:
+        return text[:room]
     tail = (room - len(CUT)) // 3
     return text[: room - len(CUT) - tail] + CUT + text[len(text) - tail :]
 
 
 NOTHING: Final = "-"
-NUMBERS: Final = (int, float)
 
 
 def escaped(text: str) -> str:
@@ -147,7 +144,7 @@ def escaped(text: str) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:
-    """Print a table: cut to the width of a terminal, whole in a pipe. ``none``: text for a table without rows."""
+    """Print a table: cut to the width of a terminal, whole in a pipe. ``none``: text for an empty table."""
     table = table_of(columns, rows)
     if not sys.stdout.isatty():
         for line in lines_of(table):
@@ -189,7 +186,7 @@ def terminal_width() -> int:
 
 def is_numeric(column: Sequence[Any]) -> bool:
     present = [value for value in column if value is not None]
-    return bool(present) and all(isinstance(value, NUMBERS) for value in present)
+    return bool(present) and all(isinstance(value, (int, float)) for value in present)
 
 
 def harmless(text: str) -> str:

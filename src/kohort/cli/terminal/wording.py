@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -11,11 +11,11 @@ import click
 
 from kohort.cli.terminal.show import print_prose, print_table, time_text
 from kohort.insight.findings.model import name_of_member
-from kohort.insight.names import seconds, short_id
+from kohort.insight.names import count, seconds, short_id
 from kohort.model import TopicPartition, by_topic
 
 if TYPE_CHECKING:
-    from kohort.insight.findings.groups import GroupFinding
+    from kohort.insight.findings.groups import LastRebalance
     from kohort.insight.findings.model import MemberAssignmentFinding, MoveFinding, PatternFinding, RebalanceFinding
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -46,8 +46,7 @@ def eta_text(draining: str, eta_ms: int | None) -> str | None:
     return None if eta_ms is None else span_text(eta_ms)
 
 
-def last_rebalance_text(found: GroupFinding) -> str | None:
-    last = found.last_rebalance
+def last_rebalance_text(last: LastRebalance | None) -> str | None:
     if last is None:
         return None
     now_ms = time.time_ns() // 1_000_000
@@ -93,9 +92,8 @@ def print_rebalance(rebalance: RebalanceFinding) -> None:
         print_fact("TOOK", f"{seconds(rebalance.took_ms)} = {phases}{then}")
     if rebalance.blocker is not None and rebalance.blocker.because is not None:
         why = LATE.get(rebalance.blocker.because, rebalance.blocker.because)
-        print_fact(
-            "DELAYED", f"by {name_of_member(rebalance.blocker.who)} for {seconds(rebalance.blocker.waited_ms)}: {why}"
-        )
+        name = name_of_member(rebalance.blocker.who)
+        print_fact("DELAYED", f"by {name} for {seconds(rebalance.blocker.waited_ms)}: {why}")
     for fact in rebalance.evidence:
         if not fact.kind.startswith("phase_"):
             when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
@@ -103,11 +101,11 @@ def print_rebalance(rebalance: RebalanceFinding) -> None:
     if rebalance.advice is not None:
         print_fact("ADVICE", rebalance.advice)
     if rebalance.standing:
-        print_fact("MEMBERS", "now" if rebalance.end in IN_FLIGHT else "at the end of it")
+        print_fact("MEMBERS", "now" if rebalance.end in IN_FLIGHT else "at the end of the rebalance")
         columns = ("MEMBER", "EPOCH", "HAS", "TARGET", "TO-REVOKE", "SINCE", "STILL-TO-GET")
         print_table(columns, [standing_row(rebalance, row) for row in rebalance.standing])
     if rebalance.moves:
-        print_fact("MOVED", f"{len(rebalance.moves)} partition{'s' * (len(rebalance.moves) != 1)}")
+        print_fact("MOVED", count(len(rebalance.moves), "partition"))
         print_table(*moves_table(rebalance))
         if len(rebalance.moves) > MOVES_SHOWN:
             click.echo(f"... and {len(rebalance.moves) - MOVES_SHOWN} more: --output json has them all")
@@ -150,24 +148,20 @@ def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> t
 def moves_table(rebalance: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Return column headings and rows of the partitions that a rebalance moved; columns without values are left out."""
     names = names_of(rebalance)
-    columns = ["PARTITION", "FROM", "TO"]
-    rows: list[list[object]] = [
-        [f"{move.topic}-{move.partition}", owner(names, move.before), owner(names, move.after)]
-        for move in rebalance.moves[:MOVES_SHOWN]
-    ]
     shown = rebalance.moves[:MOVES_SHOWN]
-    further: dict[str, list[object]] = {
+    columns: dict[str, Sequence[object]] = {
+        "PARTITION": [f"{move.topic}-{move.partition}" for move in shown],
+        "FROM": [owner(names, move.before) for move in shown],
+        "TO": [owner(names, move.after) for move in shown],
+    }
+    further: dict[str, Sequence[object]] = {
         "NO-OWNER-FOR": [gap_text(move) for move in shown],
         "LAG-BEFORE": [move.lag_before for move in shown],
         "LAG-AFTER": [move.lag_after for move in shown],
         "READ-AGAIN": [move.redelivered for move in shown],
     }
-    for name, values in further.items():
-        if any(value is not None for value in values):
-            columns.append(name)
-            for row, value in zip(rows, values, strict=True):
-                row.append(value)
-    return tuple(columns), [tuple(row) for row in rows]
+    columns |= {name: values for name, values in further.items() if any(value is not None for value in values)}
+    return tuple(columns), list(zip(*columns.values(), strict=True))
 
 
 def gap_text(move: MoveFinding) -> str | None:
@@ -177,12 +171,8 @@ def gap_text(move: MoveFinding) -> str | None:
 
 
 def names_of(rebalance: RebalanceFinding) -> dict[str, str]:
-    members = (
-        *rebalance.members_before,
-        *rebalance.members,
-        *((rebalance.trigger,) if rebalance.trigger is not None else ()),
-    )
-    return {who.member_id: name_of_member(who) for who in members}
+    members = (*rebalance.members_before, *rebalance.members, rebalance.trigger)
+    return {who.member_id: name_of_member(who) for who in members if who is not None}
 
 
 def owner(names: dict[str, str], member_id: str | None) -> str | None:
