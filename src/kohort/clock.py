@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
@@ -70,10 +70,27 @@ class ManualClock:
         return self._now_ms
 
 
+_BASE64_DASH: Final = 62
+"""Six bits that base64url writes as ``-``."""
+
+
+def random_uuid(rng: Rng) -> bytes:
+    """Draw a version 4 UUID for a topic, member or client; Kafka's text of it does not begin with ``-``.
+
+    Command lines read a leading dash as an option, so Kafka's ``Uuid.randomUuid`` draws such ids again, too.
+    """
+    while (bits := _uuid_bits(rng)) >> 122 == _BASE64_DASH:
+        pass
+    return bits.to_bytes(16)
+
+
+def _uuid_bits(rng: Rng) -> int:
+    return (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
+
+
 def uuid_text(rng: Rng) -> str:
-    """Return a version 4 UUID in its usual 36 characters, drawn from ``rng``."""
-    bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
-    text = f"{bits:032x}"
+    """Draw a version 4 UUID in its usual 36 characters, such as the end of a classic member id."""
+    text = f"{_uuid_bits(rng):032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

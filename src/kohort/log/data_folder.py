@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kohort.clock import Rng
+from kohort.clock import Rng, random_uuid
 from kohort.config.broker import BrokerConfig
 from kohort.config.properties import build_properties, parse_properties
 from kohort.errors import ConfigError
@@ -93,9 +93,9 @@ def ensure_identity(
             f"node.id={config.node_id}: the data folder belongs to node {node_id} ({META_PROPERTIES_FILE});"
             f" set node.id={node_id} or use another"
         )
-    identity = DataFolderIdentity(cluster_id or config.cluster_id or uuid_to_text(_uuid(rng)), config.node_id)
+    identity = DataFolderIdentity(cluster_id or config.cluster_id or uuid_to_text(random_uuid(rng)), config.node_id)
     if not written or not node_id:
-        kept = {"version": VERSION, "directory.id": uuid_to_text(_uuid(rng))} | properties
+        kept = {"version": VERSION, "directory.id": uuid_to_text(random_uuid(rng))} | properties
         kept |= {"cluster.id": identity.cluster_id, "node.id": str(identity.node_id)}
         storage.replace(META_PROPERTIES_FILE, build_properties(kept).encode())
         if data is not None or any(parse_folder(folder) for folder in storage.folders()):
@@ -119,16 +119,3 @@ def _describe_loss(
     elif not written:
         sources.insert(0, f"cluster id {made.cluster_id} is new, the old one is lost")
     return f"{META_PROPERTIES_FILE} {state} and was recreated: {'; '.join(sources)}"
-
-
-def new_topic_id(rng: Rng) -> bytes:
-    return _uuid(rng)
-
-
-def _uuid(rng: Rng) -> bytes:
-    """Return a version 4 UUID; its text, as in Kafka, does not begin with a dash, like an option."""
-    while True:
-        bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
-        value = bits.to_bytes(16, "big")
-        if not uuid_to_text(value).startswith("-"):
-            return value

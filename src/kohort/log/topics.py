@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kohort.clock import Rng, WallTime
+from kohort.clock import Rng, WallTime, random_uuid
 from kohort.config import BrokerConfig, TopicConfig, topic_config
 from kohort.config.topic import check_lags, usable_overrides
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
@@ -22,7 +22,6 @@ from kohort.log.data_folder import (
     RECOVERY_POINTS_FILE,
     START_OFFSETS_FILE,
     ensure_identity,
-    new_topic_id,
     parse_offsets,
 )
 from kohort.log.partition import LogCheckpoint, LogCounters, LogHooks, PartitionLog
@@ -283,7 +282,7 @@ class Topics:
         except ApiError as error:
             return error.with_traceback(None)  # the result keeps the error, but not its frames
         kept = {option: value for option, value in new.overrides.items() if value is not None}
-        topic = Topic(new.name, new_topic_id(self._rng), kept, config, new.internal)
+        topic = Topic(new.name, random_uuid(self._rng), kept, config, new.internal)
         self._making[new.name] = topic
         self._names.add(new.name)
         return topic

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.clock import Rng, Timers, uuid_text
+from kohort.clock import Rng, Timers, random_uuid
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import uuid_to_text
 from kohort.telemetry.report import ClientReport
@@ -220,10 +220,9 @@ class ClientInstances:
         self._unbind(instance_id)
 
     def _new_id(self) -> bytes:
-        while True:
-            created = bytes.fromhex(uuid_text(self._rng).replace("-", ""))
-            if created not in self._by_id and not uuid_to_text(created).startswith("-"):
-                return created  # tools take a leading dash for an option
+        while (created := random_uuid(self._rng)) in self._by_id:
+            pass
+        return created
 
 
 def _room_for(report: ClientReport) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from uuid import UUID
 
 import pytest
 
@@ -39,13 +40,12 @@ def fenced(stage: ScriptedCoordinator, user: User) -> None:
 # Member id
 
 
-def test_member_id_has_16_random_bytes(stage: ScriptedCoordinator):
+def test_member_id_of_each_consumer_is_another_random_uuid(stage: ScriptedCoordinator):
     ids = [stage.user(group_id="g", group_protocol="consumer").membership.member_id for _ in range(40)]
 
-    numbers = [int.from_bytes(base64.urlsafe_b64decode(member_id + "=="), "big") for member_id in ids]
+    uuids = {UUID(bytes=base64.urlsafe_b64decode(member_id + "==")) for member_id in ids}
     assert {len(member_id) for member_id in ids} == {22}
-    for bit in (0, 1, 63, 64, 126, 127):
-        assert {number >> bit & 1 for number in numbers} == {0, 1}, bit
+    assert (len(uuids), {uuid.version for uuid in uuids}) == (40, {4})
 
 
 # Member epoch of the user's partitions

@@ -2,7 +2,6 @@
 
 import json
 import random
-import uuid
 
 import pytest
 
@@ -12,7 +11,6 @@ from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.data_folder import (
     build_offsets,
     build_partition_metadata,
-    new_topic_id,
     parse_offsets,
     parse_partition_metadata,
 )
@@ -208,19 +206,3 @@ def test_catalogue_without_cluster_id_gets_it_at_start():
 
     storage.delete(PROPERTIES)
     assert opened(storage, seed=2).cluster_id == cluster_id
-
-
-class Same:
-    def __init__(self, bit):
-        self._bit = bit
-
-    def getrandbits(self, k):
-        return (2**k - 1) * self._bit
-
-
-@pytest.mark.parametrize(
-    ("bit", "expected"),
-    [(1, "ffffffff-ffff-4fff-bfff-ffffffffffff"), (0, "00000000-0000-4000-8000-000000000000")],
-)
-def test_topic_id_is_random_version_4_uuid(bit, expected):
-    assert str(uuid.UUID(bytes=new_topic_id(Same(bit)))) == expected

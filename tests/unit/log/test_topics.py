@@ -2,19 +2,15 @@
 
 import json
 import random
-import string
-import uuid
 
 import pytest
 
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
-from kohort.log.data_folder import new_topic_id
 from kohort.log.storage import MemoryStorage
 from kohort.log.topic_names import check_topic_name, deleted_folder, is_deleted_folder, parse_folder, stray_folder
 from kohort.log.topics import CONFIGS_KEPT, TopicConfigs, Topics
-from kohort.model import uuid_to_text
 from kohort.notes import Level
 from support.machines.log_stage import LogStage, batch, values_from
 
@@ -386,16 +382,6 @@ def test_topics_have_their_own_options_beyond_cache_size():
     assert len(configs) <= CONFIGS_KEPT
     for overrides, config in zip(given[-2:], read[-2:], strict=True):
         assert configs.check(dict(overrides)) is config, "the last ones are remembered"
-
-
-def test_topic_ids_do_not_begin_with_a_dash():
-    rng = random.Random(1)
-    made = [new_topic_id(rng) for _ in range(1000)]
-
-    assert {(uuid.UUID(bytes=made_id).version, uuid.UUID(bytes=made_id).variant) for made_id in made} == {
-        (4, uuid.RFC_4122)
-    }
-    assert {uuid_to_text(made_id)[0] for made_id in made} == set(string.ascii_letters + string.digits + "_")
 
 
 class RefusingStorage(MemoryStorage):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
 from kohort.client.group.membership import Generation
@@ -182,18 +182,22 @@ class MemberMessages:
 
     def sync(self, generation: Generation, assignments: list[wire.SyncGroupRequestAssignment]) -> wire.SyncGroupRequest:
         return wire.SyncGroupRequest(
+            group_id=self._group_id,
+            generation_id=generation.generation_id,
+            member_id=generation.member_id,
+            group_instance_id=self._config.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=generation.protocol_name,
             assignments=assignments,
-            **self._identity(generation),
         )
 
     def heartbeat(self, generation: Generation) -> wire.HeartbeatRequest:
-        return wire.HeartbeatRequest(**self._identity(generation))
-
-    def _identity(self, generation: Generation) -> dict[str, Any]:
-        names = {"group_id": self._group_id, "group_instance_id": self._config.group_instance_id}
-        return {"generation_id": generation.generation_id, "member_id": generation.member_id, **names}
+        return wire.HeartbeatRequest(
+            group_id=self._group_id,
+            generation_id=generation.generation_id,
+            member_id=generation.member_id,
+            group_instance_id=self._config.group_instance_id,
+        )
 
     def leave(self, generation: Generation, reason: str) -> wire.LeaveGroupRequest:
         identity = wire.MemberIdentity(

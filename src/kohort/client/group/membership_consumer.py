@@ -11,7 +11,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.client.group import consumer_heartbeat
+from kohort.client.group.consumer_heartbeat import (
+    NO_ASSIGNMENT,
+    HeartbeatAction,
+    HeartbeatFields,
+    Reconcilable,
+    TopicNames,
+    action_for,
+    assigned_partitions,
+    heartbeat_error,
+    heartbeat_shape,
+)
 from kohort.client.group.member_states import IN_GROUP, PREVIOUS, ConsumerMemberState
 from kohort.client.group.membership import (
     NO_GENERATION,
@@ -26,7 +36,7 @@ from kohort.client.reading.context import ConsumerContext, ConsumerSource
 from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Promise, Unsent
-from kohort.clock import earliest
+from kohort.clock import earliest, random_uuid
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, UnsupportedVersion, UsageError, error_code
 from kohort.model import uuid_to_text
 from kohort.wire.messages import group_consumer as wire
@@ -44,21 +54,21 @@ class ConsumerMembership(ConsumerSource):
         super().__init__(context)
         config = context.config
         self.state = ConsumerMemberState.UNSUBSCRIBED
-        self.member_id = uuid_to_text(context.rng.getrandbits(128).to_bytes(16, "big"))
+        self.member_id = uuid_to_text(random_uuid(context.rng))
         """Member id, generated once per consumer (KIP-1082)."""
         self.generation = NO_GENERATION
         self.user_generation = NO_GENERATION
         self.incarnation = 0
-        self.target = consumer_heartbeat.NO_ASSIGNMENT
-        self.owned = consumer_heartbeat.NO_ASSIGNMENT
+        self.target = NO_ASSIGNMENT
+        self.owned = NO_ASSIGNMENT
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
         """True while a heartbeat with the owned partitions is in flight: revoked partitions may have another owner."""
         self._rebalances = context.metrics.rebalances
         self._lookup = lookup
-        self._fields = consumer_heartbeat.HeartbeatFields(config, context.subscription)
-        self._names = consumer_heartbeat.TopicNames(context.metadata)
+        self._fields = HeartbeatFields(config, context.subscription)
+        self._names = TopicNames(context.metadata)
         self._clock = PollDeadline(config.max_poll_interval_ms)
         self._request = RequestState(retry_backoff(config, context.rng))
         self._interval_ms = DEFAULT_INTERVAL_MS
@@ -67,7 +77,7 @@ class ConsumerMembership(ConsumerSource):
         self._error_was_raised = True
         self._leaves: list[Leave] = []
         self._reconcilable_for: tuple[int, int, int] = (-1, -1, -1)
-        self._reconcilable_now: consumer_heartbeat.Reconcilable | None = None
+        self._reconcilable_now: Reconcilable | None = None
         self._all_named_at: tuple[int, int] = (-1, -1)
 
     def _go(self, state: ConsumerMemberState) -> None:
@@ -83,14 +93,14 @@ class ConsumerMembership(ConsumerSource):
     def join(self) -> None:
         self._go(_S.JOINING)
         self.generation = Generation(wire.JOINING_EPOCH, self.member_id)
-        self.target = self.owned = consumer_heartbeat.NO_ASSIGNMENT
+        self.target = self.owned = NO_ASSIGNMENT
         self.is_reconciling = self._owned_is_in_flight = False
         # A new membership numbers its target assignments from the start.
         self._reconcilable_for, self._reconcilable_now, self._all_named_at = (-1, -1, -1), None, (-1, -1)
         self._fields.forget()
         self._request.forget_in_flight()
 
-    def reconcilable(self) -> consumer_heartbeat.Reconcilable | None:
+    def reconcilable(self) -> Reconcilable | None:
         if self.state is not _S.RECONCILING or self.is_reconciling or self._owned_is_in_flight:
             return None
         versions = (self.target.number, self.owned.number, self._metadata.version)
@@ -98,14 +108,14 @@ class ConsumerMembership(ConsumerSource):
             self._reconcilable_for, self._reconcilable_now = versions, self._reconcilable()
         return self._reconcilable_now
 
-    def _reconcilable(self) -> consumer_heartbeat.Reconcilable | None:
+    def _reconcilable(self) -> Reconcilable | None:
         found = self._names.reconcilable(self.target)
         if found.local == self.owned:
             return None
-        unknown_alone = self.target.partitions and not found.names and self.owned == consumer_heartbeat.NO_ASSIGNMENT
+        unknown_alone = self.target.partitions and not found.names and self.owned == NO_ASSIGNMENT
         return None if unknown_alone else found
 
-    def acknowledge(self, reconciled: consumer_heartbeat.Reconcilable, now_ms: int) -> None:
+    def acknowledge(self, reconciled: Reconcilable, now_ms: int) -> None:
         self._rebalances.ended(now_ms)
         self.is_reconciling = False
         self.owned = reconciled.local
@@ -196,7 +206,7 @@ class ConsumerMembership(ConsumerSource):
         reconciling = (
             self._reconcilable_now.local
             if self.is_reconciling and self._reconcilable_now is not None
-            else consumer_heartbeat.NO_ASSIGNMENT
+            else NO_ASSIGNMENT
         )
         request = self._fields.build(self.generation, self.owned, reconciling)
         self._owned_is_in_flight |= request.topic_partitions is not None
@@ -204,9 +214,7 @@ class ConsumerMembership(ConsumerSource):
         if self.state is _S.ACKNOWLEDGING:
             self._go(_S.STABLE if self.owned == self.target else _S.RECONCILING)
         timeout_ms = self._config.request_timeout_ms
-        unsent = Unsent(
-            node_id, request, timeout_ms, channel=COORDINATOR_CHANNEL, shape=consumer_heartbeat.heartbeat_shape
-        )
+        unsent = Unsent(node_id, request, timeout_ms, channel=COORDINATOR_CHANNEL, shape=heartbeat_shape)
         return self._request.sent(unsent)
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
@@ -252,7 +260,7 @@ class ConsumerMembership(ConsumerSource):
         if self.state is _S.PREPARE_LEAVING:
             return
         if response.assignment is not None:
-            self._retarget(consumer_heartbeat.assigned_partitions(response.assignment))
+            self._retarget(assigned_partitions(response.assignment))
         elif self.state is _S.JOINING:
             self._go(_S.STABLE)
 
@@ -264,21 +272,19 @@ class ConsumerMembership(ConsumerSource):
 
     def _on_error(self, code: ErrorCode, message: str | None, now_ms: int) -> None:
         self._fields.forget()
-        match consumer_heartbeat.action_for(code, is_joining=self.state is _S.JOINING):
-            case (
-                consumer_heartbeat.HeartbeatAction.RETRY | consumer_heartbeat.HeartbeatAction.FIND_COORDINATOR as action
-            ):
+        match action_for(code, is_joining=self.state is _S.JOINING):
+            case HeartbeatAction.RETRY | HeartbeatAction.FIND_COORDINATOR as action:
                 self._outages.report_code(HEARTBEAT, code, f"a heartbeat to group {self._group_id!r}", now_ms)
-                if action is consumer_heartbeat.HeartbeatAction.FIND_COORDINATOR:
+                if action is HeartbeatAction.FIND_COORDINATOR:
                     self._lookup.mark_unknown()
                 self._request.failed(now_ms)
-            case consumer_heartbeat.HeartbeatAction.DENIED:
+            case HeartbeatAction.DENIED:
                 if self._error_was_raised:
                     self._error_was_raised = False
-                    self._failures.append(consumer_heartbeat.heartbeat_error(self._config, code, message))
+                    self._failures.append(heartbeat_error(self._config, code, message))
                 self._request.failed(now_ms)
                 self._request.wait_until(max(self._request.retry_at_ms, self._heartbeat_at_ms))
-            case consumer_heartbeat.HeartbeatAction.FENCED:
+            case HeartbeatAction.FENCED:
                 self._notes.warn(
                     f"the coordinator of group {self._group_id!r} fenced member {self.member_id!r} "
                     f"(epoch {self.generation.generation_id}, {code.name}); it joins again"
@@ -287,8 +293,8 @@ class ConsumerMembership(ConsumerSource):
                 if self.state is _S.RECONCILING:
                     self._rebalances.failed_attempt(now_ms)
                 self._lose_membership(_S.FENCED)
-            case consumer_heartbeat.HeartbeatAction.FATAL:
-                self._fail(consumer_heartbeat.heartbeat_error(self._config, code, message))
+            case HeartbeatAction.FATAL:
+                self._fail(heartbeat_error(self._config, code, message))
 
     def _fail(self, error: KohortError) -> None:
         self._error_was_raised = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kohort.errors import ErrorCode, error_code
 from kohort.model import (
@@ -47,27 +47,36 @@ class TransactionalProducer:
     transactional_id: str
     id_and_epoch: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
 
-    def fields(self, prefix: str = "") -> dict[str, Any]:
-        """Return the request fields for transactional id, producer id and epoch; ``prefix`` precedes their names."""
-        values = (self.transactional_id, self.id_and_epoch.producer_id, self.id_and_epoch.epoch)
-        names = ("transactional_id", "producer_id", "producer_epoch")
-        return {prefix + name: value for name, value in zip(names, values, strict=True)}
-
 
 def init_request(producer: TransactionalProducer, timeout_ms: int) -> InitProducerIdRequest:
     """Build InitProducerId for a new producer id, or for the next epoch; the coordinator aborts an open transaction."""
-    return InitProducerIdRequest(transaction_timeout_ms=timeout_ms, **producer.fields())
+    return InitProducerIdRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.id_and_epoch.producer_id,
+        producer_epoch=producer.id_and_epoch.epoch,
+        transaction_timeout_ms=timeout_ms,
+    )
 
 
 def add_partitions(
     producer: TransactionalProducer, partitions: Iterable[TopicPartition]
 ) -> wire.AddPartitionsToTxnRequest:
     topics = [wire.AddPartitionsToTxnTopic(name=t, partitions=ns) for t, ns in by_topic(sorted(partitions)).items()]
-    return wire.AddPartitionsToTxnRequest(v3_and_below_topics=topics, **producer.fields("v3_and_below_"))
+    return wire.AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=producer.transactional_id,
+        v3_and_below_producer_id=producer.id_and_epoch.producer_id,
+        v3_and_below_producer_epoch=producer.id_and_epoch.epoch,
+        v3_and_below_topics=topics,
+    )
 
 
 def add_group(producer: TransactionalProducer, group_id: str) -> wire.AddOffsetsToTxnRequest:
-    return wire.AddOffsetsToTxnRequest(group_id=group_id, **producer.fields())
+    return wire.AddOffsetsToTxnRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.id_and_epoch.producer_id,
+        producer_epoch=producer.id_and_epoch.epoch,
+        group_id=group_id,
+    )
 
 
 def commit_offsets(
@@ -95,12 +104,19 @@ def commit_offsets(
         member_id=group.member_id,
         group_instance_id=group.group_instance_id,
         topics=list(topics.values()),
-        **producer.fields(),
+        transactional_id=producer.transactional_id,
+        producer_id=producer.id_and_epoch.producer_id,
+        producer_epoch=producer.id_and_epoch.epoch,
     )
 
 
 def end(producer: TransactionalProducer, *, commit: bool) -> wire.EndTxnRequest:
-    return wire.EndTxnRequest(committed=commit, **producer.fields())
+    return wire.EndTxnRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.id_and_epoch.producer_id,
+        producer_epoch=producer.id_and_epoch.epoch,
+        committed=commit,
+    )
 
 
 def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:

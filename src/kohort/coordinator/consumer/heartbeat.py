@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from kohort.clock import random_uuid
 from kohort.coordinator.consumer.evidence import HeartbeatChanges, note_changes
 from kohort.coordinator.consumer.fencing import tombstones_of_member
 from kohort.coordinator.consumer.group import ComputedTarget, ConsumerGroups, ModernGroup
 from kohort.coordinator.consumer.group_epoch import RaisedEpoch, raised_epoch, settings_of
-from kohort.coordinator.consumer.member import Arrival, Beat, ConsumerMember, beat_of, new_member_id
+from kohort.coordinator.consumer.member import Arrival, Beat, ConsumerMember, beat_of
 from kohort.coordinator.consumer.reconcile import (
     NEW_MEMBER,
     NO_TARGET,
@@ -45,6 +46,7 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey, TimerKind
 from kohort.coordinator.records import CurrentWritten, EpochWritten, MemberWritten, RegexResolved, TargetWritten
 from kohort.errors import ApiError, ErrorCode
+from kohort.model import uuid_to_text
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue
 from kohort.wire.messages.group_consumer import (
@@ -100,7 +102,7 @@ def find_sender(
     check_room(group, message.member_id, message.instance_id, ctx)
     if message.member_epoch != JOINING_EPOCH:
         return arrival_of(group, _check_heartbeat(group, message, owned))
-    member_id = message.member_id or new_member_id(ctx.rng)
+    member_id = message.member_id or uuid_to_text(random_uuid(ctx.rng))
     static_member = group.static_member(message.instance_id)
     if static_member is not None:
         _check_released(static_member, member_id)

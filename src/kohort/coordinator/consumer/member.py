@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kohort.clock import Rng
 from kohort.coordinator.classic.member import Presence
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment, OwnedPartitions, Target
 from kohort.coordinator.journal import Who
 from kohort.coordinator.outcome import GroupRequest
-from kohort.model import uuid_to_text
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 
 
@@ -76,15 +74,6 @@ def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions
     is_changed = metadata is not arrival.metadata or arrival.replaces is not None
     who = who_of(arrival.member_id, metadata)
     return Beat(arrival, metadata, owned, who, request.software if is_changed else None)
-
-
-def new_member_id(rng: Rng) -> str:
-    """Return a random UUID in Kafka's text form; the first character is never '-'."""
-    while True:
-        bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
-        member_id = uuid_to_text(bits.to_bytes(16))
-        if not member_id.startswith("-"):
-            return member_id
 
 
 @dataclass(slots=True, kw_only=True)

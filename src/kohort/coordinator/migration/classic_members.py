@@ -11,6 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from kohort.clock import random_uuid
 from kohort.coordinator.classic.heartbeat import decide_heartbeat
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID, decide_join, protocols_of, rebalance_timeout_of
 from kohort.coordinator.classic.leave import answer_leave, decide_leave, leave_entries
@@ -20,7 +21,7 @@ from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.fencing import group_tombstones, remove_members
 from kohort.coordinator.consumer.group import NO_OWNER, ModernGroup
 from kohort.coordinator.consumer.heartbeat import advance, arrival_of, check_room, replacement_of
-from kohort.coordinator.consumer.member import Arrival, ConsumerMember, beat_of, new_member_id
+from kohort.coordinator.consumer.member import Arrival, ConsumerMember, beat_of
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment, ReconciliationState
 from kohort.coordinator.consumer.resolving import refresh_timers
 from kohort.coordinator.consumer.sessions import begin_sessions_of, renew_session, vitals_of
@@ -32,6 +33,7 @@ from kohort.coordinator.migration.embedded import assignment_for, may_mix, parti
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer, TimerKey
 from kohort.errors import ApiError, ErrorCode, ProtocolError
+from kohort.model import uuid_to_text
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, parse_subscription, topics_field
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
@@ -192,7 +194,7 @@ def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupReques
     check_room(group, message.member_id, message.group_instance_id, ctx)
     _check_protocols(group, message)
     out = Outcome(round_changed=False)
-    member_id = message.member_id or new_member_id(ctx.rng)
+    member_id = message.member_id or uuid_to_text(random_uuid(ctx.rng))
     is_dynamic = message.group_instance_id is None
     if is_dynamic and not message.member_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         out.replies.append(refuse_join(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))

@@ -1,13 +1,9 @@
 """State of consumer group members across rebalances: revocations, session facts, records of earlier brokers."""
 
-from base64 import urlsafe_b64decode
-from uuid import UUID
-
 import pytest
 
 from kohort.clock import Timers
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.member import new_member_id
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
@@ -174,14 +170,6 @@ def test_assigned_partitions_without_epoch_in_the_record_get_the_member_epoch(st
 
     commits = [stage.commit({("t", 0): 1}, member_id="m1", generation=epoch, version=9) for epoch in (4, 5)]
     assert commits == [[ErrorCode.STALE_MEMBER_EPOCH], [ErrorCode.NONE]]
-
-
-def test_generated_member_ids_are_random_uuids(stage):
-    ids = {new_member_id(stage.rng) for _ in range(50)}
-
-    made = {UUID(bytes=urlsafe_b64decode(member_id + "==")) for member_id in ids}
-    assert len(made) == 50
-    assert {(one.version, one.variant) for one in made} == {(4, "specified in RFC 4122")}
 
 
 def test_invariant_check_fails_if_the_index_of_owners_differs_from_assignments():

@@ -1,14 +1,13 @@
 """Timers of consumer group members: fired late, cancelled, restarted after a failover."""
 
 import random
-from base64 import urlsafe_b64decode
 from typing import Any
 
 import pytest
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.member import ConsumerPresence, new_member_id
+from kohort.coordinator.consumer.member import ConsumerPresence
 from kohort.coordinator.consumer.on_timer import on_timer
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.context import Context
@@ -265,24 +264,3 @@ def test_consumer_group_without_state_is_dropped(left, stays):
     groups.maybe_forget("g")
 
     assert ("g" in groups.consumer) is stays
-
-
-class TestGeneratedMemberIds:
-    IDS = 2_000
-
-    def test_generated_member_id_does_not_begin_with_a_dash(self):
-        rng = random.Random(1)
-
-        assert {new_member_id(rng)[0] == "-" for _ in range(self.IDS)} == {False}
-
-    def test_generated_member_id_is_random_except_uuid_version_and_variant(self):
-        rng = random.Random(1)
-        made = [int.from_bytes(urlsafe_b64decode(new_member_id(rng) + "==")) for _ in range(self.IDS)]
-
-        ever, always = 0, made[0]
-        for number in made:
-            ever |= number
-            always &= number
-        fixed = (0xF << 76) | (0b11 << 62)
-        assert ever | fixed == (1 << 128) - 1
-        assert always & ~fixed == 0
