@@ -58,6 +58,7 @@ def test_poll_deadline_starts_at_join_and_stops_during_poll():
         max_poll_interval_ms=5_000,
     )
     clocks = HeartbeatClocks(config, random.Random(1))
+    clocks.leave_poll(0)
     clocks.start(100)
 
     assert (clocks.poll_expired(5_099), clocks.poll_expired(5_100)) == (False, True)

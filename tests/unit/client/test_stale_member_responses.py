@@ -273,6 +273,7 @@ def test_group_leader_without_coordinator_rejoins_at_once():
 def test_leave_after_poll_timeout_sends_no_heartbeat():
     alone = Alone(max_poll_interval_ms=8_000, session_timeout_ms=8_000)
     alone.synced(alone.syncs(5))
+    alone.member.leave_poll(alone.now_ms)
     alone.now_ms += 8_000
 
     (goodbye,) = alone.says(LeaveGroupRequest)

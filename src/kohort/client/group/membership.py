@@ -7,18 +7,20 @@ consumer groups: ``membership_consumer.py`` and ``reconciliation.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
-from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL
+from kohort.client.reading.context import ConsumerContext, ConsumerSource
+from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.requests.find_coordinator import CoordinatorLookup
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Promise, RequestSource, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.wire.schema import Message
 
 CallbackKind = Literal["revoked", "assigned", "lost"]
 CommitPositions = Callable[[Collection[TopicPartition], int | None], Promise[dict[TopicPartition, OffsetAndMetadata]]]
@@ -68,23 +70,107 @@ class RebalanceListener(Protocol):
         """
 
 
-class Rebalancing(Protocol):
-    """Rebalance of a member inside ``poll()``, for both group protocols.
+class Rebalancing(ABC):
+    """Rebalance of a member inside ``poll()``, base class for both group protocols.
 
-    ``callback``: listener callback to call now; the rebalance waits for ``acknowledge``. ``is_due``: True if
-    ``advance`` can continue now. ``advance`` runs until it needs the user or a broker. ``prepare_leave`` returns the
-    last callback before the member leaves.
+    It commits offsets of revoked partitions, calls the listener, and then joins or acknowledges.
     """
 
+    def __init__(
+        self, subscription: SubscriptionState, commit_timeout_ms: int, commit_positions: CommitPositions | None
+    ) -> None:
+        self.callback: CallbackNeeded | None = None
+        """Listener callback to call now; the rebalance waits for ``acknowledge``."""
+        self._subscription = subscription
+        self._commit_timeout_ms = commit_timeout_ms
+        self._commit_positions = commit_positions
+        self._commit: Promise[dict[TopicPartition, OffsetAndMetadata]] | None = None
+        self._commit_until_ms = 0
+        self._next: Callable[[int], None] | None = None
+        """Function that continues the rebalance after the offset commit or the listener callback."""
+
     @property
-    def callback(self) -> CallbackNeeded | None: ...
-    @property
-    def is_due(self) -> bool: ...
-    @property
+    @abstractmethod
     def is_stable(self) -> bool: ...
-    def advance(self, now_ms: int) -> None: ...
-    def acknowledge(self) -> None: ...
-    def prepare_leave(self) -> CallbackNeeded | None: ...
+
+    @property
+    @abstractmethod
+    def _may_start(self) -> bool:
+        """True if a join, a revocation or an assignment is due."""
+
+    @abstractmethod
+    def _start(self, now_ms: int) -> bool:
+        """Start the join, revocation or assignment that is due; return False if none is due."""
+
+    @abstractmethod
+    def _stop(self) -> bool:
+        """Reset the rebalance before the member leaves; return True if it still owns its partitions."""
+
+    @property
+    def _has_lost_membership(self) -> bool:
+        """True if the membership ended since the rebalance began, so that its remaining steps are useless."""
+        return False
+
+    @property
+    def is_due(self) -> bool:
+        """True if ``advance`` can continue now."""
+        if not self._subscription.mode.is_group or self.callback is not None:
+            return False
+        if self._has_lost_membership:
+            return True
+        if self._commit is not None:
+            return self._commit.done
+        return self._next is not None or self._may_start
+
+    def advance(self, now_ms: int) -> None:
+        """Continue the rebalance until it needs the user or a broker."""
+        while self._subscription.mode.is_group and self.callback is None:
+            if self._has_lost_membership:
+                self._next = self._commit = None
+            if self._commit is not None:
+                if not self._commit.done and now_ms < self._commit_until_ms:
+                    return
+                self._commit = None
+            if self._next is not None:
+                step, self._next = self._next, None
+                step(now_ms)
+            elif not self._start(now_ms):
+                return
+
+    def acknowledge(self) -> None:
+        assert self.callback is not None, "no callback is open"
+        self.callback = None
+
+    def prepare_leave(self) -> CallbackNeeded | None:
+        """Return the last listener callback before the member leaves the group."""
+        owned = tuple(self._subscription.assigned) if self._subscription.mode.is_group else ()
+        self._next = self._commit = self.callback = None
+        is_member = self._stop()
+        return CallbackNeeded("revoked" if is_member else "lost", owned) if owned else None
+
+    def _start_commit(
+        self, revoked: Collection[TopicPartition], commit: Collection[TopicPartition], now_ms: int
+    ) -> None:
+        for partition in revoked:
+            self._subscription.assigned[partition].pending_revocation = True
+        if commit and self._commit_positions is not None:
+            self._commit_until_ms = now_ms + self._commit_timeout_ms
+            self._commit = self._commit_positions(commit, self._commit_until_ms)
+
+    def _request_callback(
+        self,
+        kind: CallbackKind,
+        partitions: Collection[TopicPartition],
+        *,
+        then: Callable[[int], None],
+        even_if_empty: bool = False,
+    ) -> None:
+        self._then(then)
+        if partitions or even_if_empty:
+            self.callback = CallbackNeeded(kind, tuple(partitions))
+
+    def _then(self, step: Callable[[int], None]) -> None:
+        self._next = step
 
 
 COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
@@ -148,66 +234,73 @@ def not_a_member(group_id: str) -> CommitFailed:
     )
 
 
-class Leave(NamedTuple):
-    """LeaveGroup or last heartbeat of a member, and the promise that ``leave()`` returned."""
-
-    request: Message
-    promise: Promise[None]
-    channel: str = COORDINATOR_CHANNEL
-
-
-def leave_requests(
-    leaves: Sequence[Leave],
-    node_id: int | None,
-    timeout_ms: int,
-    shape: Callable[[Message, int], Message] | None = None,
-) -> list[Unsent]:
-    """Return the members' last requests; without a known coordinator complete their promises and send nothing."""
-    if node_id is None:
-        for leave in leaves:
-            leave.promise.resolve(None)
-        return []
-    return [
-        Unsent(node_id, leave.request, timeout_ms, channel=leave.channel, context=leave.promise, shape=shape)
-        for leave in leaves
-    ]
-
-
 class PollDeadline:
-    def __init__(self, interval_ms: int) -> None:
-        self.until_ms: int | None = None
+    def __init__(self, config: ConsumerConfig) -> None:
+        self._config = config
+        self.poll_until_ms: int | None = None
         """Time in ms before which the user must poll again; None during ``poll()`` and before the first one."""
-        self._interval_ms = interval_ms
 
-    def enter(self) -> None:
-        self.until_ms = None
+    def enter_poll(self) -> None:
+        self.poll_until_ms = None
 
-    def leave(self, now_ms: int) -> None:
-        self.until_ms = now_ms + self._interval_ms
+    def leave_poll(self, now_ms: int) -> None:
+        self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
 
-    def expired(self, now_ms: int) -> bool:
-        return self.until_ms is not None and now_ms >= self.until_ms
+    def poll_expired(self, now_ms: int) -> bool:
+        return self.poll_until_ms is not None and now_ms >= self.poll_until_ms
 
 
-class HeartbeatClocks:
+class MemberSource(ConsumerSource):
+    """Base class of the memberships of both group protocols."""
+
+    clocks: PollDeadline
+
+    def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup) -> None:
+        super().__init__(context)
+        self.generation = NO_GENERATION
+        self.user_generation = NO_GENERATION
+        self.incarnation = 0
+        self._lookup = lookup
+        self._request = RequestState(retry_backoff(context.config, context.rng))
+        self._rebalances = context.metrics.rebalances
+        self._leaves: list[Unsent] = []
+        """LeaveGroup requests or last heartbeats; ``context`` is the promise that ``leave()`` returned."""
+
+    def enter_poll(self) -> None:
+        self.clocks.enter_poll()
+
+    def leave_poll(self, now_ms: int) -> None:
+        self.clocks.leave_poll(now_ms)
+
+    def _poll_leaves(self) -> list[Unsent]:
+        """Return the member's last requests; without a known coordinator complete their promises and send nothing."""
+        leaves, self._leaves = self._leaves, []
+        node_id = self._lookup.node_id
+        for leave in leaves:
+            if node_id is None:
+                leave.context.resolve(None)
+            else:
+                leave.node_id = node_id
+        return [] if node_id is None else leaves
+
+
+class HeartbeatClocks(PollDeadline):
     """Deadlines of heartbeat, session and next poll (protocol/members.md#timers-of-a-member).
 
     Each successful JoinGroup restarts them.
     """
 
     def __init__(self, config: ConsumerConfig, rng: Rng) -> None:
-        self._config = config
+        super().__init__(config)
         self._request = RequestState(retry_backoff(config, rng))
-        self._polling = False
         self.heartbeat_at_ms = 0
         self.session_until_ms = 0
-        self.poll_until_ms = 0
 
     def start(self, now_ms: int) -> None:
-        self._request.succeeded()
-        self.heartbeat_at_ms = now_ms + self._config.heartbeat_interval_ms
-        self.session_until_ms = now_ms + self._config.session_timeout_ms
-        self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
+        self.sent(now_ms)
+        self.received(now_ms)
+        if self.poll_until_ms is not None:
+            self.leave_poll(now_ms)
 
     def sent(self, now_ms: int) -> None:
         """Start the heartbeat interval when the heartbeat is sent, not when its response arrives."""
@@ -215,23 +308,13 @@ class HeartbeatClocks:
 
     def received(self, now_ms: int) -> None:
         self._request.succeeded()
-        self.session_until_ms = now_ms + self._config.session_timeout_ms
+        self.renew_session(now_ms)
 
     def failed(self, now_ms: int) -> None:
         self.heartbeat_at_ms = self._request.failed(now_ms)
 
-    def enter_poll(self) -> None:
-        self._polling = True
-
-    def leave_poll(self, now_ms: int) -> None:
-        self._polling = False
-        self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
-
     def session_expired(self, now_ms: int) -> bool:
         return now_ms >= self.session_until_ms
-
-    def poll_expired(self, now_ms: int) -> bool:
-        return not self._polling and now_ms >= self.poll_until_ms
 
     def renew_session(self, now_ms: int) -> None:
         self.session_until_ms = now_ms + self._config.session_timeout_ms
@@ -240,6 +323,6 @@ class HeartbeatClocks:
         at_ms = self.session_until_ms
         if may_heartbeat and self.heartbeat_at_ms < at_ms:
             at_ms = self.heartbeat_at_ms
-        if not self._polling and self.poll_until_ms < at_ms:
+        if self.poll_until_ms is not None and self.poll_until_ms < at_ms:
             at_ms = self.poll_until_ms
         return at_ms

@@ -21,14 +21,12 @@ from kohort.client.group.membership import (
     CommitOutcome,
     Generation,
     HeartbeatClocks,
-    Leave,
-    leave_requests,
+    MemberSource,
     not_a_member,
 )
-from kohort.client.reading.context import ConsumerContext, ConsumerSource
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
-from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Promise, Unsent
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, ProtocolError, UsageError, error_code
 from kohort.model import TopicPartition
@@ -48,31 +46,26 @@ class MemberState(Enum):
     STABLE = auto()
 
 
-class ClassicMembership(ConsumerSource):
+class ClassicMembership(MemberSource):
+    clocks: HeartbeatClocks
+
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup, assignors: Sequence[Assignor]) -> None:
-        super().__init__(context)
+        super().__init__(context, lookup)
         config, subscription = context.config, context.subscription
         self.state = MemberState.UNJOINED
-        self.generation = NO_GENERATION
         self.rejoin_reason: str | None = None
         self.new_assignment: list[TopicPartition] | None = None
         self.last_assignment: tuple[list[TopicPartition], int] = ([], -1)
         """Last accepted assignment and its generation, which sticky assignors send to the leader."""
-        self.user_generation = NO_GENERATION
-        self.incarnation = 0
         self.clocks = HeartbeatClocks(config, context.rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
         self._messages = MemberMessages(config, assignors, subscription)
-        self._lookup = lookup
-        self._request = RequestState(retry_backoff(config, context.rng))
-        self._rebalances = context.metrics.rebalances
         self._join_reason = ""
         self._is_incompatible = False
         """True if the coordinator rejected all assignors of the member; DescribeGroups returns the group's assignor."""
         self._is_leader = False
         self._heartbeat: Unsent | None = None
         self._heartbeats_paused = False
-        self._leaves: list[Leave] = []
 
     def request_rejoin(self, reason: str) -> None:
         if self.rejoin_reason is None:
@@ -99,15 +92,16 @@ class ClassicMembership(ConsumerSource):
         if self.generation.is_member:
             self.user_generation = self.generation
 
-    def leave(self, reason: str, *, even_static: bool = False) -> Promise[None]:
+    def leave(self, reason: str) -> Promise[None]:
         """Send LeaveGroup if the coordinator is known, and reset the generation. Static members send no LeaveGroup."""
         promise: Promise[None] = Promise()
-        is_static = self._config.group_instance_id is not None
-        known = bool(self.generation.member_id) and self._lookup.node_id is not None
-        if known and self.state is not MemberState.UNJOINED and (even_static or not is_static):
+        node_id = self._lookup.node_id
+        is_dynamic_member = bool(self.generation.member_id) and self._config.group_instance_id is None
+        if is_dynamic_member and node_id is not None and self.state is not MemberState.UNJOINED:
             # A broker answers a connection's requests in order: LeaveGroup would wait for the JoinGroup in flight.
             channel = LEAVE_CHANNEL if self._request.is_in_flight else COORDINATOR_CHANNEL
-            self._leaves.append(Leave(self._messages.leave(self.generation, reason), promise, channel))
+            request, timeout_ms = self._messages.leave(self.generation, reason), self._config.request_timeout_ms
+            self._leaves.append(Unsent(node_id, request, timeout_ms, channel, context=promise, shape=leave_shape))
         else:
             promise.resolve(None)
         self._lose_generation(reason, keep_member_id=False)
@@ -120,12 +114,6 @@ class ClassicMembership(ConsumerSource):
     @property
     def fetch_generation(self) -> Generation:
         return NO_GENERATION
-
-    def enter_poll(self) -> None:
-        self.clocks.enter_poll()
-
-    def leave_poll(self, now_ms: int) -> None:
-        self.clocks.leave_poll(now_ms)
 
     def enforce_rebalance(self, reason: str) -> None:
         self.request_rejoin(reason)
@@ -381,10 +369,6 @@ class ClassicMembership(ConsumerSource):
 
     def resume_heartbeats(self) -> None:
         self._heartbeats_paused = False
-
-    def _poll_leaves(self) -> list[Unsent]:
-        leaves, self._leaves = self._leaves, []
-        return leave_requests(leaves, self._lookup.node_id, self._config.request_timeout_ms, leave_shape)
 
     def _join_again(self, now_ms: int, *, backoff: bool) -> None:
         self.state = MemberState.PREPARING_REBALANCE

@@ -27,14 +27,12 @@ from kohort.client.group.membership import (
     NO_GENERATION,
     CommitOutcome,
     Generation,
-    Leave,
+    MemberSource,
     PollDeadline,
-    leave_requests,
     not_a_member,
 )
-from kohort.client.reading.context import ConsumerContext, ConsumerSource
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
-from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Promise, Unsent
 from kohort.clock import earliest, random_uuid
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, UnsupportedVersion, UsageError, error_code
@@ -49,33 +47,26 @@ DEFAULT_INTERVAL_MS: Final = 5_000
 _S: Final = ConsumerMemberState
 
 
-class ConsumerMembership(ConsumerSource):
+class ConsumerMembership(MemberSource):
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup) -> None:
-        super().__init__(context)
+        super().__init__(context, lookup)
         config = context.config
         self.state = ConsumerMemberState.UNSUBSCRIBED
         self.member_id = uuid_to_text(random_uuid(context.rng))
         """Member id, generated once per consumer (KIP-1082)."""
-        self.generation = NO_GENERATION
-        self.user_generation = NO_GENERATION
-        self.incarnation = 0
         self.target = NO_ASSIGNMENT
         self.owned = NO_ASSIGNMENT
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
         """True while a heartbeat with the owned partitions is in flight: revoked partitions may have another owner."""
-        self._rebalances = context.metrics.rebalances
-        self._lookup = lookup
         self._fields = HeartbeatFields(config, context.subscription)
         self._names = TopicNames(context.metadata)
-        self._clock = PollDeadline(config.max_poll_interval_ms)
-        self._request = RequestState(retry_backoff(config, context.rng))
+        self.clocks = PollDeadline(config)
         self._interval_ms = DEFAULT_INTERVAL_MS
         self._heartbeat_at_ms = 0
         self._user_incarnation = -1
         self._error_was_raised = True
-        self._leaves: list[Leave] = []
         self._reconcilable_for: tuple[int, int, int] = (-1, -1, -1)
         self._reconcilable_now: Reconcilable | None = None
         self._all_named_at: tuple[int, int] = (-1, -1)
@@ -140,12 +131,6 @@ class ConsumerMembership(ConsumerSource):
     def fetch_generation(self) -> Generation:
         return self.generation if self.generation.generation_id > wire.JOINING_EPOCH else NO_GENERATION
 
-    def enter_poll(self) -> None:
-        self._clock.enter()
-
-    def leave_poll(self, now_ms: int) -> None:
-        self._clock.leave(now_ms)
-
     def resume_heartbeats(self) -> None:
         self._error_was_raised = True
 
@@ -157,12 +142,11 @@ class ConsumerMembership(ConsumerSource):
         """Send the member's last heartbeat if the coordinator is known; a static member uses epoch -2."""
         del reason  # ConsumerGroupHeartbeat has no reason field
         promise: Promise[None] = Promise()
-        if self.state in IN_GROUP and self._lookup.node_id is not None:
-            self._leaves.append(Leave(self._leave_request(), promise))
+        if self.state in IN_GROUP:
+            self._send_leave(promise)
+            self._go(_S.LEAVING)
         else:
             promise.resolve(None)
-        if self.state in IN_GROUP:
-            self._go(_S.LEAVING)
         self._lose_membership(_S.UNSUBSCRIBED)
         return promise
 
@@ -184,13 +168,13 @@ class ConsumerMembership(ConsumerSource):
         return CommitOutcome(error)
 
     def poll(self, now_ms: int) -> Poll:
-        if self.state in IN_GROUP and self._clock.expired(now_ms):
+        if self.state in IN_GROUP and self.clocks.poll_expired(now_ms):
             self._leave_for_not_polling()
         unsent = self._poll_leaves()
         if self.state not in IN_GROUP:
             return Poll(unsent)
         self._request_names()
-        wake_at_ms = self._clock.until_ms
+        wake_at_ms = self.clocks.poll_until_ms
         node_id = self._lookup.require()
         if node_id is not None and not self._request.is_in_flight:
             must_send = self.state in (_S.JOINING, _S.ACKNOWLEDGING) or self._fields.differ(self.owned)
@@ -321,14 +305,18 @@ class ConsumerMembership(ConsumerSource):
         self._notes.warn(
             f"the member left group {self._group_id!r}: more than max.poll.interval.ms ({limit_ms}) between polls"
         )
-        if self._lookup.node_id is not None:
-            self._leaves.append(Leave(self._leave_request(), Promise()))
+        self._send_leave(Promise())
         self._go(_S.LEAVING)
         self._lose_membership(_S.STALE)
 
-    def _leave_request(self) -> wire.ConsumerGroupHeartbeatRequest:
+    def _send_leave(self, promise: Promise[None]) -> None:
+        if self._lookup.node_id is None:
+            promise.resolve(None)
+            return
         is_static = self._config.group_instance_id is not None
-        return self._fields.leave(self.generation, wire.LEAVING_FOR_A_WHILE_EPOCH if is_static else wire.LEAVING_EPOCH)
+        epoch = wire.LEAVING_FOR_A_WHILE_EPOCH if is_static else wire.LEAVING_EPOCH
+        request, timeout_ms = self._fields.leave(self.generation, epoch), self._config.request_timeout_ms
+        self._leaves.append(Unsent(self._lookup.node_id, request, timeout_ms, COORDINATOR_CHANNEL, context=promise))
 
     def _lose_membership(self, state: ConsumerMemberState) -> None:
         self._go(state)
@@ -337,10 +325,6 @@ class ConsumerMembership(ConsumerSource):
         self.is_reconciling = False
         self._request.forget_in_flight()
         self._fields.forget()
-
-    def _poll_leaves(self) -> list[Unsent]:
-        leaves, self._leaves = self._leaves, []
-        return leave_requests(leaves, self._lookup.node_id, self._config.request_timeout_ms)
 
 
 def _with_advice(error: UnsupportedVersion) -> UnsupportedVersion:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kohort.client.group.commits import CommitOrder, Commits
 from kohort.client.group.member_messages import GroupLeader, MemberMessages
-from kohort.client.group.membership import HeartbeatClocks
+from kohort.client.group.membership import HeartbeatClocks, PollDeadline, Rebalancing
 from kohort.client.group.membership_classic import ClassicMembership
 from kohort.client.group.rebalance_classic import ClassicRebalance
 from kohort.client.reading.subscription import SubscriptionState
@@ -64,7 +64,7 @@ def revoked_partitions_kept(patch: Patch) -> None:
 
 @bug("membership", "a member whose user does not poll stays in the group")
 def poll_interval_ignored(patch: Patch) -> None:
-    patch.method(HeartbeatClocks, "poll_expired", lambda *_: False)
+    patch.method(PollDeadline, "poll_expired", lambda *_: False)
 
 
 @bug("membership", "heartbeats stop after a failed heartbeat")
@@ -122,11 +122,11 @@ def refused_commit_is_done(patch: Patch) -> None:
 
 @bug("membership", "partitions are revoked without a commit")
 def revoked_without_commit(patch: Patch) -> None:
-    def start(real: Any, rebalance: ClassicRebalance, leaving: Any, commit: Any, now_ms: int) -> None:
+    def start(real: Any, rebalance: Rebalancing, leaving: Any, commit: Any, now_ms: int) -> None:
         del commit
         real(rebalance, leaving, [], now_ms)
 
-    patch.method(ClassicRebalance, "_start_commit", start)
+    patch.method(Rebalancing, "_start_commit", start)
 
 
 @bug("membership", "a retried commit overwrites a later commit")
@@ -137,9 +137,9 @@ def older_commit_comes_last(patch: Patch) -> None:
 
 @bug("membership", "a partition that is resubscribed during its revocation is not read again")
 def wanted_again_stays_silent(patch: Patch) -> None:
-    def give_up(real: Any, rebalance: ClassicRebalance) -> None:
+    def give_up(real: Any, rebalance: ClassicRebalance, now_ms: int) -> None:
         marked = {p: state.pending_revocation for p, state in rebalance._subscription.assigned.items()}
-        real(rebalance)
+        real(rebalance, now_ms)
         for partition, was_to_go in marked.items():
             rebalance._subscription.assigned[partition].pending_revocation = was_to_go
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kohort.client.group.consumer_heartbeat import HeartbeatFields
+from kohort.client.group.membership import Rebalancing
 from kohort.client.group.membership_consumer import ConsumerMembership
-from kohort.client.group.reconciliation import Reconciliation
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer import (
     fencing,
@@ -209,18 +209,18 @@ def revoked_before_told(patch: Patch) -> None:
 
 @bug(AREA, "the user gets no revocation callback and keeps the partitions", WORLD)
 def revocation_untold(patch: Patch) -> None:
-    def tell(real: Any, this: Reconciliation, kind: str, partitions: Any, *, then: Any) -> None:
-        real(this, kind, () if kind == "revoked" else partitions, then=then)
+    def tell(real: Any, this: Rebalancing, kind: str, partitions: Any, **then: Any) -> None:
+        real(this, kind, () if kind == "revoked" else partitions, **then)
 
-    patch.method(Reconciliation, "_request_callback", tell)
+    patch.method(Rebalancing, "_request_callback", tell)
 
 
 @bug(AREA, "the user gets no callback for lost partitions before the rejoin", WORLD)
 def loss_untold(patch: Patch) -> None:
-    def tell(real: Any, this: Reconciliation, kind: str, partitions: Any, *, then: Any) -> None:
-        real(this, kind, () if kind == "lost" else partitions, then=then)
+    def tell(real: Any, this: Rebalancing, kind: str, partitions: Any, **then: Any) -> None:
+        real(this, kind, () if kind == "lost" else partitions, **then)
 
-    patch.method(Reconciliation, "_request_callback", tell)
+    patch.method(Rebalancing, "_request_callback", tell)
 
 
 @bug(AREA, "a member never sends its owned partitions", WORLD)
