@@ -66,6 +66,7 @@ class ConsumerMachine:
         self._resets = Resets(context)
         self.queries = OffsetQueries(config, self.metadata, rng)
         self._fetcher = Fetcher(context, self._resets.out_of_range, prefetch_bytes=prefetch_bytes)
+        self._may_return = self._fetcher.is_ready
         validation = Validation(context, self._resets)
         self._group: Group | None = None
         sources: list[RequestSource] = []
@@ -88,7 +89,7 @@ class ConsumerMachine:
         return self._group is not None
 
     def subscribe(self, topics: TopicsOrPattern) -> None:
-        self.group  # noqa: B018  # subscribing needs one
+        self.group  # noqa: B018  # raises UsageError without a group.id
         if isinstance(topics, SubscriptionPattern):
             self._subscribe_server_pattern(topics)
         elif isinstance(topics, re.Pattern):
@@ -101,9 +102,8 @@ class ConsumerMachine:
             raise UsageError(f"subscribe: the pattern must be text that is not empty, not {shown(pattern.pattern)}")
         if self.config.group_protocol == "classic":
             raise UsageError(
-                "subscribe: a SubscriptionPattern is matched by the coordinator, with group.protocol=consumer; with "
-                "group.protocol=classic subscribe with "
-                f"re.compile({shown(pattern.pattern)})"
+                "subscribe: a SubscriptionPattern needs group.protocol=consumer, whose coordinator matches it; "
+                f"with group.protocol=classic subscribe with re.compile({shown(pattern.pattern)})"
             )
         self.subscription.subscribe_server_pattern(pattern)
 
@@ -238,7 +238,7 @@ class ConsumerMachine:
         fetched = self._open
         if fetched is not None and self._may_return(fetched):
             return fetched, False
-        if fetched is not None and not self._is_dropped(fetched):
+        if fetched is not None and not self._fetcher.is_dropped(fetched):
             self._fetcher.put_back(fetched)  # the partition was paused before its last record was returned
         elif fetched is not None:
             self.count_records(fetched, fetched.at)
@@ -250,7 +250,7 @@ class ConsumerMachine:
         if fetched is not self._open or not self._may_return(fetched):
             return []
         records = fetched.records
-        assert records is not None, "decode before handing out"
+        assert records is not None, "records are decoded before they are returned"
         out = records[fetched.at : fetched.at + limit]
         fetched.at += len(out)
         self._advance_past(fetched, records)
@@ -270,7 +270,7 @@ class ConsumerMachine:
         if fetched is not self._open or not self._may_return(fetched):
             return None
         records, at = fetched.records, fetched.at
-        assert records is not None, "decode before handing out"
+        assert records is not None, "records are decoded before they are returned"
         if at == len(records):
             return None
         fetched.at = at + 1
@@ -328,10 +328,10 @@ class ConsumerMachine:
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
         """Move the position to the first damaged batch, and put the batches after it back into the buffer."""
         for fetched in reversed(list(behind)):
-            if not self._is_dropped(fetched) and fetched.taken_at is not None:
+            if not self._fetcher.is_dropped(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
                 self._fetcher.put_back(fetched)
-        if not self._is_dropped(corrupt) and corrupt.taken_at is not None and corrupt.error is not None:
+        if not self._fetcher.is_dropped(corrupt) and corrupt.taken_at is not None and corrupt.error is not None:
             corrupt.records, corrupt.at = [], 0
             offset = max(corrupt.error.offset, corrupt.start_offset)
             corrupt.state.advance(offset, corrupt.taken_at.offset_epoch)
@@ -344,7 +344,7 @@ class ConsumerMachine:
         raised for the same checksum twice, and after ``MAX_DAMAGED_FETCHES`` damaged fetches.
         """
         error, state = fetched.error, fetched.state
-        if error is None or self._is_dropped(fetched):
+        if error is None or self._fetcher.is_dropped(fetched):
             return True
         if isinstance(error, UndecodableValue):
             return False
@@ -362,12 +362,6 @@ class ConsumerMachine:
         self.count_records(fetched, fetched.at)
         self._open = None
         return True
-
-    def _is_dropped(self, fetched: Fetched) -> bool:
-        return fetched.is_stale or self.subscription.assigned.get(fetched.partition) is not fetched.state
-
-    def _may_return(self, fetched: Fetched) -> bool:
-        return fetched.state.fetchable and not self._is_dropped(fetched)
 
     def commit(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kohort.client import consumer as consumer_module
-from kohort.client.reading.subscription import FetchState, Position, Reset
+from kohort.client.reading.subscription import FetchState, Position
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, ProtocolError
 from kohort.wire.messages.fetch import AbortedTransaction, FetchRequest, LeaderIdAndEpoch, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
@@ -167,12 +167,12 @@ def test_seek_to_beginning_and_seek_to_end_move_position(stage: ScriptedGroup):
     stage.log_start = 2
     user = reader(stage)
     stage.loop.run(1000)
-    user.machine.subscription.seek_to([], Reset.LATEST)
+    user.machine.subscription.seek_to([], "latest")
     assert user.machine.subscription.state(T0).state is FetchState.AWAIT_RESET
     stage.loop.run(40_000)
     assert user.machine.subscription.state(T0).position == Position(10, 3)
 
-    user.machine.subscription.seek_to([T0], Reset.EARLIEST)
+    user.machine.subscription.seek_to([T0], "earliest")
     stage.loop.run(40_000)
 
     assert [r.offset for r in user.poll()] == list(range(2, 10))

@@ -74,7 +74,7 @@ def test_rebalance_timeout_of_join_is_max_poll_interval_and_request_waits_longer
     long = stage.user(group_id="g", request_timeout_ms=30_000, max_poll_interval_ms=28_000)
     short = stage.user(group_id="g", request_timeout_ms=40_000, max_poll_interval_ms=28_000)
 
-    timeouts = [user.membership._messages.join_timeout_ms for user in (long, short)]
+    timeouts = [user.membership.messages.join_timeout_ms for user in (long, short)]
 
     assert timeouts == [28_000 + JOIN_GRACE_MS, 40_000]
 

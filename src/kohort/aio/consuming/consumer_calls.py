@@ -20,7 +20,7 @@ from kohort.client.group.commits import Offsets
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
 from kohort.client.reading.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
-from kohort.client.reading.subscription import Position, Reset
+from kohort.client.reading.subscription import Position
 from kohort.client.requests.source import Promise
 from kohort.client.user_input import checked_ms, checked_partition, checked_partitions, whole_number
 from kohort.config.client import ConsumerConfig
@@ -131,12 +131,12 @@ class ImmediateCalls(OtherNames, ABC):
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Move to the first offset of ``partitions``, or of all assigned. Raises UsageError for an unassigned one."""
         with self._use() as machine, self._held:
-            machine.subscription.seek_to(partitions, Reset.EARLIEST)
+            machine.subscription.seek_to(partitions, "earliest")
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Move to the end offset of ``partitions``, or of all assigned. Raises UsageError for an unassigned one."""
         with self._use() as machine, self._held:
-            machine.subscription.seek_to(partitions, Reset.LATEST)
+            machine.subscription.seek_to(partitions, "latest")
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions until ``resume``. Their buffered records and the membership remain.

@@ -135,8 +135,7 @@ class Commits(ConsumerSource):
         A commit for an unknown topic is retried until new metadata lack the topic, too. ``before_revocation``: the
         partitions are revoked after the commit, so an unknown topic fails at once, and errors are logged.
         """
-        is_alone = not self._waiting and not self._in_flight
-        number = self._order.next_number(is_alone=is_alone)
+        number = self._order.next_number(is_alone=not self._waiting and not self._in_flight)
         assigned = self._subscription.assigned
         ids = {p: state.topic_id for p in offsets if (state := assigned.get(p)) is not None}
         commit = _Commit(number, dict(offsets), ids, self._backoff, deadline_ms, before_revocation=before_revocation)
@@ -152,13 +151,8 @@ class Commits(ConsumerSource):
         return self.commit(self.positions(partitions), deadline_ms, before_revocation=before_revocation)
 
     def positions(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        found: Offsets = {}
-        for partition in partitions:
-            state = self._subscription.assigned.get(partition)
-            offset = state.to_commit() if state is not None else None
-            if offset is not None:
-                found[partition] = offset
-        return found
+        states = [(partition, self._subscription.assigned.get(partition)) for partition in partitions]
+        return {p: at for p, state in states if state is not None and (at := state.to_commit()) is not None}
 
     def auto_commit(self, now_ms: int) -> None:
         if not self._config.enable_auto_commit:
@@ -180,8 +174,7 @@ class Commits(ConsumerSource):
         if error is None:
             self._outages.recovered(AUTO_COMMIT, f"auto-commit in {group} works again", now_ms)
             return
-        text = f"auto-commit in {group} failed: {error}"
-        self._outages.report(AUTO_COMMIT, text, now_ms)
+        self._outages.report(AUTO_COMMIT, f"auto-commit in {group} failed: {error}", now_ms)
         still_member = isinstance(error, CommitFailed) and self._refusal() is None
         unknown_topic = isinstance(error, ApiError) and error.code in UNKNOWN_TOPIC
         if still_member or (error.retriable and not unknown_topic):
@@ -215,12 +208,9 @@ class Commits(ConsumerSource):
         return Poll(unsent, self._waiting.wake_at_ms(now_ms))
 
     def _drop_recreated(self, commit: _Commit) -> None:
-        current = {p: self._metadata.topic_id(p.topic) for p in commit.pending}
-        stale = [
-            p
-            for p, one in commit.pending.items()
-            if one.topic_id is not None and current[p] not in (None, one.topic_id)
-        ]
+        topic_id = self._metadata.topic_id
+        ids = [(p, one.topic_id) for p, one in commit.pending.items() if one.topic_id is not None]
+        stale = [p for p, known in ids if topic_id(p.topic) not in (None, known)]
         if stale:
             error = self._error(ErrorCode.UNKNOWN_TOPIC_ID, stale, ": the topic was deleted and created again")
             self._drop(commit, stale, error)
@@ -334,10 +324,11 @@ class Commits(ConsumerSource):
         commit.incarnation = self._membership.incarnation
         ids = {p.topic: self._metadata.topic_id(p.topic) or one.topic_id for p, one in commit.pending.items()}
         instance_id = self._config.group_instance_id if subscribed else None
+        offsets = {partition: one.at for partition, one in commit.pending.items()}
         self._in_flight.append(commit)
         return Unsent(
             node_id,
-            build_commit(self._group_id, commit.generation, instance_id, _offsets(commit.pending), ids),
+            build_commit(self._group_id, commit.generation, instance_id, offsets, ids),
             self._config.request_timeout_ms,
             channel=COORDINATOR_CHANNEL,
             max_version=None if all(ids.values()) else BY_NAME_COMMIT,
@@ -350,7 +341,3 @@ class Commits(ConsumerSource):
             self._fail(commit, error)
             return
         self._waiting.add(commit)
-
-
-def _offsets(offset: Mapping[TopicPartition, PendingOffset]) -> Offsets:
-    return {partition: one.at for partition, one in offset.items()}

@@ -27,11 +27,8 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.schema import Message
 
-Committed = dict[TopicPartition, OffsetAndMetadata | None]
-
 COMMITTED: Final = "committed"
-
-
+Committed = dict[TopicPartition, OffsetAndMetadata | None]
 Starts = dict[TopicPartition, tuple[PartitionState, int]]
 
 
@@ -90,14 +87,11 @@ class CommittedOffsets(ConsumerSource):
         assert isinstance(response, OffsetFetchResponse)
         code, found = fetched_offsets(sent.request, response)
         failed = {p: f.code for p, f in found.items() if f.code is not ErrorCode.NONE}
+        what, name = f"the committed offsets of group {self._group_id!r}", ""
         if code is ErrorCode.NONE and not failed:
-            self._outages.recovered(
-                COMMITTED, f"the committed offsets of group {self._group_id!r} are available", now_ms
-            )
+            self._outages.recovered(COMMITTED, f"{what} are available", now_ms)
             self._found(sent.context, found)
             return
-        what = f"the committed offsets of group {self._group_id!r}"
-        name = ""
         if code is ErrorCode.NONE:
             partition, code = next(iter(failed.items()))
             name = partition.topic

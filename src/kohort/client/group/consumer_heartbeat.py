@@ -81,7 +81,6 @@ def by_topic_id(partitions: Iterable[TopicIdPartition]) -> list[wire.ConsumerGro
 
 
 REGEX_FROM: Final = 1
-HEARTBEAT_FIELDS: Final = tuple(spec.name for spec in wire.ConsumerGroupHeartbeatRequest.FIELDS)
 
 
 class _SentFields(NamedTuple):
@@ -149,11 +148,10 @@ class HeartbeatFields:
         )
 
     def _current_fields(self, owned: LocalAssignment) -> _SentFields:
-        subscription = self._subscription
-        pattern = subscription.server_pattern
+        pattern = self._subscription.server_pattern
         if pattern is not None:
             return _SentFields(frozenset(), pattern.pattern, owned)
-        return _SentFields(subscription.topics, "", owned)
+        return _SentFields(self._subscription.topics, "", owned)
 
 
 def heartbeat_shape(request: Message, version: int) -> Message:
@@ -165,8 +163,17 @@ def heartbeat_shape(request: Message, version: int) -> Message:
         raise UnsupportedVersion(
             "the cluster does not support SubscriptionPattern (Apache Kafka 4.0 does): subscribe with re.compile()"
         )
-    fields = {name: getattr(request, name) for name in HEARTBEAT_FIELDS if name != "subscribed_topic_regex"}
-    return wire.ConsumerGroupHeartbeatRequest(**fields)
+    return wire.ConsumerGroupHeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        subscribed_topic_names=request.subscribed_topic_names,
+        server_assignor=request.server_assignor,
+        topic_partitions=request.topic_partitions,
+    )
 
 
 class HeartbeatAction(Enum):

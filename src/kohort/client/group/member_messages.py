@@ -40,7 +40,7 @@ class GroupLeader:
         self._subscription = subscription
         self._assignor: Assignor | None = None
         self._members: list[MemberSubscription] = []
-        self._deadline_ms = 0
+        self.deadline_ms = 0
         self._seen: SubscribedTopics | None = None
         self._seen_version = -1
 
@@ -53,7 +53,7 @@ class GroupLeader:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
         self._assignor = None if skip_assignment else assignor
         self._members = [_member(m) for m in members]
-        self._deadline_ms = now_ms + METADATA_WAIT_MS
+        self.deadline_ms = now_ms + METADATA_WAIT_MS
         self._subscription.set_group_topics({topic for member in self._members for topic in member.topics})
 
     def resign(self) -> None:
@@ -68,7 +68,7 @@ class GroupLeader:
 
         None until metadata arrive; [] if the coordinator asks the leader to skip the assignment (KIP-814).
         """
-        if self._lacks_metadata() and now_ms < self._deadline_ms:
+        if self._lacks_metadata() and now_ms < self.deadline_ms:
             return None
         self._seen = self._topics()
         if self._assignor is None:
@@ -78,10 +78,6 @@ class GroupLeader:
             wire.SyncGroupRequestAssignment(member_id=member_id, assignment=build_assignment(Assignment(partitions)))
             for member_id, partitions in assignment.items()
         ]
-
-    @property
-    def wake_at_ms(self) -> int:
-        return self._deadline_ms
 
     def is_out_of_date(self) -> bool:
         """True if partitions or racks of the group's topics have changed since the leader's assignment."""
@@ -95,11 +91,8 @@ class GroupLeader:
         return any(metadata.topic(t) is None and metadata.error(t) is None for t in self._subscription.group_topics)
 
     def _topics(self) -> SubscribedTopics:
-        counts: dict[str, int] = {}
-        for name in self._subscription.group_topics:
-            count = self._metadata.partition_count(name)
-            if count is not None:
-                counts[name] = count
+        topics, partition_count = self._subscription.group_topics, self._metadata.partition_count
+        counts = {name: count for name in topics if (count := partition_count(name)) is not None}
         return SubscribedTopics(counts, self._racks(counts) if any(m.rack for m in self._members) else {})
 
     def _racks(self, counts: Mapping[str, int]) -> dict[TopicPartition, frozenset[str]]:

@@ -46,6 +46,9 @@ class MemberState(Enum):
     STABLE = auto()
 
 
+REBALANCING: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+
 class ClassicMembership(MemberSource):
     clocks: HeartbeatClocks
 
@@ -59,7 +62,7 @@ class ClassicMembership(MemberSource):
         """Last accepted assignment and its generation, which sticky assignors send to the leader."""
         self.clocks = HeartbeatClocks(config, context.rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
-        self._messages = MemberMessages(config, assignors, subscription)
+        self.messages = MemberMessages(config, assignors, subscription)
         self._join_reason = ""
         self._is_incompatible = False
         """True if the coordinator rejected all assignors of the member; DescribeGroups returns the group's assignor."""
@@ -79,10 +82,6 @@ class ClassicMembership(MemberSource):
         self.state = MemberState.PREPARING_REBALANCE
         self._request.succeeded()
 
-    @property
-    def sent_topics(self) -> frozenset[str]:
-        return self._messages.sent_topics
-
     def take_assignment(self) -> list[TopicPartition] | None:
         taken, self.new_assignment = self.new_assignment, None
         return taken
@@ -100,7 +99,7 @@ class ClassicMembership(MemberSource):
         if is_dynamic_member and node_id is not None and self.state is not MemberState.UNJOINED:
             # A broker answers a connection's requests in order: LeaveGroup would wait for the JoinGroup in flight.
             channel = LEAVE_CHANNEL if self._request.is_in_flight else COORDINATOR_CHANNEL
-            request, timeout_ms = self._messages.leave(self.generation, reason), self._config.request_timeout_ms
+            request, timeout_ms = self.messages.leave(self.generation, reason), self._config.request_timeout_ms
             self._leaves.append(Unsent(node_id, request, timeout_ms, channel, context=promise, shape=leave_shape))
         else:
             promise.resolve(None)
@@ -212,8 +211,8 @@ class ClassicMembership(MemberSource):
             unsent.append(self._request.sent(self._unsent(node_id, question, self._config.request_timeout_ms)))
             return
         self._rebalances.began(self._join_reason, now_ms)
-        request = self._messages.join(self.generation, self.last_assignment, self._join_reason)
-        unsent.append(self._request.sent(self._unsent(node_id, request, self._messages.join_timeout_ms)))
+        request = self.messages.join(self.generation, self.last_assignment, self._join_reason)
+        unsent.append(self._request.sent(self._unsent(node_id, request, self.messages.join_timeout_ms)))
 
     def _on_join(self, sent_as: Generation, response: wire.JoinGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
@@ -250,7 +249,7 @@ class ClassicMembership(MemberSource):
             uses = f"the group uses {group.protocol_data}"
         text = (
             f"group {self._group_id!r} accepts none of the assignors of this member"
-            f" ({', '.join(self._messages.assignor_names)}): {uses};"
+            f" ({', '.join(self.messages.assignor_names)}): {uses};"
             f" give all members a common entry in partition.assignment.strategy"
         )
         return ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
@@ -284,13 +283,13 @@ class ClassicMembership(MemberSource):
             self._fail(error)
             return
         if assignments is None:
-            wakes.append(self.leader.wake_at_ms)
+            wakes.append(self.leader.deadline_ms)
             return
         node_id = self._lookup.require()
         if node_id is None:
             self._join_again(now_ms, backoff=False)
             return
-        request = self._messages.sync(self.generation, assignments)
+        request = self.messages.sync(self.generation, assignments)
         unsent.append(self._request.sent(self._unsent(node_id, request, self._config.request_timeout_ms)))
 
     def _on_sync(self, sent_as: Generation, response: wire.SyncGroupResponse, now_ms: int) -> None:
@@ -339,7 +338,7 @@ class ClassicMembership(MemberSource):
         may_heartbeat = node_id is not None and self._heartbeat is None and not self._heartbeats_paused
         if may_heartbeat and clocks.heartbeat_at_ms <= now_ms:
             assert node_id is not None
-            request = self._messages.heartbeat(self.generation)
+            request = self.messages.heartbeat(self.generation)
             self._heartbeat = self._unsent(node_id, request, self._config.request_timeout_ms)
             unsent.append(self._heartbeat)
             clocks.sent(now_ms)
@@ -398,6 +397,3 @@ class ClassicMembership(MemberSource):
         self.leader.resign()
         self.request_rejoin(self._join_reason or "the last join failed")
         self._failures.append(error)
-
-
-REBALANCING: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)

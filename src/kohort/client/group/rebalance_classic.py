@@ -134,6 +134,6 @@ class ClassicRebalance(Rebalancing):
             return
         self._subscription.assign_from_group(assigned)
         # the leader knows the topics that match a subscription pattern; another subscription needs a new JoinGroup
-        self._joined_topics = self._membership.sent_topics | {p.topic for p in assigned}
+        self._joined_topics = self._membership.messages.sent_topics | {p.topic for p in assigned}
         self._membership.accept(assigned)
         self.callback = CallbackNeeded("assigned", added)

@@ -5,7 +5,7 @@ A request has either all partitions (epoch 0) or the difference to the previous 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kohort.errors import ErrorCode, error_code
@@ -37,11 +37,7 @@ class FetchSession:
         self._id = NO_SESSION
         self._epoch = FULL_FETCH
         self._known: dict[TopicPartition, PartitionFetch] = {}
-        self._uses_ids = True
-
-    @property
-    def uses_ids(self) -> bool:
-        return self._uses_ids
+        self.uses_ids = True
 
     @property
     def is_open(self) -> bool:
@@ -49,8 +45,8 @@ class FetchSession:
 
     def build(self, partitions: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
         uses_ids = all(w.topic_id != NO_UUID for w in partitions.values())
-        if uses_ids != self._uses_ids:
-            self._uses_ids = uses_ids
+        if uses_ids != self.uses_ids:
+            self.uses_ids = uses_ids
             self._epoch = FULL_FETCH  # a fetch session uses either topic names or topic ids
         if self._epoch == FULL_FETCH:
             self._known = dict(partitions)
@@ -84,7 +80,11 @@ class FetchSession:
             for p in t.partitions
         }
         if self._epoch == FULL_FETCH:
-            return self._take_full(answered, response)
+            self._id = response.session_id
+            if answered != self._known.keys():
+                return False  # the response is empty (throttled request), or has partitions outside the fetch session
+            self._epoch = FULL_FETCH if self._id == NO_SESSION else 1
+            return True
         if not answered <= self._known.keys():
             self._epoch = FULL_FETCH
             return False
@@ -97,14 +97,6 @@ class FetchSession:
     def lost(self) -> None:
         """Start a new fetch session, because the node may not have received the last request."""
         self._epoch = FULL_FETCH
-
-    def _take_full(self, answered: set[TopicPartition], response: FetchResponse) -> bool:
-        if answered != self._known.keys():
-            self._id = response.session_id
-            return False  # the response is empty (throttled request), or has partitions outside of the fetch session
-        self._id = response.session_id
-        self._epoch = FULL_FETCH if self._id == NO_SESSION else 1
-        return True
 
 
 def _topics(partitions: Mapping[TopicPartition, PartitionFetch]) -> list[FetchTopic]:
@@ -129,7 +121,3 @@ def _forgotten(partitions: Mapping[TopicPartition, PartitionFetch]) -> list[Forg
     for (topic, number), w in partitions.items():
         topics.setdefault((topic, w.topic_id), []).append(number)
     return [ForgottenTopic(topic=t, topic_id=i, partitions=numbers) for (t, i), numbers in topics.items()]
-
-
-def nodes_with_sessions(sessions: Mapping[int, FetchSession]) -> Iterable[tuple[int, FetchSession]]:
-    return [(node_id, session) for node_id, session in sessions.items() if session.is_open]

@@ -3,7 +3,7 @@
 One fetch is in flight per node. It starts at the end of a partition's buffered data, not at the user's position, so
 that it runs while records are decoded. A node is not fetched from while its buffered data exceeds ``prefetch_bytes``,
 nor a partition with ``PREFETCH_FETCHES`` full fetches. Paused partitions keep their data, which does not count for the
-node. So memory is bounded by that and one response for each node, and by a few fetches for each partition.
+node. So ``prefetch_bytes`` and one response for each node, and a few fetches for each partition, bound the memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kohort.client.reading.context import ConsumerContext, ConsumerSource
-from kohort.client.reading.fetch_sessions import FetchSession, PartitionFetch, SessionRequest, nodes_with_sessions
+from kohort.client.reading.fetch_sessions import FetchSession, PartitionFetch, SessionRequest
 from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.reading.subscription import PartitionState
@@ -78,12 +78,12 @@ class Fetcher(ConsumerSource):
         return sum(fetched.size for fetched in self._buffered)
 
     def has_ready(self, accepts: PartitionFilter = any_partition) -> bool:
-        return any(self._is_ready(fetched) and accepts(fetched.partition) for fetched in self._buffered)
+        return any(self.is_ready(fetched) and accepts(fetched.partition) for fetched in self._buffered)
 
     def take(self, accepts: PartitionFilter = any_partition) -> Fetched | None:
         """Remove and return the oldest data of a fetchable (not paused) partition; drop data fetched before a seek."""
         for fetched in list(self._buffered):
-            if self._is_dropped(fetched):
+            if self.is_dropped(fetched):
                 self._buffered.remove(fetched)
             elif fetched.state.fetchable and accepts(fetched.partition):
                 self._buffered.remove(fetched)
@@ -93,11 +93,11 @@ class Fetcher(ConsumerSource):
     def put_back(self, fetched: Fetched) -> None:
         self._buffered.appendleft(fetched)
 
-    def _is_dropped(self, fetched: Fetched) -> bool:
+    def is_dropped(self, fetched: Fetched) -> bool:
         return fetched.is_stale or self._subscription.assigned.get(fetched.partition) is not fetched.state
 
-    def _is_ready(self, fetched: Fetched) -> bool:
-        return fetched.state.fetchable and not self._is_dropped(fetched)
+    def is_ready(self, fetched: Fetched) -> bool:
+        return fetched.state.fetchable and not self.is_dropped(fetched)
 
     @property
     def has_seen_assignment(self) -> bool:
@@ -121,11 +121,11 @@ class Fetcher(ConsumerSource):
     def close(self) -> None:
         self._closed = True
         self._buffered.clear()
-        for node_id, session in nodes_with_sessions(self._sessions):
-            if node_id in self._in_flight:
-                continue  # the node has expired the fetch session before the response arrives
-            parts = session.build_close()
-            self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
+        for node_id, session in self._sessions.items():
+            # while a fetch is in flight, the node expires the fetch session before the response arrives
+            if session.is_open and node_id not in self._in_flight:
+                parts = session.build_close()
+                self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
     def all_leaders_busy(self) -> bool:
         """True while a fetch to the leader of each assigned partition is in flight.
@@ -181,10 +181,10 @@ class Fetcher(ConsumerSource):
     def _fetch(self, node_id: int, partitions: Mapping[TopicPartition, PartitionFetch]) -> Unsent:
         session = self._sessions.setdefault(node_id, FetchSession())
         parts = session.build(partitions)
-        fetched_from: InFlightPartitions = {}
-        for partition, w in partitions.items():
-            state = self._subscription.assigned[partition]
-            fetched_from[partition] = (state, state.run, w.fetch_offset, w.topic_id)
+        assigned = self._subscription.assigned
+        fetched_from: InFlightPartitions = {
+            p: (assigned[p], assigned[p].run, w.fetch_offset, w.topic_id) for p, w in partitions.items()
+        }
         wait_ms = self._config.fetch_max_wait_ms
         unsent = self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=wait_ms, context=fetched_from)
         self._in_flight[node_id] = unsent
@@ -255,8 +255,7 @@ class Fetcher(ConsumerSource):
                 state.preferred_replica = -1
         self._metadata.request_refresh()
         self._back_off_node(sent.node_id, now_ms)
-        # The first invalid response of a node may be damaged in transit; the lost connection is logged, so raise
-        # nothing.
+        # The first invalid response of a node may be damaged in transit; the engine has logged the lost connection.
         is_first = self._failed[sent.node_id].failures == 1 and type(error) is ProtocolError
         if not error.retriable and not is_first:
             self._failures.append(error)
@@ -303,9 +302,13 @@ class Fetcher(ConsumerSource):
         )
         state.stuck = span.broken or span.size == 0
         if span.size == 0 and not span.broken:
-            problem = f"{len(data.records)} bytes without one whole batch"
             fetched.records = []
-            fetched.error = CorruptRecord(problem, topic=partition.topic, partition=partition.partition, offset=offset)
+            fetched.error = CorruptRecord(
+                f"{len(data.records)} bytes without one whole batch",
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=offset,
+            )
         state.fetch_offset = span.next_offset
         self._buffered.append(fetched)
         self._metrics.data_received(partition.topic, len(data.records), now_ms)
@@ -322,9 +325,8 @@ class Fetcher(ConsumerSource):
             self._outages.report_code((READING, partition), code, what, now_ms)
         if code in REFRESHED:
             leader = data.current_leader
-            moved = leader.leader_id >= 0 and self._metadata.update_leader(
-                partition, leader.leader_id, leader.leader_epoch, nodes
-            )
+            node_id, epoch = leader.leader_id, leader.leader_epoch
+            moved = node_id >= 0 and self._metadata.update_leader(partition, node_id, epoch, nodes)
             if code is not ErrorCode.OFFSET_NOT_AVAILABLE:
                 state.preferred_replica = -1
             if not moved:

@@ -127,29 +127,27 @@ class Resets(ConsumerSource):
     def out_of_range(self, partition: TopicPartition, state: PartitionState) -> None:
         offset = -1 if state.position is None else state.position.offset
         if self.has_policy:
-            self._warn_and_reset(state, f"offset {offset} of {partition} is out of range")
+            self.warn_and_reset(state, f"offset {offset} of {partition} is out of range")
             return
         state.stuck = True  # auto.offset.reset=none: fetch nothing until the user seeks
         text = f"offset {offset} of {partition} is out of range, and auto.offset.reset is none; call seek()"
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
-
-    def truncated(self, partition: TopicPartition, state: PartitionState) -> None:
-        offset = -1 if state.position is None else state.position.offset
-        self._warn_and_reset(state, f"{partition}: the log was truncated before position {offset}")
 
     def recreated(self, partition: TopicPartition) -> None:
         position = self._subscription.assigned[partition].position
         assert position is not None, "a partition without a position is read from its reset"
         state = self._subscription.restart(partition)
         if self.has_policy:
-            problem = f"topic {partition.topic!r} was deleted and created again"
-            self._warn_and_reset(state, f"{partition}: read up to {position.offset}, but {problem}")
+            topic, offset = partition.topic, position.offset
+            self.warn_and_reset(
+                state, f"{partition}: read up to {offset}, but topic {topic!r} was deleted and created again"
+            )
             return
         state.looking_up = True  # auto.offset.reset=none: fetch nothing until the user seeks
         error = LogTruncated(str(partition), position.offset, None, is_recreated=True)
         self._failures.append_about(partition, state, error)
 
-    def _warn_and_reset(self, state: PartitionState, problem: str) -> None:
+    def warn_and_reset(self, state: PartitionState, problem: str) -> None:
         policy = self._config.auto_offset_reset
         self._notes.warn(f"{problem}; its position is reset (auto.offset.reset={policy})")
         state.await_reset(policy)
@@ -185,7 +183,7 @@ class Resets(ConsumerSource):
             code, found = listed.get(partition, unanswered)
             if code is ErrorCode.NONE:
                 policy = state.reset_to
-                if self._put(partition, state, found):
+                if self._move_to(partition, state, found):
                     found_at.append(f"{partition} to {found.offset} ({policy})")
                 continue
             self._queries.retry_later(state, now_ms)
@@ -195,7 +193,6 @@ class Resets(ConsumerSource):
                 self._outages.report_code((READING, partition), code, what, now_ms)
             else:
                 self._failures.append(answer_error(self._config, code, what, name=partition.topic))
-
         if found_at:
             rest = len(found_at) - MAX_NAMED
             names = ", ".join(found_at[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
@@ -207,7 +204,7 @@ class Resets(ConsumerSource):
         if not error.retriable:
             self._failures.append(error)
 
-    def _put(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> bool:
+    def _move_to(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> bool:
         """Move the position to the listed offset; return False if its record is older than ``by_duration`` allows."""
         self._queries.succeeded()
         if found.offset < 0:
@@ -270,7 +267,7 @@ class Validation(ConsumerSource):
             code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else error_code(answer.error_code)
             if answer is not None and code is ErrorCode.NONE:
                 self._queries.succeeded()
-                self._judge(partition, state, leader, Position(answer.end_offset, answer.leader_epoch))
+                self._compare(partition, state, leader, Position(answer.end_offset, answer.leader_epoch))
                 continue
             self._queries.retry_later(state, now_ms)
             self._metadata.request_refresh()
@@ -289,7 +286,7 @@ class Validation(ConsumerSource):
         if not error.retriable and not isinstance(error, UnsupportedVersion):
             self._failures.append(error)
 
-    def _judge(self, partition: TopicPartition, state: PartitionState, leader: LeaderAndEpoch, end: Position) -> None:
+    def _compare(self, partition: TopicPartition, state: PartitionState, leader: LeaderAndEpoch, end: Position) -> None:
         position = state.position
         assert position is not None
         undefined = end.offset < 0 or end.offset_epoch < 0
@@ -297,7 +294,9 @@ class Validation(ConsumerSource):
             state.validated(leader)
         elif self._resets.has_policy:
             if undefined:
-                self._resets.truncated(partition, state)
+                self._resets.warn_and_reset(
+                    state, f"{partition}: the log was truncated before position {position.offset}"
+                )
             else:
                 self._notes.warn(
                     f"{partition}: the log was truncated at {end.offset}, before position {position.offset}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -156,11 +156,6 @@ class Mode(Enum):
         self.is_group = is_group
 
 
-class Reset(Enum):
-    EARLIEST = auto()
-    LATEST = auto()
-
-
 class SubscriptionState:
     def __init__(self, metadata: Metadata, *, exclude_internal_topics: bool = True) -> None:
         self.mode = Mode.NONE
@@ -218,19 +213,15 @@ class SubscriptionState:
         self._transitions.count += 1
         self.track_topics()
 
-    def match_pattern(self) -> bool:
-        if self.pattern is None or self._matched_version == self._metadata.version:
-            return False
-        self._matched_version = self._metadata.version
+    def match_pattern(self) -> None:
         pattern, metadata = self.pattern, self._metadata
-        matched = frozenset(
-            name
-            for name in metadata.topics()
-            if pattern.fullmatch(name) and not (self._exclude_internal and metadata.is_internal(name))
-        )
-        changed = matched != self.topics
-        self.topics = matched
-        return changed
+        if pattern is not None and self._matched_version != metadata.version:
+            self._matched_version = metadata.version
+            self.topics = frozenset(
+                name
+                for name in metadata.topics()
+                if pattern.fullmatch(name) and not (self._exclude_internal and metadata.is_internal(name))
+            )
 
     @property
     def pattern_was_matched(self) -> bool:
@@ -302,23 +293,22 @@ class SubscriptionState:
         state.seek(position)
         state.topic_id = None
 
-    def seek_to(self, partitions: Iterable[TopicPartition], reset: Reset) -> None:
-        chosen = list(partitions) or list(self.assigned)
-        for state in [self.state(p) for p in chosen]:
-            state.await_reset(reset.name.lower())
+    def seek_to(self, partitions: Iterable[TopicPartition], reset: Literal["earliest", "latest"]) -> None:
+        for state in [self.state(p) for p in list(partitions) or list(self.assigned)]:
+            state.await_reset(reset)
 
     def set_paused(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         for state in [self.state(p) for p in partitions]:
             state.paused = paused
 
     def recreated(self) -> list[TopicPartition]:
-        found: list[TopicPartition] = []
-        for partition, state in self.assigned.items():
-            if state.topic_id is None or state.position is None:
-                continue
-            if self._metadata.topic_id(partition.topic) not in (None, state.topic_id):
-                found.append(partition)
-        return found
+        return [
+            partition
+            for partition, state in self.assigned.items()
+            if state.topic_id is not None
+            and state.position is not None
+            and self._metadata.topic_id(partition.topic) not in (None, state.topic_id)
+        ]
 
     def restart(self, partition: TopicPartition) -> PartitionState:
         before = self.assigned[partition]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kohort.client.consumer import ConsumerMachine, TopicsOrPattern
 from kohort.client.group.commits import Offsets
-from kohort.client.reading.subscription import Position, Reset
+from kohort.client.reading.subscription import Position
 from kohort.client.requests.io import Tick
 from kohort.client.requests.source import Promise
 from kohort.config.client import ConsumerConfig
@@ -202,7 +202,7 @@ class ConsumerActor(EngineActor):
         if offset:
             subscription.seek(partition, Position(offset))
         else:
-            subscription.seek_to([partition], Reset.EARLIEST)
+            subscription.seek_to([partition], "earliest")
         self._watcher.sought(self, partition, offset)
 
     def resume(self) -> None:

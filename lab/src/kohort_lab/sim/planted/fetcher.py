@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.commits import Commits
 from kohort.client.reading.fetch_sessions import FetchSession
 from kohort.client.reading.fetched import Fetched
@@ -63,8 +62,7 @@ def whole_batches_handed_out(patch: Patch) -> None:
 
 @bug("fetcher", "records fetched before a seek or a rebalance are delivered after it")
 def stale_data_handed_out(patch: Patch) -> None:
-    patch.method(Fetcher, "_is_dropped", lambda *_: False)
-    patch.method(ConsumerMachine, "_is_dropped", lambda *_: False)
+    patch.method(Fetcher, "is_dropped", lambda *_: False)
 
 
 @bug("fetcher", "records fetched before a seek back are delivered after it")
