@@ -48,8 +48,7 @@ def read(request):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [(b"\xff\xfe\xfd", "\ufffd" * 3), (b"a\xe2\x82", "a\ufffd"), ("h\u00e9".encode(), "h\u00e9")],
+    ("name", "text"), [(b"\xff\xfe\xfd", "\ufffd" * 3), (b"a\xe2\x82", "a\ufffd"), ("h\u00e9".encode(), "h\u00e9")]
 )
 def test_invalid_utf8_header_name_has_replacements_in_record(read, name, text):
     placed = build_batch([NewRecord(b"k", b"v", [("x" * len(name), b"1")], 1)]).replace(b"x" * len(name), name)

@@ -190,11 +190,7 @@ def test_dropped_marker_at_segment_end_leaves_empty_batch(stage):
 
 def control_batch(stage, key: bytes):
     batch = build_batch(
-        [NewRecord(key, b"", (), stage.now_ms)],
-        producer_id=1,
-        producer_epoch=0,
-        is_transactional=True,
-        is_control=True,
+        [NewRecord(key, b"", (), stage.now_ms)], producer_id=1, producer_epoch=0, is_transactional=True, is_control=True
     )
     return stage.log.append(batch, stage.now_ms, from_client=False).base_offset
 

@@ -14,13 +14,7 @@ def written(*entries):
 
 @pytest.mark.parametrize(
     "entries",
-    [
-        (),
-        ((0, 0),),
-        ((0, 10), (1, 20)),
-        ((5, 1), (6, 2)),
-        ((0, 0), (LATEST, 1)),
-    ],
+    [(), ((0, 0),), ((0, 10), (1, 20)), ((5, 1), (6, 2)), ((0, 0), (LATEST, 1))],
     ids=["none", "one", "offsets above all epochs", "epochs above all offsets", "the latest that a log may have"],
 )
 def test_increasing_epoch_entries_are_parsed(entries):
@@ -46,11 +40,7 @@ def test_decreasing_epoch_entries_are_rejected(entries):
 
 @pytest.mark.parametrize(
     "entries",
-    [
-        ((-1, 0), (0, 5)),
-        ((0, -1), (1, 5)),
-        ((0, 0), (LATEST + 1, 5)),
-    ],
+    [((-1, 0), (0, 5)), ((0, -1), (1, 5)), ((0, 0), (LATEST + 1, 5))],
     ids=["an epoch below 0", "an offset below 0", "an epoch of a flipped bit"],
 )
 def test_out_of_range_epoch_entry_is_rejected(entries):

@@ -421,16 +421,7 @@ def test_epoch_checkpoint_has_kafka_format():
 
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"1\n0\n",
-        b"0\n2\n0 0\n",
-        b"0\n2\n0 5\n1 5\n",
-        b"0\nx\n",
-        b"0\n1\n0 0",
-        b"0\n1\n-1 0\n",
-        b"0\n1\n0 -1\n",
-    ],
+    [b"", b"1\n0\n", b"0\n2\n0 0\n", b"0\n2\n0 5\n1 5\n", b"0\nx\n", b"0\n1\n0 0", b"0\n1\n-1 0\n", b"0\n1\n0 -1\n"],
 )
 def test_malformed_epoch_checkpoint_is_rejected(data):
     with pytest.raises(ValueError, match=r".+"):

@@ -297,8 +297,7 @@ def test_count_is_limited_by_remaining_bytes() -> None:
 def test_produce_batches_are_views_of_the_frame() -> None:
     batch = bytes(range(256)) * 40
     request = ProduceRequest(
-        acks=-1,
-        topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])],
+        acks=-1, topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])]
     )
     body = encode_bytes(request, 9)
 
@@ -323,7 +322,7 @@ def test_fetch_batches_are_encoded_without_copy() -> None:
                     PartitionData(partition_index=3, records=None),
                 ],
             )
-        ],
+        ]
     )
     for version in (4, 12):
         buffers = encode(response, version)
