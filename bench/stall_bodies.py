@@ -198,7 +198,7 @@ class Filler:
         if path in TEXTS:
             return TEXTS[path]
         if path == "dirs.path":
-            return self._house.broker.state.topics.place
+            return self._house.broker.state.topics.storage.place
         if field.name in NUMBERED and "." in path:
             return f"{field.name[0]}{index}"
         return field.default

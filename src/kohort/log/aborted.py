@@ -1,11 +1,11 @@
 """Aborted transactions of a partition: Kafka's ``.txnindex`` files, one beside each segment with entries.
 
-The segment of the abort marker has the entry. The entry reaches the disk before later records count as flushed:
-else a ``read_committed`` consumer could receive aborted records. After an unclean stop recovery rebuilds the entries
-from the markers. A compacted segment holds no aborted records and has no entries.
+The entry lies beside the segment that holds the abort marker. It is flushed before later records count as flushed:
+otherwise a ``read_committed`` consumer could receive aborted records after a power loss. After an unclean stop,
+recovery rebuilds the entries from the markers. A compacted segment has no aborted records and no entries.
 
-Entries are read from their files on demand. Memory holds a count and the last marker of each segment, and cached
-pages: at most ``MOST_ENTRIES`` entries for all partitions of a process.
+Entries are read from their files on demand. Memory holds a count and the last marker of each segment, and at most
+``MOST_ENTRIES`` entries in cached pages for all partitions of a process.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def parse_page(data: bytes) -> Page:
 
 
 class AbortedPages:
-    """Page cache for all partitions of a process, by owner and page number; least recently used out."""
+    """Least recently used cache of the pages of all partitions, keyed by segment entries and page number."""
 
     def __init__(self, most_entries: int = MOST_ENTRIES) -> None:
         self.limit = most_entries
@@ -94,6 +94,8 @@ class AbortedPages:
             self.forget(*next(iter(self._pages)))
 
 
+NO_PAGES: Final = AbortedPages(0)
+"""Cache that keeps no page."""
 ENDING: Final = "txnindex"
 PAGE_BYTES: Final = PAGE_ENTRIES * ENTRY_BYTES
 _last_marker: Final = attrgetter("last_marker")
@@ -122,7 +124,7 @@ class AbortedTransactions:
         self._storage = storage
         self._folder = folder
         self._segments: list[_SegmentEntries] = []
-        self.pages: AbortedPages | None = None
+        self.pages = NO_PAGES
 
     def __len__(self) -> int:
         return sum(segment.count for segment in self._segments)
@@ -139,16 +141,13 @@ class AbortedTransactions:
         """Load the entries of the next segment. Raises ValueError if the file is malformed."""
         found = _SegmentEntries(self._name(segment_name), int(segment_name))
         found.last_marker = self._segments[-1].last_marker if self._segments else -1
-        file = self._storage.open(found.name)
-        try:
+        with closing(self._storage.open(found.name)) as file:
             for at in range(0, file.size, PAGE_BYTES):
                 page = parse_page(file.read(at, PAGE_BYTES))
                 if page[0].last_offset <= found.last_marker:
                     raise ValueError("markers of entries do not follow those of the previous segment")
                 found.count += len(page)
                 found.last_marker = page[-1].last_offset
-        finally:
-            file.close()
         if found.count:
             self._segments.append(found)
 
@@ -164,21 +163,17 @@ class AbortedTransactions:
         if self._segments and self._segments[-1].last_marker >= aborted.last_offset:
             return
         name = self._name(segment_name)
-        file = self._storage.open(name)
-        try:
+        with closing(self._storage.open(name)) as file:
             number = file.append([build_entry(aborted)]) // ENTRY_BYTES
             if not self._segments or self._segments[-1].name != name:
                 self._segments.append(_SegmentEntries(name, int(segment_name)))
             segment = self._segments[-1]
             segment.count, segment.last_marker = number + 1, aborted.last_offset
-            if self.pages is not None:
-                if number % PAGE_ENTRIES:
-                    self.pages.add(segment, number // PAGE_ENTRIES, aborted)
-                else:
-                    self.pages.put(segment, number // PAGE_ENTRIES, [aborted])
+            if number % PAGE_ENTRIES:
+                self.pages.add(segment, number // PAGE_ENTRIES, aborted)
+            else:
+                self.pages.put(segment, number // PAGE_ENTRIES, [aborted])
             file.flush()
-        finally:
-            file.close()
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with batches in ``[start, end)``.
@@ -205,10 +200,9 @@ class AbortedTransactions:
     def forget(self, start: int, end: int) -> None:
         gone = [segment for segment in self._segments if start <= segment.base_offset < end]
         self._segments = [segment for segment in self._segments if segment not in gone]
-        if self.pages is not None:
-            for segment in gone:
-                for number in range(segment.pages):
-                    self.pages.forget(segment, number)
+        for segment in gone:
+            for number in range(segment.pages):
+                self.pages.forget(segment, number)
 
     # ---------------------------------------------------------------- reading
 
@@ -219,18 +213,15 @@ class AbortedTransactions:
         return bisect_left(before_last, offset, key=lambda number: self._last_marker_of(segment, number))
 
     def _last_marker_of(self, segment: _SegmentEntries, number: int) -> int:
-        page = None if self.pages is None else self.pages.get(segment, number)
-        if page is None:
-            page = self._read(segment, (number + 1) * PAGE_ENTRIES - 1, 1)
+        page = self.pages.get(segment, number) or self._read(segment, (number + 1) * PAGE_ENTRIES - 1, 1)
         return page[-1].last_offset
 
     def _page(self, segment: _SegmentEntries, number: int) -> Page:
-        page = None if self.pages is None else self.pages.get(segment, number)
+        page = self.pages.get(segment, number)
         if page is None:
             first = number * PAGE_ENTRIES
             page = self._read(segment, first, min(segment.count - first, PAGE_ENTRIES))
-            if self.pages is not None:
-                self.pages.put(segment, number, page)
+            self.pages.put(segment, number, page)
         return page
 
     def _read(self, segment: _SegmentEntries, first: int, count: int) -> Page:

@@ -1,20 +1,21 @@
 """The log cleaner compacts one log at a time, the one with the largest dirty share, in steps.
 
-A step takes a few milliseconds; the next one follows ``STEP_PAUSE_MS`` later. Kafka's ``cleaner-offset-checkpoint``
-holds the progress of each log; without it compaction begins at the log's start.
+A step takes a few milliseconds; the next step follows ``STEP_PAUSE_MS`` later. Kafka's ``cleaner-offset-checkpoint``
+has the offset up to which each log is compacted; without this file compaction begins at the start of each log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 from kohort.clock import WallTime
 from kohort.config import BrokerConfig
 from kohort.errors import CorruptLog, StorageError
-from kohort.log.compaction import Compaction, Dirty, dirty_part
-from kohort.log.data_folder import build_offsets, parse_offsets
+from kohort.log.compaction import Compaction, dirty_part
+from kohort.log.data_folder import build_offsets, load_offsets
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
 from kohort.model import TopicPartition
@@ -39,9 +40,9 @@ class Cleaner:
         self._storage = storage
         self.config = config
         self._logs = logs
-        self._clean_until = self._read_checkpoint()
-        self._not_before: dict[TopicPartition, int | None] = {}
-        """Time of the next attempt after a failure, by log; None: at the next start."""
+        self._clean_until = load_offsets(storage, CLEANER_OFFSETS_FILE, [])
+        self._not_before: dict[TopicPartition, float] = {}
+        """Time of the next attempt after a failed compaction, by log; infinite: at the next start."""
         self._now: Compaction | None = None
         self._wake_at_ms = now_ms + config.log_cleaner_backoff_ms
 
@@ -54,13 +55,16 @@ class Cleaner:
 
     def forget(self, tp: TopicPartition) -> None:
         if self._now is not None and self._now.log.tp == tp:
-            self._abandon()
+            self.abandon()
         self._clean_until.pop(tp, None)
         self._not_before.pop(tp, None)
 
-    def close(self) -> None:
-        if self._now is not None:
-            self._abandon()
+    def abandon(self) -> None:
+        """Abandon the compaction in progress, if any."""
+        compaction, self._now = self._now, None
+        if compaction is not None:
+            with suppress(StorageError):  # the next attempt or start deletes the leftovers
+                compaction.abandon()
 
     def tick(self, now_ms: int) -> list[Note]:
         if not self.config.log_cleaner_enable or now_ms < self._wake_at_ms:
@@ -74,32 +78,28 @@ class Cleaner:
         return self._step(self._now, now_ms)
 
     def _next(self, now_ms: int) -> Compaction | None:
-        best: tuple[float, PartitionLog, Dirty] | None = None
         wall_ms = self._wall.at(now_ms)
+        due = []
         for log in self._logs():
-            if "compact" in log.config.cleanup_policy and self._may_try(log.tp, now_ms):
+            if "compact" in log.config.cleanup_policy and now_ms >= self._not_before.get(log.tp, 0):
                 dirty = dirty_part(log, self.clean_until(log.tp), wall_ms)
-                if dirty.is_due(log.config.min_cleanable_dirty_ratio) and (best is None or dirty.ratio > best[0]):
-                    best = (dirty.ratio, log, dirty)
-        if best is None:
+                if dirty.is_due(log.config.min_cleanable_dirty_ratio):
+                    due.append((log, dirty))
+        if not due:
             return None
-        _, log, dirty = best
+        log, dirty = max(due, key=lambda found: found[1].ratio)
         return Compaction(log, self._storage, dirty, self.config.log_cleaner_dedupe_buffer_size, wall_ms)
-
-    def _may_try(self, tp: TopicPartition, now_ms: int) -> bool:
-        not_before = self._not_before.get(tp, 0)
-        return not_before is not None and now_ms >= not_before
 
     def _step(self, compaction: Compaction, now_ms: int) -> list[Note]:
         log = compaction.log
         if "compact" not in log.config.cleanup_policy:
-            self._abandon()
+            self.abandon()
             return [info(f"{log.tp}: compaction abandoned: cleanup.policy has changed")]
         try:
             if not compaction.step():
                 return []
         except CorruptLog as error:
-            return self._fail(log.tp, None, f"{error}; the next attempt follows the next start")
+            return self._fail(log.tp, inf, f"{error}; compaction is tried again after the next broker start")
         except StorageError as error:
             return self._fail(log.tp, now_ms + RETRY_MS, f"{log.tp}: compaction failed: {error}")
         self._now = None
@@ -109,31 +109,15 @@ class Cleaner:
         self.write_checkpoint()
         return [info(f"{log.tp}: {compaction}")]
 
-    def _fail(self, tp: TopicPartition, not_before: int | None, problem: str) -> list[Note]:
+    def _fail(self, tp: TopicPartition, not_before: float, problem: str) -> list[Note]:
         self._not_before[tp] = not_before
-        self._abandon()
+        self.abandon()
         return [warning(problem)]
 
-    def _abandon(self) -> None:
-        assert self._now is not None, "a compaction is in progress"
-        compaction, self._now = self._now, None
-        with suppress(StorageError):  # the next attempt or start deletes the leftovers
-            compaction.abandon()
-
-    # ---------------------------------------------------------------- checkpoint
-
-    def _read_checkpoint(self) -> dict[TopicPartition, int]:
-        data = self._storage.read(CLEANER_OFFSETS_FILE)
-        try:
-            return {} if data is None else parse_offsets(data)
-        except ValueError:
-            return {}
-
     def keep_only(self, known: Iterable[TopicPartition]) -> None:
-        """Drop the progress of deleted logs: a recreated topic begins dirty."""
-        names = set(known)
-        self._clean_until = {tp: offset for tp, offset in self._clean_until.items() if tp in names}
+        """Drop the compacted offsets of deleted logs: a recreated topic is compacted from its start."""
+        self._clean_until = {tp: self._clean_until[tp] for tp in known if tp in self._clean_until}
 
     def write_checkpoint(self) -> None:
-        """Write the checkpoint without a flush: its loss costs work, no records."""
+        """Write the checkpoint without a flush: if it is lost, logs are compacted from their start again."""
         self._storage.replace(CLEANER_OFFSETS_FILE, build_offsets(self._clean_until), durable=False)

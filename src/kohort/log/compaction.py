@@ -1,8 +1,9 @@
 """Compaction of one log in steps, and selection of its dirty part, by Kafka's rules (LogCleanerManager).
 
-The first pass collects the last offset of every key in the dirty part. The second pass reads the segments before its
-end in groups that fit one segment, and writes the filtered batches to a new segment. The new segment replaces the
-group once it is on disk. Appends and reads continue: the active segment is not compacted, and each swap is one step.
+First compaction reads the dirty part and collects the last offset of every key. Then it reads all segments before the
+end of the dirty part, in groups that fit one segment, and writes the filtered batches of a group to a new segment. The
+new segment replaces the group once it is flushed. Appends and reads continue: the active segment is not compacted, and
+each replacement is one step.
 
 A step decompresses about ``SLICE_BYTES``, or one larger batch. If the keys exceed the memory budget, the compaction
 ends earlier in the log and the next one continues there, as in Kafka.
@@ -28,6 +29,7 @@ from kohort.log.compaction_filter import (
     filter_batch,
     is_aborted_batch,
 )
+from kohort.log.index import RELATIVE_OFFSET_MAX
 from kohort.log.keyed_records import body_of, keyed_records
 from kohort.log.partition import PartitionLog
 from kohort.log.segment import POSITION_MAX, Segment
@@ -39,7 +41,7 @@ LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class Dirty(NamedTuple):
-    """Compactable offsets ``start`` to ``end``; ``ratio``: their share of the bytes before ``end``."""
+    """Compactable offsets ``start`` to ``end``; ``ratio``: share of these offsets in the bytes before ``end``."""
 
     start: int
     end: int
@@ -52,32 +54,24 @@ class Dirty(NamedTuple):
 
 def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
     start = log.log_start_offset
-    if start < clean_until <= log.log_end_offset:  # an end beyond the log: the tail was lost, so compact from the start
+    if start < clean_until <= log.log_end_offset:  # beyond: the log's end was lost, so compact from its start
         start = clean_until
-    closed = log.segments[:-1]
-    end = _first_untouchable(log, closed, start, now_ms)
-    clean = sum(segment.size for segment, after in _with_ends(closed, end) if after <= start)
-    dirty = [segment for segment, after in _with_ends(closed, end) if after > start]
+    end = _first_untouchable(log, start, now_ms)
+    below = [(segment, after.base_offset) for segment, after in pairwise(log.segments) if segment.base_offset < end]
+    clean_bytes = sum(segment.size for segment, after in below if after <= start)
+    dirty = [segment for segment, after in below if after > start]
     dirty_bytes = sum(segment.size for segment in dirty)
-    ratio = dirty_bytes / (clean + dirty_bytes) if dirty_bytes else 0.0
+    ratio = dirty_bytes / (clean_bytes + dirty_bytes) if dirty_bytes else 0.0
     return Dirty(start, end, ratio, _is_overdue(dirty, log.config.max_compaction_lag_ms, now_ms))
 
 
-def _with_ends(segments: tuple[Segment, ...], end: int) -> list[tuple[Segment, int]]:
-    found = [segment for segment in segments if segment.base_offset < end]
-    ends = [segment.base_offset for segment in found[1:]] + [end] * bool(found)
-    return list(zip(found, ends, strict=True))
-
-
-def _first_untouchable(log: PartitionLog, segments: tuple[Segment, ...], start: int, now_ms: int) -> int:
-    active = log.segments[-1].base_offset
+def _first_untouchable(log: PartitionLog, start: int, now_ms: int) -> int:
     lag_ms, stable = log.config.min_compaction_lag_ms, log.last_stable_offset
-    for i, segment in enumerate(segments):
-        after = segments[i + 1].base_offset if i + 1 < len(segments) else active
+    for segment, after in pairwise(log.segments):
         is_young = lag_ms > 0 and segment.max_timestamp > now_ms - lag_ms
-        if after > start and (is_young or after > stable):
+        if after.base_offset > start and (is_young or after.base_offset > stable):
             return segment.base_offset
-    return active
+    return log.segments[-1].base_offset
 
 
 def _is_overdue(dirty: list[Segment], lag_ms: int, now_ms: int) -> bool:
@@ -90,9 +84,8 @@ def _is_overdue(dirty: list[Segment], lag_ms: int, now_ms: int) -> bool:
 SLICE_BYTES: Final = 1 << 16
 ENTRY_BYTES: Final = 150
 """Memory per key besides the key's bytes."""
-RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 FLUSH_STEPS: Final = 6000
-"""Number of steps before the flush is awaited; that raises its error."""
+"""Number of steps that wait for the flush of a compacted segment; then the flush blocks, and raises its error."""
 
 
 class Chunk(NamedTuple):
@@ -152,9 +145,9 @@ class Compaction:
     def _run(self) -> Generator[None, None, None]:
         latest: dict[bytes, int] = {}
         yield from self._note_keys(latest)
-        latest_offset, retention_ms = self.clean_until - 1, self.log.config.delete_retention_ms
+        retention_ms = self.log.config.delete_retention_ms
         record_filter = RecordFilter(
-            latest, latest_offset, self.log.aborted, EndedTransactions(), self._now_ms, retention_ms
+            latest, self.clean_until - 1, self.log.aborted, EndedTransactions(), self._now_ms, retention_ms
         )
         for group in self._groups():
             yield from self._compact(group, record_filter)
@@ -176,12 +169,8 @@ class Compaction:
         self.clean_until = self._dirty.end
 
     def _segments(self, from_offset: int) -> list[Segment]:
-        segments = self.log.segments
-        return [
-            segment
-            for segment, after in pairwise(segments)
-            if after.base_offset > from_offset and segment.base_offset < self._dirty.end
-        ]
+        pairs = pairwise(self.log.segments)
+        return [s for s, after in pairs if after.base_offset > from_offset and s.base_offset < self._dirty.end]
 
     def _chunks(self, segment: Segment, from_offset: int) -> Iterator[Chunk]:
         before = self._end_of(segment)
@@ -200,7 +189,7 @@ class Compaction:
             yield Chunk(memoryview(data), batches, at >= segment.size)
 
     def _check_present(self, segment: Segment) -> None:
-        """Raise StorageError if retention deleted the segment; the next attempt skips it."""
+        """Raise StorageError if retention deleted the segment: the next compaction begins without it."""
         if all(segment is not present for present in self.log.segments):
             raise StorageError(f"{segment.log_name} was deleted during its compaction")
 
@@ -211,11 +200,10 @@ class Compaction:
     def _groups(self) -> Iterator[list[Segment]]:
         group: list[Segment] = []
         size = 0
-        segments = self.log.segments
-        for i, segment in enumerate(segments[:-1]):
+        for segment, after in pairwise(self.log.segments):
             if segment.base_offset >= self.clean_until:
                 break
-            reach = segments[i + 1].base_offset - 1 - (group[0] if group else segment).base_offset
+            reach = after.base_offset - 1 - (group[0] if group else segment).base_offset
             if group and (size + segment.size > segment.limits.segment_bytes or reach > RELATIVE_OFFSET_MAX):
                 yield group
                 group, size = [], 0
@@ -283,14 +271,14 @@ class Compaction:
 
     def _ends_a_producer(self, header: BatchHeader) -> bool:
         """True for the last batch of a known producer: recovery reads its sequence from it."""
-        producer = self.log.producers.get(header.producer_id) if header.producer_id >= 0 else None
-        return producer is not None and any(b.last_offset == header.last_offset for b in producer.batches[-1:])
+        producer = self.log.producers.get(header.producer_id)
+        last = producer.batches[-1] if producer is not None and producer.batches else None
+        return last is not None and last.last_offset == header.last_offset
 
     def _is_all_of_a_producer(self, header: BatchHeader) -> bool:
-        """True for a marker of a producer without retained batches.
+        """True for a marker of a producer without retained batches: recovery reads the producer's epoch from it.
 
-        Recovery reads the producer's epoch from the marker. Kafka leaves an empty batch, which does not restore the
-        epoch.
+        Kafka replaces the marker by an empty batch, which does not restore the epoch.
         """
         producer = self.log.producers.get(header.producer_id)
         return producer is not None and not producer.batches and producer.epoch == header.producer_epoch

@@ -9,8 +9,8 @@
   compaction that finds no batch of the transaction sets the horizon.
 - Aborted records are dropped and replace no other record.
 
-A batch keeps its offsets, sequence and leader epoch. A batch without records is dropped, unless its header is needed
-for the producer's sequence or the end of the segment.
+A batch keeps its offsets, sequence and leader epoch. A batch without records is dropped, unless recovery needs its
+header for the sequence of its producer or the end of the segment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from kohort.log.keyed_records import KeyedRecord, body_of, keyed_records
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec, compress
 from kohort.wire.record_batch import (
-    CODEC_BITS,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     LOG_APPEND_TIME,
@@ -39,20 +38,20 @@ from kohort.wire.varints import varint_bytes
 
 
 class EndedTransactions:
-    """Transactions with batches, tracked while the log is read from its start."""
+    """Transactions that still have batches, tracked while the log is read from its start."""
 
     __slots__ = ("_met",)
 
     def __init__(self) -> None:
         self._met: set[int] = set()
-        """Producers with a batch and no marker so far."""
+        """Ids of producers with a transactional batch and no marker so far."""
 
     def meet(self, header: BatchHeader) -> None:
         if header.is_transactional:
             self._met.add(header.producer_id)
 
     def end(self, batch: Buffer, header: BatchHeader) -> bool:
-        """Process a control batch; True if the log has no batch of its transaction."""
+        """Process a marker, which ends a transaction; return True if the log has no batch of that transaction."""
         if not header.record_count:
             return True
         try:
@@ -84,7 +83,7 @@ class RecordFilter:
 
 
 class FilteredBatch(NamedTuple):
-    """Filtered batch: None if it is empty, the same object if unchanged."""
+    """Result for one batch. ``batch``: None if no record is kept, the same object if all are kept unchanged."""
 
     batch: bytes | memoryview | None
     max_timestamp: int
@@ -178,9 +177,9 @@ def _moved(body: bytes, record: KeyedRecord, timestamp_delta: int) -> bytes:
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Return the batch without records and without a timestamp; Kafka keeps the old timestamp."""
-    kept_bits = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
-    assert not kept_bits & CODEC_BITS, "an empty batch is not compressed"
-    attributes = header.attributes & kept_bits
-    empty = {"attributes": attributes, "base_timestamp": NO_TIMESTAMP, "max_timestamp": NO_TIMESTAMP, "record_count": 0}
-    return pack_batch(header._replace(**empty), b"")
+    """Return the batch without records, timestamp and compression; Kafka keeps the timestamp."""
+    attributes = header.attributes & (TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)
+    made = header._replace(
+        attributes=attributes, base_timestamp=NO_TIMESTAMP, max_timestamp=NO_TIMESTAMP, record_count=0
+    )
+    return pack_batch(made, b"")

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from kohort.clock import Rng, random_uuid
 from kohort.config.broker import BrokerConfig
@@ -49,6 +49,16 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
     return offsets
 
 
+def load_offsets(storage: Storage, name: str, notes: list[Note]) -> dict[TopicPartition, int]:
+    """Load a checkpoint of offsets; empty if it is missing, or damaged (with a warning in ``notes``)."""
+    data = storage.read(name)
+    try:
+        return {} if data is None else parse_offsets(data)
+    except ValueError as error:
+        notes.append(warning(f"ignored the damaged {name} ({error})"))
+        return {}
+
+
 def build_partition_metadata(topic_id: bytes) -> bytes:
     return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode()
 
@@ -64,18 +74,13 @@ def parse_partition_metadata(data: bytes) -> bytes:
 VERSION: Final = "1"
 
 
-class DataFolderIdentity(NamedTuple):
-    cluster_id: str
-    node_id: int
-
-
-def ensure_identity(
+def ensure_cluster_id(
     storage: Storage, config: BrokerConfig, rng: Rng, catalogue_cluster_id: str, notes: list[Note]
-) -> DataFolderIdentity:
-    """Return the identity of a data folder; create it if missing. Raises ConfigError if an option differs.
+) -> str:
+    """Return the cluster id of a data folder; write ``meta.properties`` if it is missing or damaged.
 
-    ``catalogue_cluster_id``: cluster id of the topic catalogue, or "". It replaces a missing or damaged file, with a
-    warning in ``notes``; Kafka refuses to start.
+    Raises ConfigError if cluster.id or node.id differ from the file. ``catalogue_cluster_id``: cluster id of the topic
+    catalogue, or "". It replaces the id of a lost file, with a warning in ``notes``; Kafka refuses to start.
     """
     data = storage.read(META_PROPERTIES_FILE)
     found = parse_properties((data or b"").decode("utf-8", "replace"), is_damaged=True)
@@ -93,29 +98,23 @@ def ensure_identity(
             f"node.id={config.node_id}: the data folder belongs to node {node_id} ({META_PROPERTIES_FILE});"
             f" set node.id={node_id} or use another"
         )
-    identity = DataFolderIdentity(cluster_id or config.cluster_id or uuid_to_text(random_uuid(rng)), config.node_id)
+    cluster_id = cluster_id or config.cluster_id or uuid_to_text(random_uuid(rng))
     if not written or not node_id:
         kept = {"version": VERSION, "directory.id": uuid_to_text(random_uuid(rng))} | properties
-        kept |= {"cluster.id": identity.cluster_id, "node.id": str(identity.node_id)}
+        kept |= {"cluster.id": cluster_id, "node.id": str(config.node_id)}
         storage.replace(META_PROPERTIES_FILE, build_properties(kept).encode())
         if data is not None or any(parse_folder(folder) for folder in storage.folders()):
-            notes.append(warning(_describe_loss(data, written, node_id, catalogue_cluster_id, identity)))
+            sources = [] if node_id else [f"node id {config.node_id} comes from the options"]
+            if not written and catalogue_cluster_id:
+                sources.insert(0, f"cluster id {cluster_id} comes from the topic catalogue")
+            elif not written:
+                sources.insert(0, f"cluster id {cluster_id} is new, the old one is lost")
+            state = "missing" if data is None else "damaged"
+            notes.append(warning(f"{META_PROPERTIES_FILE} was {state} and was recreated: {'; '.join(sources)}"))
     elif catalogue_cluster_id and catalogue_cluster_id != written:
         notes.append(warning(f"{META_PROPERTIES_FILE} has cluster {written!r}, the catalogue {catalogue_cluster_id!r}"))
-    return identity
+    return cluster_id
 
 
 def _is_plausible(name: str, value: str) -> bool:
     return bool(value) and name.isascii() and name.isprintable() and value.isascii() and value.isprintable()
-
-
-def _describe_loss(
-    data: bytes | None, written: str, node_id: str | None, catalogue_cluster_id: str, made: DataFolderIdentity
-) -> str:
-    state = "was missing" if data is None else "was damaged"
-    sources = [] if node_id else [f"node id {made.node_id} comes from the options"]
-    if not written and catalogue_cluster_id:
-        sources.insert(0, f"cluster id {made.cluster_id} comes from the topic catalogue")
-    elif not written:
-        sources.insert(0, f"cluster id {made.cluster_id} is new, the old one is lost")
-    return f"{META_PROPERTIES_FILE} {state} and was recreated: {'; '.join(sources)}"

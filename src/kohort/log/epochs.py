@@ -8,58 +8,49 @@ The file is Kafka's ``leader-epoch-checkpoint``: a version (0), a count, then li
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from kohort.errors import StorageError
-from kohort.log.storage import Storage
-from kohort.notes import Note, warning
-
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 EPOCH_MAX: Final = 0x3FFFFFFF
-"""Limit of a plausible epoch; the CRC of a batch does not cover it, so a larger one is damage."""
+"""Largest plausible epoch: a larger one in a batch is damaged, because the batch's CRC does not cover the epoch."""
 
 
+@dataclass(slots=True, eq=False)
 class LeaderEpochs:
     """Leader epochs and their start offsets, both increasing."""
 
-    __slots__ = ("_entries",)
-
-    def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
-        self._entries = entries or []
-
-    @property
-    def entries(self) -> list[tuple[int, int]]:
-        return list(self._entries)
+    entries: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def latest(self) -> int | None:
-        return self._entries[-1][0] if self._entries else None
+        return self.entries[-1][0] if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Begin ``epoch`` at ``start_offset``; return True if it is new. Replace an epoch without records."""
-        if epoch > EPOCH_MAX or (self._entries and epoch <= self._entries[-1][0]):
+        if epoch > EPOCH_MAX or (self.entries and epoch <= self.entries[-1][0]):
             return False
-        while self._entries and self._entries[-1][1] >= start_offset:
-            self._entries.pop()
-        self._entries.append((epoch, start_offset))
+        while self.entries and self.entries[-1][1] >= start_offset:
+            self.entries.pop()
+        self.entries.append((epoch, start_offset))
         return True
 
-    def truncate_end(self, end_offset: int) -> bool:
-        """Drop epochs that start at or after ``end_offset``; return True if any did."""
-        kept = [entry for entry in self._entries if entry[1] < end_offset]
-        changed = len(kept) < len(self._entries)
-        self._entries = kept
-        return changed
+    def truncate_end(self, end_offset: int) -> None:
+        """Drop epochs that start at or after ``end_offset``."""
+        self.entries = [entry for entry in self.entries if entry[1] < end_offset]
 
     def truncate_start(self, start_offset: int) -> bool:
-        """Drop epochs that end before ``start_offset``; the epoch at that offset now starts there."""
-        started = [entry for entry in self._entries if entry[1] <= start_offset]
+        """Drop epochs that end before ``start_offset``, and start the epoch of that offset there.
+
+        Returns True if an entry changed.
+        """
+        started = [entry for entry in self.entries if entry[1] <= start_offset]
         if not started:
             return False
-        kept = [(started[-1][0], start_offset), *self._entries[len(started) :]]
-        changed = kept != self._entries
-        self._entries = kept
+        kept = [(started[-1][0], start_offset), *self.entries[len(started) :]]
+        changed = kept != self.entries
+        self.entries = kept
         return changed
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -72,12 +63,12 @@ class LeaderEpochs:
             return -1, -1
         if epoch == latest:
             return epoch, log_end_offset
-        after = next(i for i, entry in enumerate(self._entries) if entry[0] > epoch)
-        found = self._entries[after - 1][0] if after else epoch
-        return found, self._entries[after][1]
+        after = next(i for i, entry in enumerate(self.entries) if entry[0] > epoch)
+        found = self.entries[after - 1][0] if after else epoch
+        return found, self.entries[after][1]
 
     def build(self) -> bytes:
-        lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries)]
+        lines = ["0", str(len(self.entries)), *(f"{epoch} {start}" for epoch, start in self.entries)]
         return ("\n".join(lines) + "\n").encode()
 
     @classmethod
@@ -94,25 +85,3 @@ class LeaderEpochs:
         if any(b[0] <= a[0] or b[1] <= a[1] for a, b in pairwise(entries)):
             raise ValueError("entries do not increase")
         return cls(entries)
-
-
-class EpochsFile:
-    __slots__ = ("_epochs", "_name", "_storage", "is_saved")
-
-    def __init__(self, storage: Storage, folder: str, epochs: LeaderEpochs) -> None:
-        self._storage, self._epochs = storage, epochs
-        self._name = f"{folder}/{EPOCHS_FILE}"
-        self.is_saved = True
-
-    def save(self) -> None:
-        self._storage.replace(self._name, self._epochs.build(), durable=False)
-        self.is_saved = True
-
-    def save_if_room(self) -> list[Note]:
-        """Write the file; on a full disk leave it to the next append and return a note."""
-        try:
-            self.save()
-        except StorageError as error:
-            self.is_saved = False
-            return [warning(f"{error}; the next append writes it")]
-        return []

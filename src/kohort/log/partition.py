@@ -1,32 +1,32 @@
 """Log of one partition: append, read, lookup, retention.
 
-A broker is its own only replica, so the high watermark is the log's end. The last stable offset is the first offset of
-the earliest open transaction. A batch is stored unchanged except for offset and leader epoch, unless the topic has a
-codec of its own (recoding.py).
+A partition has one replica, so the high watermark is the log's end. The last stable offset is the first offset of the
+earliest open transaction. A batch is stored unchanged except for offset and leader epoch, unless ``compression.type``
+of the topic requires another codec (recoding.py).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
 from kohort.clock import WallTime
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.aborted import AbortedPages, AbortedTransaction
+from kohort.log.aborted import NO_PAGES, AbortedPages, AbortedTransaction
 from kohort.log.batches import LogSlice
-from kohort.log.epochs import EpochsFile
-from kohort.log.producers import ProducedBatch, ProducerLimit, ProducerSnapshots
+from kohort.log.epochs import EPOCHS_FILE
+from kohort.log.producers import ProducerRoom, ProducerSnapshots
 from kohort.log.recoding import CODECS, PreparedBatch, opened
 from kohort.log.recovery import LogToRecover, recover
 from kohort.log.segment import Segment, SegmentLimits, segment_name
 from kohort.log.segment_queries import FoundOffset, below_start, find_by_time, find_max_timestamp, too_many, too_old
 from kohort.log.segment_swap import begin_swap, finish_swap
 from kohort.log.storage import Storage
-from kohort.log.validation import BatchRules, checked_header, with_append_time
+from kohort.log.validation import checked_header, with_append_time
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
 from kohort.steps import Steps, at_once
@@ -45,18 +45,6 @@ class LogCounters:
     compactions: int = 0
     compacted_bytes: int = 0
 
-    def copy(self) -> LogCounters:
-        return replace(self)
-
-    def appended(self, header: BatchHeader) -> None:
-        self.batches += 1
-        self.records += header.record_count
-        self.bytes += header.size
-
-    def deleted(self, segments: int, size: int) -> None:
-        self.deleted_segments += segments
-        self.deleted_bytes += size
-
 
 class LogCheckpoint(NamedTuple):
     clean: bool = False
@@ -66,14 +54,15 @@ class LogCheckpoint(NamedTuple):
 
 
 class LogHooks(NamedTuple):
+    """Shared objects of a data folder that each log of it uses, and callbacks."""
+
     on_flush_due: Callable[[TopicPartition, int], None] | None = None
-    """Schedules ``flush_if_due``."""
+    """Schedules a call of ``flush_if_due``."""
     report: Callable[[Note], None] | None = None
     """Reports disk errors of requests."""
     counters: LogCounters = LogCounters()
-    producer_room: ProducerLimit | None = None
-    aborted_pages: AbortedPages | None = None
-    """Page cache; without it each query reads the files."""
+    producer_room: ProducerRoom | None = None
+    aborted_pages: AbortedPages = NO_PAGES
     wall: WallTime = WallTime()
 
 
@@ -152,8 +141,16 @@ class PartitionLog:
         self._storage = storage
         self._on_flush_due, self._report, self.counters, room, aborted_pages, self._wall = listener
         self._configure(config)
-        place = LogToRecover(storage, self.folder, self._limits, *known, not self._compacts)
-        found = recover(place, self._wall.at(now_ms))
+        source = LogToRecover(
+            storage,
+            self.folder,
+            self._limits,
+            known.clean,
+            known.recovery_point,
+            known.start_offset,
+            not self._compacts,
+        )
+        found = recover(source, self._wall.at(now_ms))
         self._segments: list[Segment] = found.segments
         self._next_offset = found.next_offset
         self._start_offset = found.start_offset
@@ -169,9 +166,12 @@ class PartitionLog:
         self._commit = GroupCommit()
         self._awaited_to = 0
         """End of the offsets whose responses wait for a flush."""
-        self._epochs_file = EpochsFile(storage, self.folder, self.epochs)
+        self._epochs_saved = not found.new_epoch
         if found.new_epoch:
-            self.notes += [note.about(tp) for note in self._epochs_file.save_if_room()]
+            try:
+                self._save_epochs()
+            except StorageError as error:
+                self.notes.append(warning(f"{error}; the next append writes the file").about(tp))
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.tp}, {self._start_offset} to {self._next_offset}, {len(self._segments)} segments)"
@@ -179,7 +179,6 @@ class PartitionLog:
     def _configure(self, config: TopicConfig) -> None:
         self._config = config
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._rules = BatchRules.of(config)
         self._codec = CODECS[config.compression_type]
         self._compacts = "compact" in config.cleanup_policy
         segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if self._compacts else config.segment_ms
@@ -235,7 +234,7 @@ class PartitionLog:
 
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> AppendResult:
         """Append one batch. Raises ApiError (protocol/records.md#rejected-batches)."""
-        header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=from_client)
+        header = checked_header(batch, self._config, self._wall.at(now_ms), from_client=from_client)
         if from_client and self.decompresses_batches:
             batch, header = at_once(self._opened(batch, header))
         return self._store(batch, header, now_ms, from_client=from_client)
@@ -247,7 +246,7 @@ class PartitionLog:
 
     def prepare(self, batch: Buffer, now_ms: int) -> Steps[PreparedBatch]:
         """Check a producer's batch, and decompress it if needed, in steps. Raises ApiError."""
-        header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=True)
+        header = checked_header(batch, self._config, self._wall.at(now_ms), from_client=True)
         return (yield from self._opened(batch, header))
 
     def append_prepared(self, prepared: PreparedBatch, now_ms: int) -> AppendResult:
@@ -260,19 +259,26 @@ class PartitionLog:
         if header.producer_id >= 0 and not header.is_control:
             repeated = self.producers.check(header, now_ms, in_sequence=from_client)
             if repeated is not None:
-                return self._already(repeated, self._maybe_flush(now_ms, repeated.last_offset))
+                waits = self._maybe_flush(now_ms, repeated.last_offset)
+                time_ms = repeated.timestamp_ms if self._log_append_time else -1
+                return AppendResult(
+                    repeated.base_offset, repeated.last_offset, time_ms, self._start_offset, True, waits
+                )
         base_offset, size = self._next_offset, header.size
         last_offset = base_offset + header.last_offset_delta
         wall_ms = self._wall.at(now_ms)
         max_timestamp = wall_ms if self._log_append_time else header.max_timestamp
         try:
-            segment = self._segment_for(size, last_offset, max_timestamp, wall_ms)
+            if self._segments[-1].must_roll(size, last_offset, max_timestamp, wall_ms):
+                self._roll(wall_ms)
             self._begin_epoch()
-            segment.append(self._placed(batch, header, wall_ms), size, last_offset, max_timestamp)
+            self._segments[-1].append(self._placed(batch, header, wall_ms), size, last_offset, max_timestamp)
         except StorageError as error:
             raise self._refused("append", "batch rejected", error) from error
         self._next_offset = last_offset + 1
-        self.counters.appended(header)
+        self.counters.batches += 1
+        self.counters.records += header.record_count
+        self.counters.bytes += size
         append_time_ms = wall_ms if self._log_append_time else -1
         if header.producer_id >= 0:
             self.producers.record(header, base_offset, max_timestamp, now_ms)
@@ -291,31 +297,26 @@ class PartitionLog:
         self.producers.end(marker, wall_ms, now_ms)
         return appended
 
-    def _already(self, batch: ProducedBatch, waits: bool) -> AppendResult:
-        append_time_ms = batch.timestamp_ms if self._log_append_time else -1
-        return AppendResult(batch.base_offset, batch.last_offset, append_time_ms, self._start_offset, True, waits)
-
     def _placed(self, batch: Buffer, header: BatchHeader, wall_ms: int) -> list[Buffer]:
         if self._log_append_time:
             return with_append_time(batch, header, self._next_offset, self.leader_epoch, wall_ms)
         return with_offset(batch, self._next_offset, self.leader_epoch)
 
-    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, wall_ms: int) -> Segment:
-        if self._segments[-1].must_roll(size, last_offset, max_timestamp, wall_ms):
-            self._roll(wall_ms)
-        return self._segments[-1]
-
     def _begin_epoch(self) -> None:
         if self.epochs.latest is None:
             self.epochs.assign(0, self._next_offset)
-            self._epochs_file.is_saved = False
-        if not self._epochs_file.is_saved:
-            self._epochs_file.save()
+            self._epochs_saved = False
+        if not self._epochs_saved:
+            self._save_epochs()
+
+    def _save_epochs(self) -> None:
+        self._storage.replace(f"{self.folder}/{EPOCHS_FILE}", self.epochs.build(), durable=False)
+        self._epochs_saved = True
 
     def begin_leader_epoch(self) -> None:
         """Begin the next leader epoch. Raises ApiError if it cannot be persisted."""
         self.epochs.assign(self.leader_epoch + 1, self._next_offset)
-        self._guarded(self._epochs_file.save)
+        self._guarded(self._save_epochs)
 
     def _maybe_flush(self, now_ms: int, last_offset: int) -> bool:
         """Begin a flush if ``flush.messages`` is reached; return True if the response waits for it."""
@@ -453,8 +454,8 @@ class PartitionLog:
         if not count:
             return []
         size = self._delete_oldest(count, wall_ms)
-        found = f"{self.tp}: deleted {count} segments ({size} bytes), {reason}; starts at {self._start_offset}"
-        return [info(found)]
+        start = self._start_offset
+        return [info(f"{self.tp}: deleted {count} segments ({size} bytes), {reason}; the log starts at {start}")]
 
     def _delete_oldest(self, count: int, wall_ms: int) -> int:
         if count == len(self._segments):
@@ -466,7 +467,8 @@ class PartitionLog:
         self._start_offset = max(self._start_offset, self._segments[0].base_offset)
         for segment in oldest:
             segment.start_delete()
-        self.counters.deleted(count, size)
+        self.counters.deleted_segments += count
+        self.counters.deleted_bytes += size
         self._after_new_start()
         return size
 
@@ -494,7 +496,7 @@ class PartitionLog:
     def _after_new_start(self) -> None:
         self.recovery_point = max(self.recovery_point, self._start_offset)
         if self.epochs.truncate_start(self._start_offset):
-            self._epochs_file.save()
+            self._save_epochs()
 
     # ---------------------------------------------------------------- disk
 

@@ -1,7 +1,7 @@
-"""Folders of partitions: created, checked at the start, renamed on a conflict, deleted with their topic.
+"""Folders of partitions: created, checked at broker start, renamed on a conflict, deleted with their topic.
 
-A topic is deleted once the catalogue is saved; then its folders are renamed in steps. A topic recreated under the same
-name renames the old folders first.
+A topic is deleted when the catalogue without it is saved; then its folders are renamed and later deleted, in steps. A
+new topic of the same name first renames the folders of the deleted one.
 """
 
 from __future__ import annotations
@@ -32,27 +32,23 @@ class PartitionFolders:
         self._upkeep = upkeep
         self._notes = notes
         self._leaving: dict[str, PartitionLog] = {}
-        """Logs of deleted topics whose folder is not renamed yet, by folder."""
+        """Logs of deleted topics whose folders are not yet renamed, by folder."""
 
     def check(self, topic_id: bytes, tp: TopicPartition, folders: set[str]) -> None:
-        """Check that the folder of a partition exists and has the topic's id; repair it."""
+        """Check at broker start that a partition's folder exists and has the topic's id; repair it."""
         folder = str(tp)
         found = folder_topic_id(self._storage, folder) if folder in folders else None
         if found is not None and found != topic_id:
             self._set_aside(folder, f"it belongs to topic id {uuid_to_text(found)}")
         if found != topic_id:
-            if found is None:
-                repair = f"{PARTITION_METADATA_FILE} was missing or damaged; recreated"
-                repair = repair if folder in folders else "its folder was missing; the partition begins empty"
-                self._notes.append(warning(f"{tp}: {repair}"))
-            self._make_if_room(topic_id, tp)
-
-    def _make_if_room(self, topic_id: bytes, tp: TopicPartition) -> None:
-        """Create the folder at a start; on a full disk warn, and appends to the partition fail."""
-        try:
-            self._make(topic_id, str(tp))
-        except StorageError as error:
-            self._notes.append(warning(f"{tp}: {error}; free disk space and restart, else appends to it may fail"))
+            if found is None and folder in folders:
+                self._notes.append(warning(f"{tp}: {PARTITION_METADATA_FILE} was missing or damaged; recreated"))
+            elif found is None:
+                self._notes.append(warning(f"{tp}: its folder was missing; the partition begins empty"))
+            try:
+                self._make(topic_id, folder)
+            except StorageError as error:
+                self._notes.append(warning(f"{tp}: {error}; free disk space and restart, else appends may fail"))
 
     def make(self, topic_id: bytes, tp: TopicPartition, now_ms: int) -> None:
         folder = str(tp)
@@ -70,7 +66,7 @@ class PartitionFolders:
             self._upkeep.forget(log.tp)
 
     def delete_in_steps(self, logs: Iterable[PartitionLog], now_ms: int, pace: Pace) -> Steps[None]:
-        """Close the logs of a deleted topic and delete their folders. The next start retries failures."""
+        """Close the logs of a deleted topic and delete their folders. The next broker start retries failures."""
         failed = None
         for log in logs:
             if self._leaving.get(log.folder) is log:

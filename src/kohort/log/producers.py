@@ -14,7 +14,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from math import inf
+from typing import Final, NamedTuple
 
 import crc32c
 
@@ -43,16 +44,6 @@ class ProducedBatch(NamedTuple):
     timestamp_ms: int
 
 
-class ProducerLimit(Protocol):
-    """Limit of the number of producers over all partitions."""
-
-    @property
-    def is_full(self) -> bool: ...
-
-    def check(self, header: BatchHeader, now_ms: int) -> None:
-        """Raise ApiError at the limit."""
-
-
 @dataclass(slots=True, eq=False)
 class Producer:
     epoch: int
@@ -75,8 +66,8 @@ class Producers:
 
     def __init__(self) -> None:
         self._by_id: dict[int, Producer] = {}
-        self.room: ProducerLimit | None = None
-        """None during recovery, which has no limit."""
+        self.room: ProducerRoom | None = None
+        """Limit of the number of producers; None during recovery."""
         self._open: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -137,7 +128,7 @@ class Producers:
         producer.last_timestamp_ms, producer.last_seen_ms = timestamp_ms, now_ms
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
-        """Add earlier batches of known producers, from ``headers`` before the snapshot."""
+        """Add the batches that a snapshot omits to known producers. ``headers``: batches before the snapshot."""
         earlier: dict[int, tuple[ProducedBatch, ...]] = {}
         for header in headers:
             producer = self._by_id.get(header.producer_id)
@@ -159,7 +150,7 @@ class Producers:
         return AbortedTransaction(marker.producer_id, first_offset, offset, next(others, offset + 1))
 
     def end(self, marker: Marker, timestamp_ms: int, now_ms: int) -> None:
-        """End the producer's transaction. At the limit an unknown producer is ignored: it has none here."""
+        """End the producer's transaction. At the limit, ignore an unknown producer, which has no transaction."""
         if self.room is not None and self.room.is_full and marker.producer_id not in self._by_id:
             return
         producer = self._in_epoch(marker.producer_id, marker.producer_epoch)
@@ -169,10 +160,10 @@ class Producers:
         self._open.pop(marker.producer_id, None)
 
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
-        """Return the producer in this epoch; from an earlier epoch only an open transaction remains."""
+        """Return the producer in ``epoch``. A new epoch inherits the open transaction, but not the batches."""
         before = self._by_id.pop(producer_id, None)
         if before is not None and before.epoch == epoch:
-            self._by_id[producer_id] = before  # to the end: longest idle first
+            self._by_id[producer_id] = before  # moved to the end: the dict is ordered by the last use
             return before
         producer = self._by_id[producer_id] = Producer(epoch)
         if before is not None:
@@ -195,12 +186,17 @@ class Producers:
         entries = bytearray(struct.pack(">i", len(self._by_id)))
         for producer_id, producer in self._by_id.items():
             last = producer.batches[-1] if producer.batches else ProducedBatch(-1, -1, -1, -1, -1)
-            delta = last.last_offset - last.base_offset
-            end = (last.last_sequence, last.last_offset, delta, producer.last_seen_ms)
-            transaction = (producer.coordinator_epoch, producer.open_since)
-            entries += _snapshot_entry.pack(producer_id, producer.epoch, *end, *transaction)
-        head = struct.pack(">hI", _snapshot_version, crc32c.crc32c(entries))
-        return head + bytes(entries)
+            entries += _snapshot_entry.pack(
+                producer_id,
+                producer.epoch,
+                last.last_sequence,
+                last.last_offset,
+                last.last_offset - last.base_offset,
+                producer.last_seen_ms,
+                producer.coordinator_epoch,
+                producer.open_since,
+            )
+        return struct.pack(">hI", _snapshot_version, crc32c.crc32c(entries)) + bytes(entries)
 
     @classmethod
     def parse_snapshot(cls, data: bytes) -> Producers:
@@ -239,8 +235,9 @@ def _produced(header: BatchHeader, base_offset: int, timestamp_ms: int) -> Produ
 
 def _check_epoch(producer: Producer, producer_id: int, epoch: int) -> None:
     if epoch < producer.epoch:
-        problem = f"producer {producer_id} has epoch {producer.epoch}, not {epoch}"
-        raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, problem)
+        raise ApiError(
+            ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} has epoch {producer.epoch}, not {epoch}"
+        )
 
 
 def _check_sequence(producer: Producer, header: BatchHeader) -> ProducedBatch | None:
@@ -266,6 +263,8 @@ SNAPSHOTS_KEPT: Final = 2
 
 
 class ProducerSnapshots:
+    """Snapshot files of a partition, named by the offset up to which they cover the log."""
+
     __slots__ = ("_folder", "_offsets", "_storage")
 
     def __init__(self, storage: Storage, folder: str, offsets: list[int]) -> None:
@@ -274,11 +273,9 @@ class ProducerSnapshots:
         self._offsets = sorted(offsets)
 
     def take(self, producers: Producers, offset: int) -> None:
-        """Write a snapshot at ``offset``, the log's end; keep one older. Raises StorageError."""
+        """Write a snapshot at ``offset``, the log's end; keep ``SNAPSHOTS_KEPT``. Raises StorageError."""
         self._storage.replace(self._name(offset), producers.build_snapshot(), durable=False)
-        if offset not in self._offsets:
-            self._offsets.append(offset)
-        self._offsets.sort()
+        self._offsets = sorted({*self._offsets, offset})
         while len(self._offsets) > SNAPSHOTS_KEPT:
             self._storage.delete(self._name(self._offsets.pop(0)))
 
@@ -296,25 +293,28 @@ RETRY_WINDOW_MS: Final = 900_000
 """Longer than clients retry a batch: ``delivery.timeout.ms`` defaults to 2 minutes, 5 in librdkafka."""
 RECOUNT_MS: Final = 1_000
 SPARE: Final = 8
-"""Fraction of the limit that is freed at once: an eighth."""
+"""At the limit, an eighth of it is freed: producers expire early, the longest idle first."""
 ORDER_MS: Final = 60_000
 NO_LIMIT: Final = -1
 
 
 class ProducerRoom:
-    """Producers of one process against their limit. The count is an upper bound until the next recount."""
+    """Number of producers in all partitions of a process, and its limit.
+
+    ``at_most``: upper bound of the number until the next recount. ``refused``: number of rejected producers.
+    """
 
     def __init__(
         self,
         config: BrokerConfig,
         all_producers: Callable[[], Iterable[Producers]],
-        report: Callable[[Note], None] | None = None,
+        report: Callable[[Note], None] = lambda _: None,
     ) -> None:
         self.expire_after_ms = config.producer_id_expiration_ms
         self._all_producers = all_producers
         self._report = report
-        self._recounted_ms: int | None = None
-        self._refused_ms: int | None = None
+        self._recounted_ms: float = -inf
+        self._refused_ms: float = -inf
         self.limit = config.kohort_producer_max_ids
         self.at_most = 0
         self.refused = 0
@@ -322,24 +322,23 @@ class ProducerRoom:
     def check(self, header: BatchHeader, now_ms: int) -> None:
         """Count a producer that is new to a partition.
 
-        Raises NOT_ENOUGH_REPLICAS at the limit: every client retries it as "not written". For ``ORDER_MS`` after a
-        rejection a new producer must begin with sequence 0: else its second batch would be accepted, and the retried
-        first batch would be out of order.
+        Raises NOT_ENOUGH_REPLICAS at the limit: every client retries this error. For ``ORDER_MS`` after a rejection, a
+        new producer must begin with sequence 0: otherwise the broker could accept a producer's second batch, and the
+        retry of its rejected first batch would be out of order.
         """
         if self.limit == NO_LIMIT:
             return
-        if self.at_most >= self.limit and (self._recounted_ms is None or now_ms - self._recounted_ms >= RECOUNT_MS):
+        if self.at_most >= self.limit and now_ms - self._recounted_ms >= RECOUNT_MS:
             self._recounted_ms = now_ms
             self._make_room(now_ms)
-        rejected_recently = self._refused_ms is not None and now_ms - self._refused_ms < ORDER_MS
+        rejected_recently = now_ms - self._refused_ms < ORDER_MS
         if self.at_most >= self.limit or (rejected_recently and header.base_sequence > 0):
             if self.at_most >= self.limit:
                 self._refused_ms = now_ms
             self.refused += 1
-            problem = f"the limit of {self.limit} idempotent producers is reached (kohort.producer.max.ids)"
-            if self._report is not None:
-                self._report(warning(problem, "producers"))
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{problem}; retry later")
+            problem = f"at the limit of {self.limit} idempotent producers (kohort.producer.max.ids); retry later"
+            self._report(warning(problem, "producers"))
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, problem)
         self.at_most += 1
 
     @property

@@ -36,6 +36,8 @@ LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
 
 @dataclass(frozen=True, slots=True)
 class LogToRecover:
+    """Folder of a log, and its checkpoints. ``clean``: the last stop of the broker was clean."""
+
     storage: Storage
     folder: str
     limits: SegmentLimits
@@ -45,6 +47,7 @@ class LogToRecover:
     contiguous: bool = True
     """True for a log without compaction: offsets have no gaps."""
     ended_at: int | None = None
+    """Log end according to the last producer snapshot, if known."""
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ class Recovered:
 
 @dataclass(slots=True)
 class _Files:
+    """Files of a partition folder: log sizes, index names and sizes, snapshot offsets, by base offset."""
+
     segments: dict[int, int]
     indexes: dict[int, list[tuple[str, int]]]
     snapshots: list[int]
@@ -72,12 +77,12 @@ class _Files:
 
 
 def recover(source: LogToRecover, now_ms: int) -> Recovered:
-    """Open the log at ``source``. Raises StorageError if the disk fails."""
-    if not source.clean:
-        return _recover(source, now_ms)
+    """Open the log in the folder of ``source``. Raises StorageError if the disk fails."""
     try:
         return _recover(source, now_ms)
     except CorruptLog as error:
+        if not source.clean:
+            raise
         ended_at = max(_sort_files(source, []).snapshots, default=None)
         found = _recover(replace(source, clean=False, ended_at=ended_at), now_ms)
         found.notes.insert(0, warning(f"checked the log after a clean stop: {error}"))
@@ -120,14 +125,24 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
         notes += gap_at_the_end(next_offset, source.recovery_point)
     start_offset = max(source.start_offset, segments[0].base_offset)
     if start_offset > next_offset:
-        problem = f"log start {start_offset} of the checkpoint is beyond the log's end {next_offset}"
-        notes.append(warning(f"{problem}; the log starts at its end"))
+        notes.append(
+            warning(f"log start {start_offset} of the checkpoint is beyond the log's end: using the end {next_offset}")
+        )
         start_offset = next_offset
-    flushed_to = next_offset if source.clean else min(source.recovery_point, next_offset)
-    new_epoch = _begin_epoch(source, epochs, next_offset)
-    snapshots = [offset for offset in files.snapshots if offset <= replay_from]
-    state = (producers, aborted, epochs, new_epoch, snapshots)
-    return Recovered(segments, next_offset, start_offset, flushed_to, *state, notes)
+    latest = epochs.latest
+    epochs.truncate_end(next_offset + 1)
+    return Recovered(
+        segments=segments,
+        next_offset=next_offset,
+        start_offset=start_offset,
+        recovery_point=next_offset if source.clean else min(source.recovery_point, next_offset),
+        producers=producers,
+        aborted=aborted,
+        epochs=epochs,
+        new_epoch=latest is not None and not source.clean and epochs.assign(latest + 1, next_offset),
+        snapshots=[offset for offset in files.snapshots if offset <= replay_from],
+        notes=notes,
+    )
 
 
 def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list[Note]) -> Marker | None:
@@ -137,13 +152,6 @@ def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list
     except CorruptRecord as error:
         notes.append(warning(f"ignored the control batch at offset {header.base_offset}: {error.problem}"))
         return None
-
-
-def _begin_epoch(source: LogToRecover, epochs: LeaderEpochs, next_offset: int) -> bool:
-    """Truncate the epochs; after an unclean stop begin the next one. Return whether it began."""
-    latest = epochs.latest
-    epochs.truncate_end(next_offset + 1)
-    return latest is not None and not source.clean and epochs.assign(latest + 1, next_offset)
 
 
 # ---------------------------------------------------------------- files
@@ -193,15 +201,10 @@ def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[N
     if not segments:
         return [Segment(source.storage, source.folder, source.start_offset, source.limits, now_ms)]
     if not segments[-1].size:
-        _drop_indexes(source, files, segments[-1])
+        for name, size in files.indexes.get(segments[-1].base_offset, []):
+            if size:  # preallocated by Kafka: new entries must not follow the zeros
+                source.storage.delete(f"{source.folder}/{name}")
     return segments
-
-
-def _drop_indexes(source: LogToRecover, files: _Files, segment: Segment) -> None:
-    """Delete the indexes of an empty log (Kafka preallocates them): new entries must not follow old ones."""
-    for name, size in files.indexes.get(segment.base_offset, []):
-        if size:
-            source.storage.delete(f"{source.folder}/{name}")
 
 
 def _floor(segments: list[Segment], offset: int) -> int:
@@ -229,7 +232,7 @@ def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
     epochs = LeaderEpochs()
     firsts = [_first_epoch(segment) for segment in segments]
     for segment, first, after in zip_longest(segments, firsts, firsts[1:]):
-        with suppress(CorruptLog):  # only the latest epoch matters: appends need a later one
+        with suppress(CorruptLog):  # earlier epochs may be missing; appends need an epoch after the latest
             for _, header in segment.headers():
                 if header.partition_leader_epoch >= 0:
                     epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -270,7 +273,7 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
     if not holding or not len(producers):
         return
     segment = holding[-1]
-    with suppress(CorruptLog):  # an optimization: reads report the damaged batch
+    with suppress(CorruptLog):  # only retries of these batches are affected; reads report the damaged batch
         entries = [(last, position) for last, position in segment.index_entries() if last < offset]
         far = entries[-1][1] - RECALLED_BYTES if entries else 0
         begin = next((last for last, position in entries if position >= far), 0) if far > 0 else 0
@@ -352,20 +355,26 @@ def _recover_unflushed(
         if not segment.size:
             return _begin_at(segments, expected, notes)
         is_last = i + 1 == len(segments) or not segments[i + 1].size
-        check = _Check(segment, None if is_last else segments[i + 1].base_offset, source, replay, notes)
+        limit = None if is_last else segments[i + 1].base_offset
+        check = _Check(segment, limit, source, replay, notes, segment.base_offset)
         segment.rebuild_indexes(check.good_batches())
         expected = max(expected, check.next_offset)
         if check.problem:
             removed = segment.size - check.good_bytes
-            place = f"{removed} bytes at offset {expected} from {segment.log_name}"
-            notes.append(warning(f"truncated {place}: {check.problem}"))
+            notes.append(
+                warning(f"truncated {removed} bytes at offset {expected} from {segment.log_name}: {check.problem}")
+            )
             segment.truncate(check.good_bytes)
             later = segments[i + 1 :]
             if later:
                 size, first_name = sum(s.size for s in later), later[0].log_name
                 end = max((end for s in later if (end := end_of(s)) is not None), default=expected)
-                problem = f"deleted {len(later)} later segments ({size} bytes), from {first_name} on"
-                notes.append(warning(f"{problem}; the log ended at offset {end}"))
+                notes.append(
+                    warning(
+                        f"deleted {len(later)} later segments ({size} bytes), from {first_name} on;"
+                        f" the log ended at offset {end}"
+                    )
+                )
             for deleted in later:
                 deleted.delete()
             del segments[i + 1 :]
@@ -382,26 +391,27 @@ def _begin_at(segments: list[Segment], expected: int, notes: list[Note]) -> int:
     return expected
 
 
+@dataclass(slots=True)
 class _Check:
-    """One pass over a segment: yields its good batches, then has the position and reason of the stop."""
+    """Check of all batches of a segment. ``limit``: base offset of the next segment, if it has batches.
 
-    def __init__(
-        self, segment: Segment, limit: int | None, source: LogToRecover, replay: Replay, notes: list[Note]
-    ) -> None:
-        self._segment = segment
-        self._limit = limit
-        self._place = source
-        self._replay = replay
-        self._notes = notes
-        self.next_offset = segment.base_offset
-        self.good_bytes = 0
-        self.problem = ""
+    The results: end of the good batches as offset and position, and the problem of the first bad batch.
+    """
+
+    segment: Segment
+    limit: int | None
+    source: LogToRecover
+    replay: Replay
+    notes: list[Note]
+    next_offset: int
+    good_bytes: int = 0
+    problem: str = ""
 
     def good_batches(self) -> Iterator[tuple[int, BatchHeader]]:
         try:
             for position, found, after in self._with_next():
                 header = self._in_place(position, found, after)
-                self._replay(self._segment, position, header)
+                self.replay(self.segment, position, header)
                 self.next_offset = header.next_offset
                 self.good_bytes = position + header.size
                 yield position, header
@@ -412,7 +422,7 @@ class _Check:
         """Yield each batch with the base offset of the next one; None at an incomplete batch or the log's end."""
         previous = None
         try:
-            for found in checked_headers(self._segment.file(), self._segment.size):
+            for found in checked_headers(self.segment.file(), self.segment.size):
                 if previous is not None:
                     yield *previous, found[1].base_offset
                 previous = found
@@ -421,15 +431,17 @@ class _Check:
                 yield *previous, None
             raise
         if previous is not None:
-            yield *previous, self._place.ended_at if self._limit is None else self._limit
+            yield *previous, self.source.ended_at if self.limit is None else self.limit
 
     def _in_place(self, position: int, header: BatchHeader, after: int | None) -> BatchHeader:
-        segment_base, contiguous = self._segment.base_offset, self._place.contiguous
+        segment_base, contiguous = self.segment.base_offset, self.source.contiguous
         base_offset = original_base_offset(header, self.next_offset, after, segment_base, contiguous=contiguous)
         if base_offset != header.base_offset:
-            self._segment.move(position, base_offset)
-            place = f"batch at position {position} in {self._segment.log_name}"
-            self._notes.append(warning(f"{place}: repaired base offset {header.base_offset} to {base_offset}"))
+            self.segment.move(position, base_offset)
+            before, name = header.base_offset, self.segment.log_name
+            self.notes.append(
+                warning(f"repaired base offset {before} to {base_offset} of the batch at position {position} in {name}")
+            )
             header = header._replace(base_offset=base_offset)
-        check_place(header, self.next_offset, self._segment.base_offset, self._limit)
+        check_place(header, self.next_offset, self.segment.base_offset, self.limit)
         return header

@@ -6,9 +6,10 @@ and written by ``save_indexes``, so an index file may lag behind. After an uncle
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from kohort.errors import CorruptLog, CorruptRecord, StorageError
 from kohort.log.batches import SEARCH_BYTES, LogSlice, Search, check_place, headers
@@ -19,9 +20,10 @@ from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader
 
 REMEMBERED_ENDS: Final = 16
-"""Number of cached read positions: sequential consumers need no search."""
+"""Number of cached end positions of reads: the next read of a consumer begins there, without a search."""
 POSITION_MAX: Final = 0x7FFFFFFF
 OFFSET_MAX: Final = 0x7FFFFFFFFFFFFFFF
+Index = TypeVar("Index", OffsetIndex, TimeIndex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ class Segment:
         self._times.maybe_append(self._max_timestamp, self._max_timestamp_end - self.base_offset)
 
     def must_roll(self, batch_size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """True if the batch needs a new segment: by bytes, time, full indexes, or offset distance."""
+        """Return True if the next batch needs a new segment: by bytes, time, full indexes, or offset distance."""
         if not self.size:
             return False
         limits = self.limits
@@ -141,14 +143,12 @@ class Segment:
         )
 
     def _waited_ms(self, timestamp: int, now_ms: int) -> int:
-        """Return the age by the timestamps of the first and the next batch, else by the clock."""
+        """Return the age of the segment: by the timestamps of its first and its next batch, else by the clock."""
         first = self.first_timestamp()
-        if first >= 0 and timestamp >= 0:
-            return timestamp - first
-        return now_ms - self._created_ms
+        return timestamp - first if first >= 0 and timestamp >= 0 else now_ms - self._created_ms
 
     def first_timestamp(self) -> int:
-        """Return the latest timestamp of the first batch, else -1."""
+        """Return the maximum timestamp of the first batch, else -1."""
         if self._first_timestamp is None:
             if not self.size:
                 return -1
@@ -169,19 +169,13 @@ class Segment:
             return
         self._append_time()
         for index, ending in ((self._offsets, "index"), (self._times, "timeindex")):
-            self._save(index, ending, start_flush=start_flush)
-
-    def _save(self, index: OffsetIndex | TimeIndex, ending: str, *, start_flush: bool) -> None:
-        file = self._storage.open(self._path(ending))
-        try:
-            unsaved = index.unsaved()
-            if unsaved:
-                file.append([unsaved])
-            index.saved = len(index)
-            if start_flush:
-                file.start_flush()
-        finally:
-            file.close()
+            with closing(self._storage.open(self._path(ending))) as file:
+                unsaved = index.unsaved()
+                if unsaved:
+                    file.append([unsaved])
+                index.saved = len(index)
+                if start_flush:
+                    file.start_flush()
 
     def flush(self) -> None:
         """Flush the log file, not its indexes: they can be rebuilt."""
@@ -199,9 +193,9 @@ class Segment:
     ) -> tuple[LogSlice | None, bool]:
         """Return the batches from the one with ``offset`` to those that begin before ``end``.
 
-        Returns them, or None if the first exceeds ``max_bytes`` without ``at_least_one``; and True if the segment has
-        no more. Reads ``preload`` bytes of them at once. ``reach``: offset at which the next segment begins or the log
-        ends. Raises CorruptLog if the first batch is bad; a later bad batch ends the result.
+        Returns None if the first batch exceeds ``max_bytes`` without ``at_least_one``, and as second value True if the
+        segment has no further batch. Reads ``preload`` bytes at once. ``reach``: start of the next segment, or log
+        end. Raises CorruptLog if the first batch is bad; a later bad batch ends the result.
         """
         search = Search(self._open(), self.size, reach)
         known = self._ends.get(offset)
@@ -286,7 +280,7 @@ class Segment:
         return self._max_timestamp
 
     def aged_from_ms(self) -> int:
-        """Return the start of retention: the latest timestamp, or the time of opening without one."""
+        """Return the time from which ``retention.ms`` counts: the maximum timestamp, or without one the opening."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._created_ms
 
     def first_reaching(self, timestamp_ms: int, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -303,9 +297,8 @@ class Segment:
         if self.size:
             indexed, start = next(self._indexes()[0].floors(RELATIVE_OFFSET_MAX), (0, 0))
             for position, header in self._walk(start):
-                last = header.last_offset
-                if start and position == start and last != self.base_offset + indexed:
-                    expected = self.base_offset + indexed
+                last, expected = header.last_offset, self.base_offset + indexed
+                if start and position == start and last != expected:
                     raise CorruptLog(f"{self._path('log')}: batch ends at offset {last}, not {expected}")
                 end = header.next_offset
             if self._max_timestamp >= 0 and not self.base_offset <= self._max_timestamp_end < end:
@@ -354,22 +347,20 @@ class Segment:
     def _read_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         if not self.size:
             return OffsetIndex(), TimeIndex()
-        found = {}
-        for ending in ("index", "timeindex"):
-            data = self._storage.read(self._path(ending))
-            if data is None:
-                raise ValueError(f"{segment_name(self.base_offset)}.{ending} is missing")
-            found[ending] = data
+        offsets = self._read_index("index", lambda data: OffsetIndex.parse(data, self.size))
+        return offsets, self._read_index("timeindex", TimeIndex.parse)
+
+    def _read_index(self, ending: str, parse: Callable[[bytes], Index]) -> Index:
+        name, data = f"{segment_name(self.base_offset)}.{ending}", self._storage.read(self._path(ending))
+        if data is None:
+            raise ValueError(f"{name} is missing")
         try:
-            ending = "index"
-            offsets = OffsetIndex.parse(found[ending], self.size)
-            ending = "timeindex"
-            return offsets, TimeIndex.parse(found[ending])
+            return parse(data)
         except ValueError as error:
-            raise ValueError(f"{segment_name(self.base_offset)}.{ending} does not match its log: {error}") from None
+            raise ValueError(f"{name} does not match its log: {error}") from None
 
     def rebuild_indexes(self, batches: Iterator[tuple[int, BatchHeader]]) -> None:
-        """Build both indexes from all batches of the segment, and replace their files."""
+        """Build both indexes from all batches of the segment, and replace their files if the disk has space."""
         offsets, self._times = OffsetIndex(), TimeIndex()
         self._max_timestamp, self._max_timestamp_end = -1, self.base_offset
         self._first_timestamp, self._since_entry = None, 0
@@ -378,17 +369,12 @@ class Segment:
         self._append_time()
         self._offsets, self._times_known = offsets, True
         for index, ending in ((self._offsets, "index"), (self._times, "timeindex")):
-            self._put(index, ending)
-
-    def _put(self, index: OffsetIndex | TimeIndex, ending: str) -> None:
-        """Replace the index file. On a full disk the index stays in memory, and the file is deleted."""
-        try:
-            self._storage.replace(self._path(ending), index.unsaved(), durable=False)
-        except StorageError as error:
-            self._storage.delete(self._path(ending))
-            self.notes.append(warning(f"{error}; the index stays in memory until the disk has space"))
-        else:
-            index.saved = len(index)
+            try:
+                self._storage.replace(self._path(ending), index.unsaved(), durable=False)
+                index.saved = len(index)
+            except StorageError as error:
+                self._storage.delete(self._path(ending))
+                self.notes.append(warning(f"{error}; the index stays in memory until the disk has space"))
 
     def move(self, position: int, base_offset: int) -> None:
         """Repair the base offset of the batch at ``position``; its CRC does not cover the offset."""

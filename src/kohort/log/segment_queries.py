@@ -1,13 +1,13 @@
 """Queries over the segments of a log: by timestamp, by retention, for gaps.
 
-A lookup by time decompresses one batch, because only records have timestamps. For a damaged batch it returns the first
-offset: a consumer that reads there gets the error.
+A lookup by time decompresses one batch, because the header has only the maximum timestamp. For a damaged batch the
+lookup returns its first offset: a consumer that reads there gets the error.
 
-Retention deletes whole segments, oldest first. The active segment counts only by time: when its latest record is too
-old the partition rolls, as in Kafka.
+Retention deletes whole segments, oldest first. The active segment is deleted by time only: when its latest record is
+too old the log begins another segment, as in Kafka.
 
-A lost file leaves no bad batch. The name of the next segment (without compaction) and the recovery point reveal the
-missing offsets.
+A lost segment file leaves no bad batch. The base offset of the next segment (in a log without compaction) and the
+recovery point reveal the missing offsets.
 """
 
 from __future__ import annotations
@@ -140,19 +140,19 @@ def gaps_between(segments: Sequence[Segment]) -> Iterator[Note]:
             yield warning(f"{error}; not repaired, reads of this batch fail")
             continue
         if end < following.base_offset:
-            missing = f"offsets {end} to {following.base_offset - 1} are missing"
-            yield warning(f"{missing}: {segment.log_name} ends before {following.log_name} begins")
+            last, name, after = following.base_offset - 1, segment.log_name, following.log_name
+            yield warning(f"offsets {end} to {last} are missing: {name} ends before {after} begins")
 
 
 def gap_at_the_end(next_offset: int, recovery_point: int) -> Iterator[Note]:
     """Yield a note if the log ends before its recovery point."""
     if next_offset < recovery_point:
-        missing = f"offsets {next_offset} to {recovery_point - 1} are missing"
-        yield warning(f"{missing}: {RECOVERY_POINTS_FILE} lists them as flushed")
+        last = recovery_point - 1
+        yield warning(f"offsets {next_offset} to {last} are missing: {RECOVERY_POINTS_FILE} lists them as flushed")
 
 
 def end_of(segment: Segment) -> int | None:
-    """Return the end offset of a segment; None if a batch is damaged."""
+    """Return the end offset of a segment; None if its last batches are damaged."""
     try:
         return segment.end_offset()
     except CorruptLog:

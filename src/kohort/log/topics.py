@@ -1,13 +1,14 @@
 """Topics of a broker and the logs of their partitions.
 
-A change is persisted in the catalogue first, once for all topics of a request, then in the folders, in steps: each step
-costs system calls. A start finishes an interrupted change.
+A request that creates, deletes or grows topics first saves the catalogue once, then changes the folders of its topics
+in steps: each folder costs system calls. The next broker start finishes an interrupted change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from kohort.clock import Rng, WallTime, random_uuid
@@ -21,13 +22,13 @@ from kohort.log.data_folder import (
     CLEAN_SHUTDOWN_FILE,
     RECOVERY_POINTS_FILE,
     START_OFFSETS_FILE,
-    ensure_identity,
-    parse_offsets,
+    ensure_cluster_id,
+    load_offsets,
 )
 from kohort.log.partition import LogCheckpoint, LogCounters, LogHooks, PartitionLog
 from kohort.log.partition_folders import PartitionFolders
 from kohort.log.producers import ProducerRoom
-from kohort.log.storage import DiskSpace, Storage
+from kohort.log.storage import Storage
 from kohort.log.topic_names import TakenNames, is_deleted_folder, parse_folder
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition
@@ -35,34 +36,15 @@ from kohort.notes import Note, info, warning
 from kohort.steps import Pace, Steps, at_once
 
 CONFIGS_KEPT: Final = 100
-"""Number of cached configurations by overrides: most topics share one."""
+"""Number of cached topic configurations: most topics have the same overrides."""
 
 
 class TopicConfigs:
     def __init__(self, broker: BrokerConfig) -> None:
-        self._broker = broker
-        self._by_overrides: dict[tuple[tuple[str, str | None], ...], TopicConfig] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_overrides)
+        self.cached = lru_cache(CONFIGS_KEPT)(lambda overrides: topic_config(broker, dict(overrides)))
 
     def of(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        key = tuple(sorted(overrides.items()))
-        config = self._by_overrides.get(key)
-        if config is None:
-            config = topic_config(self._broker, overrides)
-            if len(self._by_overrides) == CONFIGS_KEPT:
-                self._by_overrides.clear()
-            self._by_overrides[key] = config
-        return config
-
-    def check(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        try:
-            config = self.of(overrides)
-            check_lags(config)
-        except ConfigError as error:
-            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
-        return config
+        return self.cached(tuple(sorted(overrides.items())))
 
 
 PRODUCER_ID_BLOCK: Final = 1000
@@ -70,7 +52,7 @@ CHECK_US: Final = 40
 REFUSE_US: Final = 600  # includes the search for the nearest option name
 MAKE_US: Final = 400
 RECONFIGURE_US: Final = 8
-"""Microseconds to check a topic, to reject one, to create a partition, to reconfigure a log."""
+"""Microseconds to check a new topic, to reject a topic, to create a partition, to reconfigure a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +79,7 @@ class Topics:
     """Topics of one data folder. Names are case-sensitive; iteration is by name."""
 
     def __init__(self, storage: Storage, config: BrokerConfig, rng: Rng, now_ms: int) -> None:
-        self._storage = storage
+        self.storage = storage
         self._rng = rng
         self._topics: dict[str, Topic] = {}
         self.version = 0
@@ -109,14 +91,16 @@ class Topics:
         self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.report)
         self.aborted_pages, self.counters, self.wall = AbortedPages(), LogCounters(), WallTime()
         self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms, self.wall)
-        rooms = self.producer_room, self.aborted_pages, self.wall
-        self._listener = LogHooks(self._upkeep.flush_at, self.report, self.counters, *rooms)
+        self._hooks = LogHooks(
+            self._upkeep.flush_at, self.report, self.counters, self.producer_room, self.aborted_pages, self.wall
+        )
         self.recovery_notes: list[Note] = []
         self._folders = PartitionFolders(storage, rng, self._upkeep, self.recovery_notes)
         self._disk_errors: list[Note] = []
         self._catalogue = load_catalogue(storage, self.recovery_notes)
         catalogue_cluster_id = self._catalogue.cluster_id
-        self.cluster_id, self.node_id = ensure_identity(storage, config, rng, catalogue_cluster_id, self.recovery_notes)
+        self.cluster_id = ensure_cluster_id(storage, config, rng, catalogue_cluster_id, self.recovery_notes)
+        self.node_id = config.node_id
         if catalogue_cluster_id != self.cluster_id:
             self._catalogue.cluster_id = self.cluster_id
             if self._catalogue.topics:
@@ -126,20 +110,13 @@ class Topics:
         self._recover(now_ms)
         storage.delete(CLEAN_SHUTDOWN_FILE)
 
-    @property
-    def place(self) -> str:
-        return self._storage.place
-
-    def disk_space(self) -> DiskSpace:
-        return self._storage.disk_space()
-
     # ---------------------------------------------------------------- start
 
     def _recover(self, now_ms: int) -> None:
-        folders = set(self._storage.folders())
+        folders = set(self.storage.folders())
         self._finish_deletions(folders, now_ms)
-        recovery_points = self._read_checkpoint(RECOVERY_POINTS_FILE)
-        start_offsets = self._read_checkpoint(START_OFFSETS_FILE)
+        recovery_points = load_offsets(self.storage, RECOVERY_POINTS_FILE, self.recovery_notes)
+        start_offsets = load_offsets(self.storage, START_OFFSETS_FILE, self.recovery_notes)
         for entry in self._catalogue.topics.values():
             topic = self._topic_of(entry)
             for partition in range(entry.partitions):
@@ -152,8 +129,9 @@ class Topics:
             self._add(topic)
         checked = sum(1 for log in self._logs() if log.size_bytes)
         if checked and not self.was_clean:
-            problem = f"the last stop was not clean: checked {checked} logs from their recovery points"
-            self.recovery_notes.append(info(problem))
+            self.recovery_notes.append(
+                info(f"the last stop was not clean: checked {checked} logs from their recovery points")
+            )
         self._upkeep.recovered(self._logs())
         self.producer_room.count()
         known = {log.folder for log in self._logs()}
@@ -171,17 +149,9 @@ class Topics:
         for folder in sorted(folders):
             if is_deleted_folder(folder):
                 self._upkeep.remove(folder, now_ms)
-            elif self._catalogue.deleted and folder_topic_id(self._storage, folder) in self._catalogue.deleted:
+            elif self._catalogue.deleted and folder_topic_id(self.storage, folder) in self._catalogue.deleted:
                 folders.discard(folder)
                 self._folders.mark_deleted(folder, now_ms)
-
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
-        data = self._storage.read(name)
-        try:
-            return {} if data is None else parse_offsets(data)
-        except ValueError as error:
-            self.recovery_notes.append(warning(f"ignored the damaged {name} ({error})"))
-            return {}
 
     # ---------------------------------------------------------------- look-up
 
@@ -214,7 +184,12 @@ class Topics:
         return self.check_config(new.overrides)
 
     def check_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        return self._configs.check(overrides)
+        try:
+            config = self._configs.of(overrides)
+            check_lags(config)
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        return config
 
     def reconfigure(self, config: BrokerConfig) -> Steps[None]:
         """Apply changed broker options: to new topics at once, to logs and timers in steps."""
@@ -239,9 +214,9 @@ class Topics:
         return made
 
     def create_all(self, wanted: Sequence[NewTopic], now_ms: int) -> Steps[list[Topic | ApiError]]:
-        """Create topics durably, and return a topic or an error for each. A topic appears with all partitions.
+        """Create topics durably; return a topic or an error for each. A topic becomes visible with all partitions.
 
-        The catalogue is saved before the first folder is created: a start creates missing folders.
+        The catalogue is saved before the first folder is created: a broker start creates missing folders.
         """
         pace = Pace()
         results: list[Topic | ApiError] = []
@@ -280,7 +255,7 @@ class Topics:
         try:
             config = self.check_new(new)
         except ApiError as error:
-            return error.with_traceback(None)  # the result keeps the error, but not its frames
+            return error.with_traceback(None)  # the result must not keep the frames of the traceback alive
         kept = {option: value for option, value in new.overrides.items() if value is not None}
         topic = Topic(new.name, random_uuid(self._rng), kept, config, new.internal)
         self._making[new.name] = topic
@@ -339,7 +314,7 @@ class Topics:
             self._folders.exclude(logs)
         refused: dict[str, ApiError] = {}
         try:
-            if gone:  # first: a recreated topic must not find the offsets of the old one
+            if gone:  # before the folders: a recreated topic must not load the checkpoints of the deleted one
                 yield from self._upkeep.write_checkpoints_in_steps()
         except StorageError as error:
             refused |= {name: self._refused(name, error) for name in gone}
@@ -430,7 +405,7 @@ class Topics:
             next_producer_id = self._catalogue.next_producer_id
         catalogue = Catalogue(topics, deleted, next_producer_id, self.cluster_id)
         try:
-            catalogue.save(self._storage)
+            catalogue.save(self.storage)
         except StorageError as error:
             self.report(warning(f"cannot write the topic catalogue: {error}", "catalogue"))
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -441,7 +416,7 @@ class Topics:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
     def _open_log(self, topic: Topic, tp: TopicPartition, now_ms: int, known: LogCheckpoint) -> PartitionLog:
-        return PartitionLog(tp, self._storage, topic.config, now_ms, known, self._listener)
+        return PartitionLog(tp, self.storage, topic.config, now_ms, known, self._hooks)
 
     # ---------------------------------------------------------------- time
 
@@ -450,14 +425,14 @@ class Topics:
         return self._upkeep.wake_at_ms
 
     def tick(self, now_ms: int) -> list[Note]:
-        """Run due work on logs; return notes."""
+        """Run due flushes, retention, compaction and checkpoints; return notes."""
         return self._upkeep.tick(now_ms)
 
     def report(self, error: Note) -> None:
         self._disk_errors.append(error)
 
     def take_disk_errors(self) -> list[Note]:
-        """Return the disk errors since the last call; requests got KAFKA_STORAGE_ERROR."""
+        """Return the disk errors since the last call; the requests were answered with KAFKA_STORAGE_ERROR."""
         errors, self._disk_errors = self._disk_errors, []
         return errors
 
@@ -465,12 +440,12 @@ class Topics:
         return (log for topic in self for log in topic.partitions)
 
     def close(self) -> list[str]:
-        """Close every log and mark the stop as clean; return the problems, which make it unclean."""
+        """Close every log and mark the stop as clean; return the problems of an unclean stop."""
         problems = []
         self._upkeep.close()
         self._folders.close()
-        for made in (*(topic.partitions for topic in self._making.values()), *self._growing.values()):
-            for log in made:
+        for logs in (*(topic.partitions for topic in self._making.values()), *self._growing.values()):
+            for log in logs:
                 log.drop()
         for log in self._logs():
             try:
@@ -480,7 +455,7 @@ class Topics:
         try:
             self._upkeep.write_checkpoints()
             if not problems:
-                self._storage.replace(CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN)
+                self.storage.replace(CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN)
         except StorageError as error:
             problems.append(str(error))
         return problems

@@ -1,6 +1,6 @@
 """Timed work on logs: flushes, retention, compaction, checkpoints, expiry of producers, deletion of folders.
 
-Only ``flush.ms`` is urgent. Each task has its timer; after a disk error it runs again later.
+Each kind of work has a timer; after a disk error it is tried again when the timer is due again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Upkeep:
         self._cleaner.keep_only(log.tp for log in logs)
 
     def close(self) -> None:
-        self._cleaner.close()
+        self._cleaner.abandon()
 
     def remove(self, folder: str, now_ms: int) -> None:
         """Delete the folder of a deleted topic in a later tick."""

@@ -1,15 +1,14 @@
 """Checks of a batch before its append, and the rewrite of its header (protocol/records.md#rejected-batches).
 
-The broker reads records only for their keys in compacted topics (keyed_records.py) and for the codec of a topic
-(recoding.py); other checks use the header. Deviations that follow:
-- timestamps are checked, and kept, by the header's maximum; Kafka reads each record and recomputes the maximum;
-- malformed records are found by their consumer, though the CRC proves that the producer sent them so.
+The broker reads the records only to check keys in compacted topics (keyed_records.py) and to change the codec
+(recoding.py); all other checks use the batch header. Two deviations from Kafka follow:
+- The maximum timestamp of the header is checked and stored; Kafka reads each record and recomputes the maximum.
+- Consumers detect malformed records, not the broker: a valid CRC proves that the producer sent these bytes.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 import crc32c
@@ -36,43 +35,25 @@ _summed: Final = struct.Struct(">hiqq")
 _after_max_timestamp: Final = CRC_STARTS_AT + _summed.size
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRules:
-    max_message_bytes: int
-    segment_bytes: int
-    log_append_time: bool
-    timestamp_before_max_ms: int
-    timestamp_after_max_ms: int
-
-    @classmethod
-    def of(cls, config: TopicConfig) -> BatchRules:
-        return cls(
-            config.max_message_bytes,
-            config.segment_bytes,
-            config.message_timestamp_type == "LogAppendTime",
-            config.message_timestamp_before_max_ms,
-            config.message_timestamp_after_max_ms,
-        )
-
-
-def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client: bool) -> BatchHeader:
+def checked_header(batch: Buffer, config: TopicConfig, now_ms: int, *, from_client: bool) -> BatchHeader:
     """Return the header of the single batch in ``batch``. Raises ApiError with Kafka's code.
 
     A batch that the broker writes (``from_client`` false) skips the checks of client errors.
     """
     header = _one_batch(batch)
     size = len(batch)
-    if size > rules.max_message_bytes:
-        problem = f"batch has {size} bytes; max.message.bytes is {rules.max_message_bytes}"
+    if size > config.max_message_bytes:
+        problem = f"batch has {size} bytes; max.message.bytes is {config.max_message_bytes}"
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, problem)
-    if size > rules.segment_bytes:
-        problem = f"batch has {size} bytes; segment.bytes is {rules.segment_bytes}"
+    if size > config.segment_bytes:
+        problem = f"batch has {size} bytes; segment.bytes is {config.segment_bytes}"
         raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, problem)
     if from_client:
         _check_crc(batch, header)
-    _check_count(header)
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
     if from_client:
-        _check_client_batch(header, rules, now_ms)
+        _check_client_batch(header, config, now_ms)
     return header
 
 
@@ -108,13 +89,8 @@ def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
 
 
 def _not_whole(batch: Buffer) -> ApiError:
-    """Reject a damaged or truncated batch as retriable. Kafka answers INVALID_RECORD, which is not."""
+    """Reject a damaged or truncated batch as CORRUPT_MESSAGE, a retriable error. Kafka sends INVALID_RECORD."""
     return _corrupt(f"{len(batch)} bytes are not a complete batch; expected exactly one batch")
-
-
-def _check_count(header: BatchHeader) -> None:
-    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
-        raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
 
 
 def _check_crc(batch: Buffer, header: BatchHeader) -> None:
@@ -124,7 +100,7 @@ def _check_crc(batch: Buffer, header: BatchHeader) -> None:
         raise _corrupt(error.problem) from error
 
 
-def _check_client_batch(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
+def _check_client_batch(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
     if header.base_offset != 0:
         raise _invalid(f"base offset is {header.base_offset}; producers send 0")
     producer_id = header.producer_id
@@ -140,25 +116,26 @@ def _check_client_batch(header: BatchHeader, rules: BatchRules, now_ms: int) -> 
         raise _invalid(f"producer {producer_id} has epoch {header.producer_epoch} and sequence {header.base_sequence}")
     if header.timestamp_type == LOG_APPEND_TIME:
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, "producers must not set the timestamp type LogAppendTime")
-    if not rules.log_append_time and header.max_timestamp >= 0:
-        _check_timestamp(header.max_timestamp, rules, now_ms)
+    if header.max_timestamp >= 0 and config.message_timestamp_type != "LogAppendTime":
+        _check_timestamp(header.max_timestamp, config, now_ms)
 
 
-def _check_timestamp(timestamp_ms: int, rules: BatchRules, now_ms: int) -> None:
-    before_ms, after_ms = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
-    if now_ms - timestamp_ms > before_ms:
-        problem = f"{now_ms - timestamp_ms} ms ago; message.timestamp.before.max.ms is {before_ms}"
-    elif timestamp_ms - now_ms > after_ms:
-        problem = f"{timestamp_ms - now_ms} ms ahead; message.timestamp.after.max.ms is {after_ms}"
+def _check_timestamp(timestamp_ms: int, config: TopicConfig, now_ms: int) -> None:
+    age_ms, before_ms = now_ms - timestamp_ms, config.message_timestamp_before_max_ms
+    after_ms = config.message_timestamp_after_max_ms
+    if age_ms > before_ms:
+        problem = f"timestamp {timestamp_ms} is {age_ms} ms ago; message.timestamp.before.max.ms is {before_ms}"
+    elif -age_ms > after_ms:
+        problem = f"timestamp {timestamp_ms} is {-age_ms} ms ahead; message.timestamp.after.max.ms is {after_ms}"
     else:
         return
-    raise ApiError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp_ms} is {problem}")
+    raise ApiError(ErrorCode.INVALID_TIMESTAMP, problem)
 
 
 def with_append_time(
     batch: Buffer, header: BatchHeader, base_offset: int, leader_epoch: int, now_ms: int
 ) -> list[Buffer]:
-    """Return ``batch`` at its offset with the append time: new type, time and CRC, the rest as a view."""
+    """Return ``batch`` at its offset with LogAppendTime: a new header with a new CRC, and a view of the rest."""
     attributes = header.attributes | TIMESTAMP_TYPE_BIT
     summed = _summed.pack(attributes, header.last_offset_delta, header.base_timestamp, now_ms)
     rest = memoryview(batch)[_after_max_timestamp:]

@@ -10,7 +10,7 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kohort.aio.serving.cluster_server import ClusterServer
@@ -105,7 +105,7 @@ class LocalBrokers:
         server = self._server
         cluster = server.cluster if isinstance(server, ClusterServer) else server.broker.state.cluster
         process = ProcessCopy(
-            cluster.topics.counters.copy(),
+            replace(cluster.topics.counters),
             flushes=None if self._server.flushes is None else self._server.flushes.copy(),
             loop_lag=self._lag.lag.copy(),
         )

@@ -5,7 +5,14 @@ import random
 import pytest
 
 from kohort.errors import ApiError, CorruptLog, ErrorCode
-from kohort.log.aborted import ENTRY_BYTES, PAGE_ENTRIES, AbortedPages, AbortedTransaction, AbortedTransactions
+from kohort.log.aborted import (
+    ENTRY_BYTES,
+    NO_PAGES,
+    PAGE_ENTRIES,
+    AbortedPages,
+    AbortedTransaction,
+    AbortedTransactions,
+)
 from kohort.log.segment import segment_name
 from kohort.log.storage import MemoryStorage
 from kohort.wire.record_batch import Marker, build_marker, parse_batch_header, parse_marker, read_batch, split_batches
@@ -202,7 +209,7 @@ def storage():
     return made
 
 
-def held(storage, pages=None, folder="p-0"):
+def held(storage, pages=NO_PAGES, folder="p-0"):
     made = AbortedTransactions(storage, folder)
     made.pages = pages
     return made
@@ -218,7 +225,7 @@ def of(found):
     return [entry.producer_id for entry in found]
 
 
-@pytest.mark.parametrize("pages", [None, AbortedPages(), AbortedPages(most_entries=100)])
+@pytest.mark.parametrize("pages", [NO_PAGES, AbortedPages(), AbortedPages(most_entries=100)])
 def test_query_of_a_deep_page_reads_no_other_pages(storage, pages):
     kept = held(storage, pages)
     count = 3 * PAGE_ENTRIES + 7

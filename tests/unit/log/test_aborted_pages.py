@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from kohort.log.aborted import (
+    NO_PAGES,
     PAGE_ENTRIES,
     PAGE_OVERHEAD,
     AbortedPages,
@@ -23,7 +24,7 @@ def entry(number: int) -> AbortedTransaction:
     return AbortedTransaction(number, number * 10, number * 10 + 9, number * 10 + 10)
 
 
-def held(storage, pages=None):
+def held(storage, pages=NO_PAGES):
     made = AbortedTransactions(storage, "p-0")
     made.pages = pages
     return made

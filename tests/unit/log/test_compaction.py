@@ -405,7 +405,7 @@ def test_corrupt_batch_stops_compaction_until_restart():
     stage.clock.advance(600_000)
 
     assert note.startswith("orders-0 cannot be compacted: ")
-    assert note.endswith("the next attempt follows the next start")
+    assert note.endswith("compaction is tried again after the next broker start")
     assert stage.topics.tick(stage.now_ms) == []
     assert stage.files(".cleaned") == []
 

@@ -66,15 +66,16 @@ def test_epochs_are_assigned_in_increasing_order():
     assert epochs.entries == [(2, 0), (3, 5)]
 
 
-def test_truncation_of_epochs_returns_whether_any_changed():
+def test_truncation_drops_epochs_and_returns_true_for_a_changed_start():
     epochs = LeaderEpochs([(0, 0), (2, 10), (5, 20)])
 
-    forgotten = [epochs.truncate_end(21), epochs.truncate_end(20), epochs.truncate_end(20)]
-    assert forgotten == [False, True, False]
+    epochs.truncate_end(21)
+    assert epochs.entries == [(0, 0), (2, 10), (5, 20)]
+    epochs.truncate_end(20)
     assert epochs.entries == [(0, 0), (2, 10)]
 
-    forgotten = [epochs.truncate_start(0), epochs.truncate_start(10), epochs.truncate_start(10)]
-    assert forgotten == [False, True, False]
+    changed = [epochs.truncate_start(0), epochs.truncate_start(10), epochs.truncate_start(10)]
+    assert changed == [False, True, False]
     assert epochs.entries == [(2, 10)]
 
 

@@ -1,5 +1,7 @@
 """Flushes of a log: waiting responses, repeated batches, stops, segment swaps, prepared batches."""
 
+from dataclasses import replace
+
 import pytest
 
 from kohort.errors import ApiError, ErrorCode, StorageError
@@ -201,9 +203,9 @@ def test_append_counts_batches_records_and_bytes():
 def test_copied_counters_do_not_change():
     stage = LogStage()
     stage.append("a", "b")
-    stage.topics.counters.deleted(3, 900)
+    stage.topics.counters.deleted_segments, stage.topics.counters.deleted_bytes = 3, 900
 
-    before = stage.topics.counters.copy()
+    before = replace(stage.topics.counters)
     stage.fill(60)
 
     assert {name: getattr(before, name) for name in LogCounters.__slots__} == {

@@ -66,7 +66,9 @@ def test_start_on_a_full_disk_keeps_every_record(stage):
     assert stage.log.find_by_time(stage.now_ms).offset == 0
     kept = "index: No space left on device; the index stays in memory until the disk has space"
     assert any(kept in line for line in told)
-    assert any("leader-epoch-checkpoint: No space left on device; the next append writes it" in line for line in told)
+    assert any(
+        "leader-epoch-checkpoint: No space left on device; the next append writes the file" in line for line in told
+    )
 
 
 def test_stale_index_is_deleted_on_full_disk(stage):

@@ -88,7 +88,7 @@ def test_segments_are_deleted_by_size():
 
     start = stage.log.log_start_offset
     assert 2000 <= stage.log.size_bytes < 2000 + 1024 < size
-    assert notes[0].endswith(f"more than 2000 bytes; starts at {start}")
+    assert notes[0].endswith(f"more than 2000 bytes; the log starts at {start}")
     assert values_from(stage.log, start) == names[start:]
     with pytest.raises(ApiError) as error:
         stage.log.read(start - 1, 1000)

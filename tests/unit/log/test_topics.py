@@ -376,12 +376,12 @@ def test_topics_have_their_own_options_beyond_cache_size():
     configs = TopicConfigs(BrokerConfig())
     given = [{"retention.ms": str(number)} for number in range(2 * CONFIGS_KEPT + 2)]
 
-    read = [configs.check(overrides) for overrides in given]
+    read = [configs.of(overrides) for overrides in given]
 
     assert [config.retention_ms for config in read] == list(range(len(given)))
-    assert len(configs) <= CONFIGS_KEPT
+    assert configs.cached.cache_info().currsize == CONFIGS_KEPT
     for overrides, config in zip(given[-2:], read[-2:], strict=True):
-        assert configs.check(dict(overrides)) is config, "the last ones are remembered"
+        assert configs.of(dict(overrides)) is config, "the last ones are remembered"
 
 
 class RefusingStorage(MemoryStorage):

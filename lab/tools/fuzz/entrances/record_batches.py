@@ -20,12 +20,12 @@ from kohort.columns.decode import decode_batches
 from kohort.columns.plain import read_section
 from kohort.columns.records_by_kernels import located_records
 from kohort.columns.schema import COLUMNS
-from kohort.config import BrokerConfig, parse_config
+from kohort.config import parse_config
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, CorruptRecord
 from kohort.log.batches import checked_headers
 from kohort.log.storage import MemoryFile
-from kohort.log.validation import BatchRules, checked_header
+from kohort.log.validation import checked_header
 from kohort.model import Record
 from kohort.wire.compression import Codec, compress, decompress
 from kohort.wire.record_batch import (
@@ -60,11 +60,9 @@ class RecordBatches(Entrance):
         return GuardedPages(MOST)
 
     @cached_property
-    def rules(self) -> BatchRules:
-        defaults: BrokerConfig = parse_config(BrokerConfig, {})
-        topic: TopicConfig = parse_config(TopicConfig, {})
-        assert defaults is not None
-        return BatchRules.of(topic)
+    def config(self) -> TopicConfig:
+        config: TopicConfig = parse_config(TopicConfig, {})
+        return config
 
     def generate(self, rng: random.Random) -> bytes:
         parts, base = [], rng.choice((0, 0, 5))
@@ -137,7 +135,7 @@ class RecordBatches(Entrance):
             lambda: read_pairs(body, 0, parse_batch_header(body), max_bytes=MAX_BATCH),
             lambda: next_offset(body, wanted.start_offset, wanted.end_offset),
             lambda: list(checked_headers(MemoryFile(bytearray(body)), len(body))),
-            lambda: checked_header(body, self.rules, 1_000_000, from_client=True),
+            lambda: checked_header(body, self.config, 1_000_000, from_client=True),
             lambda: decompress(parse_batch_header(body).codec, body[HEADER_BYTES:], MAX_BATCH),
         ):
             try:

@@ -36,11 +36,11 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
             if pace.is_due(ITEM_US):
                 yield
     try:
-        room = state.topics.disk_space()
+        room = state.topics.storage.disk_space()
     except StorageError as error:
         return wire.DescribeLogDirsResponse(results=[wire.DescribeLogDirsResult(error_code=refusal_of(error).code)])
     result = wire.DescribeLogDirsResult(
-        log_dir=state.topics.place,
+        log_dir=state.topics.storage.place,
         topics=(yield from _topics(state, None if message.topics is None else requested, pace)),
         total_bytes=room.total_bytes,
         usable_bytes=room.usable_bytes,
@@ -87,7 +87,7 @@ def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInStep
 
 def _move(state: BrokerState, path: str, name: str, index: int) -> int:
     """Return the error code of a move: ``path`` must be the data folder, and this node have a replica."""
-    if path != state.topics.place:
+    if path != state.topics.storage.place:
         return ErrorCode.LOG_DIR_NOT_FOUND
     try:
         placement = state.cluster.placement(topic_with(state, name, index), index)
