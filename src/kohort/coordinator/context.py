@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from kohort.clock import Rng
 from kohort.config import BrokerConfig
-from kohort.config.group import NO_OPTIONS, GroupOptions
+from kohort.config.group import GroupOptions
 from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import TopicsView
 
 SEARCH_LOST_MS: Final = 1_000
-"""Time in ms after which an idle pattern search loses its turn: its group was deleted."""
+"""Time in ms after which an idle pattern search no longer delays other groups: its group was deleted."""
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
 LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
 """Return a group's lag in records, summed over the given partitions; None if unknown."""
 
 
-def no_options(_group_id: str) -> GroupOptions:
-    return NO_OPTIONS
-
-
-def unknown_lag(_group_id: str, _places: Iterable[tuple[str, int]]) -> int | None:
-    return None
-
-
 class SearchTurns:
-    """Turns of groups in the pattern search: one group searches at a time, one step per ms."""
+    """Schedule of pattern searches: one group searches at a time, with one step per millisecond."""
 
     def __init__(self) -> None:
         self._of = ""
@@ -38,9 +30,8 @@ class SearchTurns:
 
     def may_step(self, group_id: str, now_ms: int) -> bool:
         """Return True if the group may match its subscription patterns now; one group matches at a time."""
-        if self._stepped_ms == now_ms or (
-            self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
-        ):
+        is_others_turn = self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
+        if self._stepped_ms == now_ms or is_others_turn:
             return False
         self._of, self._stepped_ms = group_id, now_ms
         return True
@@ -64,6 +55,6 @@ class Context:
     topics: TopicsView
     evidence: JournalEvidence
     """Observations for journal entries; decisions depend neither on them nor on ``lag_of``."""
-    options_of_group: OptionsOfGroup = no_options
-    searches: SearchTurns = field(default_factory=SearchTurns)
-    lag_of: LagOfGroup = unknown_lag
+    options_of_group: OptionsOfGroup
+    searches: SearchTurns
+    lag_of: LagOfGroup

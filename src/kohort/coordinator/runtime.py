@@ -11,11 +11,12 @@ from typing import Final
 
 from kohort.clock import Rng, Timers, WallTime
 from kohort.config import BrokerConfig
+from kohort.config.group import NO_OPTIONS
 from kohort.coordinator.api_table import GROUP_APIS, GroupApi, SeveralGroupsApi, withdraw
 from kohort.coordinator.classic.evidence import note_fenced, refusal_note
 from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
-from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns, no_options
+from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns
 from kohort.coordinator.journal import JournalEntry, Who
 from kohort.coordinator.journal_events import MemberMetrics, MemberTurnedAway
 from kohort.coordinator.journal_evidence import JournalEvidence, OffsetCounters, Stall
@@ -77,7 +78,7 @@ class Coordinator:
         topics: TopicsView,
         append: AppendRecords,
         *,
-        options_of_group: OptionsOfGroup = no_options,
+        options_of_group: OptionsOfGroup = lambda _group_id: NO_OPTIONS,
         check: CheckDecision | None = None,
     ) -> None:
         self._config = config
@@ -309,9 +310,9 @@ class Coordinator:
             self._rng,
             self._topics,
             self._evidence,
-            options_of_group=self._options_of_group,
-            searches=self._searches,
-            lag_of=self.lag_of,
+            self._options_of_group,
+            self._searches,
+            self.lag_of,
         )
 
     def _carry_out(self, shard: Shard, group_id: str, outcome: Outcome, ctx: Context) -> list[Reply]:

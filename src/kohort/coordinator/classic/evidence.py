@@ -78,11 +78,8 @@ def moves_between(before: Owners | None, after: Owners | None) -> tuple[Move, ..
     moves = []
     for topic in sorted(was.keys() | now.keys()):
         were, are = was.get(topic, {}), now.get(topic, {})
-        moves += [
-            Move(topic, p, were.get(p), are.get(p))
-            for p in sorted(were.keys() | are.keys())
-            if were.get(p) != are.get(p)
-        ]
+        numbers = sorted(p for p in were.keys() | are.keys() if were.get(p) != are.get(p))
+        moves += [Move(topic, p, were.get(p), are.get(p)) for p in numbers]
     return tuple(moves)
 
 
@@ -101,20 +98,22 @@ def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Conte
     if rebalance.protocol_type == PROTOCOL_TYPE:
         before = _subscription(member.metadata_of(rebalance.protocol_name))
         after = _subscription(dict(protocols).get(rebalance.protocol_name or "", b""))
-    was, now = set(before.topics if before else ()), set(after.topics if after else ())
-    known = before is not None and after is not None
     counts = {topic: (count, topics.partition_count(topic) or 0) for topic, count in rebalance.partition_counts.items()}
-    added, removed = (sorted(now - was), sorted(was - now)) if known else ([], [])
-    racks = (before.rack_id, after.rack_id) if before is not None and after is not None else (None, None)
+    added: list[str] = []
+    removed: list[str] = []
+    racks: tuple[str | None, str | None] = (None, None)
+    owned_changed = False
+    if before is not None and after is not None:
+        added, removed = sorted({*after.topics} - {*before.topics}), sorted({*before.topics} - {*after.topics})
+        racks = (before.rack_id, after.rack_id)
+        owned_changed = sorted(before.owned_partitions) != sorted(after.owned_partitions)
     return Change(
         was_leader=rebalance.leader == member.member_id,
         protocols_before=tuple(name for name, _ in member.protocols),
         protocols_after=tuple(name for name, _ in protocols),
         topics_added=tuple(added),
         topics_removed=tuple(removed),
-        owned_changed=before is not None
-        and after is not None
-        and sorted(before.owned_partitions) != sorted(after.owned_partitions),
+        owned_changed=owned_changed,
         partitions_changed={topic: (was, now) for topic, (was, now) in counts.items() if was != now},
         topics_made=tuple(
             t for t in added if (at := topics.made_at_ms(t)) is not None and at >= rebalance.opened_at_ms
@@ -164,14 +163,8 @@ def note_fenced(
 ) -> None:
     rebalance = group.round
     accepted = (name for name, count in rebalance.supporters.items() if count == len(rebalance.members))
-    refusing = RefusingGroup(
-        group.group_id,
-        rebalance.fenced,
-        len(rebalance.members),
-        rebalance.generation_id,
-        rebalance.protocol_type or "",
-        accepted,
-    )
+    size, protocol_type = len(rebalance.members), rebalance.protocol_type
+    refusing = RefusingGroup(group.group_id, rebalance.fenced, size, rebalance.generation_id, protocol_type, accepted)
     if error.code is not ErrorCode.GROUP_MAX_SIZE_REACHED or isinstance(request.message, JoinGroupRequest):
         note_refusal(refusing, request, error.code, ctx, out, tried)
 

@@ -47,10 +47,8 @@ class ClassicGroup:
 
     def check_generation(self, generation_id: int) -> None:
         if generation_id != self.round.generation_id:
-            raise ApiError(
-                ErrorCode.ILLEGAL_GENERATION,
-                f"generation {generation_id} is not the group's generation {self.round.generation_id}",
-            )
+            problem = f"generation {generation_id} is not the group's generation {self.round.generation_id}"
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION, problem)
 
     @property
     def has_no_leader(self) -> bool:

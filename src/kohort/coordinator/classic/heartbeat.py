@@ -22,9 +22,8 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
     group = groups.check_group(message.group_id)
     member = group.check_member(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
-    now_ms = ctx.now_ms
-    member.note_request(request.connection, now_ms)
-    member.renew_session(now_ms)
+    member.note_request(request.connection, ctx.now_ms)
+    member.renew_session(ctx.now_ms)
     preparing = group.round.state is GroupState.PREPARING_REBALANCE
     code = ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
     return Outcome(replies=[Reply(request, HeartbeatResponse(error_code=code))])
@@ -45,8 +44,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
     if member.expires_at_ms > ctx.now_ms:
         out.timers.append(SetTimer(TimerKey("session", group.group_id, member_id), member.expires_at_ms))
         return out
-    why: Literal["new_member_expired", "session_expired"]
-    why = "new_member_expired" if member.is_new else "session_expired"
+    why: Literal["new_member_expired", "session_expired"] = "new_member_expired" if member.is_new else "session_expired"
     vitals = member.vitals(ctx)
     remove_member(group, ctx, out, member_id, why)
     after_removal(group, ctx, out, Trigger(event=why, who=member.who, vitals=vitals))

@@ -9,7 +9,7 @@ REBALANCE_IN_PROGRESS instead of no response; a rejoining static member counts a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kohort.clock import uuid_text
 from kohort.config import BrokerConfig
@@ -17,7 +17,6 @@ from kohort.coordinator.classic.evidence import change_of, note_fenced
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups, generation_of
 from kohort.coordinator.classic.member import NEW_MEMBER_TIMEOUT_MS, Member, Protocols
 from kohort.coordinator.classic.rebalance import (
-    RemovalRequest,
     joined,
     keep_session,
     maybe_close_round,
@@ -79,13 +78,6 @@ def update_member(rebalance: Round, member: Member, request: GroupRequest, proto
     member.rebalance_timeout_ms = rebalance_timeout_of(request, message)
 
 
-class PreviousIdentity(NamedTuple):
-    """Member id of a static member before it returned, and the group's leader at that time."""
-
-    member_id: str
-    leader: str
-
-
 def replace_static_member(
     group: ClassicGroup, request: GroupRequest, old_id: str, member_id: str, ctx: Context, out: Outcome
 ) -> None:
@@ -105,21 +97,14 @@ def replace_static_member(
     keep_session(group, member, ctx, out)
 
     if rebalance.state is GroupState.STABLE and rebalance.vote() == rebalance.protocol_name:
-        _keep_generation(group, member, PreviousIdentity(old_id, old_leader or ""), request, ctx, out)
+        _keep_generation(group, member, old_id, old_leader or "", request, ctx, out)
         return
     rebalance.park_join(member, request)
     if rebalance.state is GroupState.PREPARING_REBALANCE:
         note_arrival(group, ctx, out, member)
         maybe_close_round(group, ctx, out)
     else:
-        trigger = Trigger(
-            event="static_replaced",
-            who=member.who,
-            reason=message.reason,
-            api_version=request.api_version,
-            change=change,
-        )
-        open_round(group, ctx, out, trigger, arrived=member)
+        open_round(group, ctx, out, join_trigger("static_replaced", member, request, change), arrived=member)
 
 
 def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
@@ -131,26 +116,28 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 
 
 def _keep_generation(
-    group: ClassicGroup, member: Member, before: PreviousIdentity, request: GroupRequest, ctx: Context, out: Outcome
+    group: ClassicGroup,
+    member: Member,
+    old_id: str,
+    old_leader: str,
+    request: GroupRequest,
+    ctx: Context,
+    out: Outcome,
 ) -> None:
+    """Answer a returning static member whose join does not change the generation; persist its new member id."""
     rebalance = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
     leads = skips and rebalance.leader == member.member_id
     out.records.append(GroupWritten(group.group_id, generation_of(rebalance)))
-    out.journal.append(
-        StaticReplaced(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            who=member.who,
-            old_member_id=before.member_id,
-            software=request.software,
-        )
+    replaced = StaticReplaced(
+        at_ms=ctx.now_ms, group=group.group_id, who=member.who, old_member_id=old_id, software=request.software
     )
+    out.journal.append(replaced)
     response = JoinGroupResponse(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
         protocol_name=rebalance.protocol_name,
-        leader=(rebalance.leader or "") if skips else before.leader,
+        leader=(rebalance.leader or "") if skips else old_leader,
         skip_assignment=leads,
         member_id=member.member_id,
         members=members_for_leader(rebalance) if leads else [],
@@ -163,21 +150,16 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     if len(message.protocols) > PROTOCOLS_MAX:
-        raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"the member offers {len(message.protocols)} protocols: expected at most {PROTOCOLS_MAX}",
-        )
+        problem = f"the member offers {len(message.protocols)} protocols: expected at most {PROTOCOLS_MAX}"
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
     most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
     if sum(len(protocol.metadata) for protocol in message.protocols) > most_bytes:
-        raise ApiError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"member metadata exceeds the largest record ({most_bytes} bytes)"
-        )
+        problem = f"member metadata exceeds the largest record ({most_bytes} bytes)"
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, problem)
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not low <= message.session_timeout_ms <= high:
-        raise ApiError(
-            ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"session timeout {message.session_timeout_ms} ms is not between {low} and {high}",
-        )
+        problem = f"session timeout {message.session_timeout_ms} ms is not between {low} and {high}"
+        raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT, problem)
 
 
 def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
@@ -197,9 +179,8 @@ def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> O
         return out
     if not group.round.supports(message.protocol_type, (p.name for p in message.protocols)):
         if not created:
-            raise ApiError(
-                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the client offers no protocol that all members support"
-            )
+            problem = "the client offers no protocol that all members support"
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
         out.replies.append(refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif message.member_id:
         _existing_member(group, request, message, ctx, out)
@@ -225,7 +206,7 @@ def _refuse_full_group(
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     note_fenced(group, request, ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED), ctx, out)
     if message.member_id in group.round.members:
-        remove_member(group, ctx, out, message.member_id, "group_full", RemovalRequest(None, request.api_version))
+        remove_member(group, ctx, out, message.member_id, "group_full", None, request.api_version)
         maybe_close_round(group, ctx, out)
 
 
@@ -260,13 +241,12 @@ def _existing_member(
         return
     member = group.check_member(message.member_id, message.group_instance_id)
     protocols = protocols_of(message.protocols)
-    let_others_wait = (
-        rebalance.state is GroupState.PREPARING_REBALANCE and ctx.now_ms - rebalance.opened_at_ms >= LATE_MS
-    )
-    vitals = member.vitals(ctx) if let_others_wait else None
+    preparing = rebalance.state is GroupState.PREPARING_REBALANCE
+    is_late = preparing and ctx.now_ms - rebalance.opened_at_ms >= LATE_MS
+    vitals = member.vitals(ctx) if is_late else None
     member.note_request(request.connection, ctx.now_ms)
     unchanged = protocols == member.protocols
-    if rebalance.state is GroupState.PREPARING_REBALANCE:
+    if preparing:
         update_member(rebalance, member, request, protocols)
         _park(group, member, request, out)
         note_arrival(group, ctx, out, member, vitals)
@@ -321,10 +301,5 @@ def _park(group: ClassicGroup, member: Member, request: GroupRequest, out: Outco
 
 
 def join_trigger(event: TriggerEvent, member: Member, request: GroupRequest, change: Change | None = None) -> Trigger:
-    return Trigger(
-        event=event,
-        who=member.who,
-        reason=getattr(request.message, "reason", None),
-        api_version=request.api_version,
-        change=change,
-    )
+    reason = request.message_as(JoinGroupRequest).reason
+    return Trigger(event=event, who=member.who, reason=reason, api_version=request.api_version, change=change)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kohort.coordinator.classic.evidence import places_in
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
-from kohort.coordinator.classic.rebalance import RemovalRequest, after_removal, maybe_close_round, remove_member
+from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import MemberRemoved, Trigger, Vitals, Who
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey
@@ -60,9 +60,8 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
         trigger = Trigger(
             event="member_left", who=who, reason=reason, api_version=request.api_version, vitals=vitals, others=others
         )
-        only_pending = all(v is None for _, v, _ in removed)
         after_removal(group, ctx, out, trigger)
-        if only_pending:
+        if all(v is None for _, v, _ in removed):  # all were pending member ids, which no client has joined with
             maybe_close_round(group, ctx, out, cut_delay=True)
     out.replies.append(answer)
     return out
@@ -102,5 +101,5 @@ def _remove_named(
     if by_itself:
         ctx.evidence.departed.add(request.connection, group.group_id, member.who, ctx.now_ms)
     vitals = replace(member.vitals(ctx), lag=ctx.lag_of(group.group_id, places_in(member.assignment)))
-    remove_member(group, ctx, out, member_id, "left", RemovalRequest(entry.reason, request.api_version, by))
+    remove_member(group, ctx, out, member_id, "left", entry.reason, request.api_version, by)
     return member.who, vitals

@@ -5,8 +5,6 @@ The rules: protocol/groups.md#rebalances.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
-
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.round import Round, refuse_join, refuse_parked, refuse_sync
@@ -221,21 +219,20 @@ def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
     ]
 
 
-class RemovalRequest(NamedTuple):
-    """Client that requested a member's removal (``by``; None: the member itself) and its reason, for the journal."""
-
-    reason: str | None = None
-    api_version: int | None = None
-    by: Who | None = None
-
-
-NO_REQUEST: Final = RemovalRequest()
-
-
 def remove_member(
-    group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, request: RemovalRequest = NO_REQUEST
+    group: ClassicGroup,
+    ctx: Context,
+    out: Outcome,
+    member_id: str,
+    why: Removal,
+    reason: str | None = None,
+    api_version: int | None = None,
+    by: Who | None = None,
 ) -> Member:
-    """Remove a member and refuse the requests that it waits for; the caller begins or ends a rebalance."""
+    """Remove a member and refuse its waiting requests; the caller then begins or ends a rebalance.
+
+    For the journal: ``reason`` and ``api_version`` of the LeaveGroup or JoinGroup; ``by``: another client that sent it.
+    """
     member = group.round.remove(member_id)
     out.timers.append(CancelTimer(TimerKey("session", group.group_id, member_id)))
     if member.join is not None:
@@ -250,9 +247,9 @@ def remove_member(
             group=group.group_id,
             who=member.who,
             why=why,
-            reason=request.reason,
-            api_version=request.api_version,
-            by=request.by,
+            reason=reason,
+            api_version=api_version,
+            by=by,
             vitals=member.vitals(ctx),
         )
     )

@@ -14,7 +14,7 @@ changes ``ClassicGroup.persisted``, never the state.
 
 Rules
 -----
-1. Every wait has a timer (``check_waits`` of the simulator): the rebalance timer in PreparingRebalance, the sync timer in
+1. Every wait has a timer (the simulator checks this): the rebalance timer in PreparingRebalance, the sync timer in
    CompletingRebalance and in Stable until the last SyncGroup, a session timer for each member without waiting request.
 2. A JoinGroup waits in PreparingRebalance only, a SyncGroup in CompletingRebalance only: leaving the state answers
    all of them.

@@ -70,10 +70,8 @@ def _check_protocol(rebalance: Round, message: SyncGroupRequest) -> None:
     type_differs = message.protocol_type is not None and message.protocol_type != rebalance.protocol_type
     name_differs = message.protocol_name is not None and message.protocol_name != rebalance.protocol_name
     if type_differs or name_differs:
-        raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"SyncGroup must name the group's protocol {rebalance.protocol_type}/{rebalance.protocol_name}",
-        )
+        problem = f"SyncGroup must name the group's protocol {rebalance.protocol_type}/{rebalance.protocol_name}"
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
 
 
 def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Context, out: Outcome) -> None:
@@ -116,16 +114,14 @@ def _note_synced(group: ClassicGroup, member: Member, ctx: Context, out: Outcome
             out.timers.append(CancelTimer(TimerKey("sync", group.group_id)))
             rebalance.last_to_sync = member.who
     if rebalance.state is GroupState.STABLE and not rebalance.pending_sync and rebalance.last_to_sync is not None:
-        took_ms = ctx.now_ms - rebalance.assigned_at_ms
-        out.journal.append(
-            RoundSettled(
-                at_ms=ctx.now_ms,
-                group=group.group_id,
-                generation=rebalance.generation_id,
-                last=rebalance.last_to_sync,
-                took_ms=took_ms,
-            )
+        settled = RoundSettled(
+            at_ms=ctx.now_ms,
+            group=group.group_id,
+            generation=rebalance.generation_id,
+            last=rebalance.last_to_sync,
+            took_ms=ctx.now_ms - rebalance.assigned_at_ms,
         )
+        out.journal.append(settled)
         rebalance.last_to_sync = None
 
 

@@ -6,9 +6,7 @@ import pytest
 
 from kohort.coordinator.classic.evidence import EVIDENCE_BYTES
 from kohort.coordinator.classic.sync import decide_sync
-from kohort.coordinator.context import Context
 from kohort.coordinator.journal import AssignmentWritten, MemberRemoved, Move, RoundOpened, RoundSettled
-from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import GroupRequest
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode
@@ -219,7 +217,7 @@ class TestAssignmentEvidence:
         assigned = [SyncGroupRequestAssignment(member_id=a, assignment=MINE)]
         message = SyncGroupRequest(group_id=GROUP, member_id=a, generation_id=generation, assignments=assigned)
         groups = stage.coordinator.groups_in_partition_of(GROUP)
-        ctx = Context(stage.now, stage.config, stage.rng, stage.topics, JournalEvidence())
+        ctx = stage.coordinator._at(stage.now)
 
         outcome = decide_sync(groups, GroupRequest(message, 4, "app", "/127.0.0.1", 1), ctx)
 

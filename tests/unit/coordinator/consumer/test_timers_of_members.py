@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
-from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerPresence
 from kohort.coordinator.consumer.on_timer import on_timer
 from kohort.coordinator.consumer.replaying import replay_consumer_group
-from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochRaised
-from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey
 from kohort.coordinator.records import CurrentWritten, MemberWritten
@@ -35,7 +32,7 @@ def fired(key: TimerKey) -> Outcome:
         replay_consumer_group(group, record)
     for member_id in group.members:
         group.presence[member_id] = ConsumerPresence(expires_at_ms=NOW_MS + 1, last_seen_ms=0)
-    ctx = Context(NOW_MS, BrokerConfig(), random.Random(1), Topics(t=4), JournalEvidence())
+    ctx = CoordinatorStage(topics=Topics(t=4)).coordinator._at(NOW_MS)
     return on_timer(group, key, ctx)
 
 

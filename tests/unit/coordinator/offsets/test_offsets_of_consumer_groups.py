@@ -1,14 +1,9 @@
 """Offsets of consumer groups: permission to commit, fetch and delete; expiry."""
 
-import random
-
 import pytest
 
-from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.fencing import group_tombstones
-from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, RequestFenced
-from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.offsets.delete import decide_expiry_in_consumer
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
@@ -29,7 +24,7 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
 from support.machines.written_groups import T, epochs, member, resolved, write
 
 T0, T1, T2, T3, U0 = ("t", 0), ("t", 1), ("t", 2), ("t", 3), ("u", 0)
@@ -251,7 +246,7 @@ def expired(groups, at_ms):
 
 
 def expiry(groups, at_ms):
-    ctx = Context(at_ms, BrokerConfig(), random.Random(1), Topics(t=4, u=2), JournalEvidence())
+    ctx = CoordinatorStage().coordinator._at(at_ms)
     return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx)
 
 
