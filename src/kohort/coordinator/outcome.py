@@ -16,19 +16,9 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch
 from kohort.wire.schema import Message
 
-TimerKind = Literal[
-    "round",
-    "sync",
-    "session",
-    "pending",
-    "offsets",
-    "member_session",
-    "revocation",
-    "rejoin",
-    "resync",
-    "regex",
-    "target",
-]
+ConsumerTimer = Literal["member_session", "revocation", "rejoin", "resync", "regex", "target"]
+"""Kind of a consumer group's timer."""
+TimerKind = Literal["round", "sync", "session", "pending", "offsets"] | ConsumerTimer
 M = TypeVar("M", bound=Message)
 MayDescribe = Callable[[str], bool]
 AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]

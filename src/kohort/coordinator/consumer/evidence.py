@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 from kohort.coordinator.classic.evidence import NO_COMMIT, RefusedOffsets, RefusingGroup, note_refusal
 from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup
-from kohort.coordinator.consumer.group_epoch import RaisedEpoch
+from kohort.coordinator.consumer.group_epoch import RaisedEpoch, note_epoch
 from kohort.coordinator.consumer.member import Beat, who_of
 from kohort.coordinator.consumer.reconcile import (
     NO_PARTITIONS,
@@ -22,7 +22,6 @@ from kohort.coordinator.consumer.reconcile import (
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
     AwaitedPartition,
-    EpochRaised,
     GivenPartition,
     MemberReconciled,
     StaticReplaced,
@@ -40,16 +39,16 @@ STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions",
 }
 
 
-class HeartbeatChanges(NamedTuple):
-    """Changes of a consumer group and of its member that one ConsumerGroupHeartbeat causes."""
-
-    raised: RaisedEpoch | None
-    computed: ComputedTarget | None
-    reconciliation: ReconciliationTarget | None
-    current: CurrentAssignment
-
-
-def note_changes(group: ModernGroup, beat: Beat, changes: HeartbeatChanges, ctx: Context, out: Outcome) -> None:
+def note_changes(
+    group: ModernGroup,
+    beat: Beat,
+    raised: RaisedEpoch | None,
+    computed: ComputedTarget | None,
+    reconciliation: ReconciliationTarget | None,
+    current: CurrentAssignment,
+    ctx: Context,
+    out: Outcome,
+) -> None:
     """Journal the changes by a ConsumerGroupHeartbeat: member, group epoch, target assignment, reconciliation."""
     arrival = beat.arrival
     if arrival.replaces is not None:
@@ -63,22 +62,15 @@ def note_changes(group: ModernGroup, beat: Beat, changes: HeartbeatChanges, ctx:
                 software=beat.software,
             )
         )
-    if changes.raised is not None:
-        group.volatile.epoch_raised_ms = ctx.now_ms
-        members = len(group.members) + (arrival.metadata is None)
-        cause = changes.raised.cause
+    if raised is not None:
+        cause = raised.cause
         if cause.who is not None and beat.software is not None:
             cause = msgspec.structs.replace(cause, software=beat.software)
-        epoch = changes.raised.epoch
-        out.journal.append(
-            EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=epoch, cause=cause, members=members)
-        )
-    if changes.computed is not None:
-        out.journal.append(target_computed(group, changes.computed, ctx))
-    if changes.reconciliation is not None and changes.current is not arrival.current:
-        out.journal.append(
-            note_reconciled(group, beat.who, arrival.current, changes.current, changes.reconciliation, ctx)
-        )
+        note_epoch(group, raised.epoch, cause, len(group.members) + (arrival.metadata is None), ctx, out)
+    if computed is not None:
+        out.journal.append(target_computed(group, computed, ctx))
+    if reconciliation is not None and current is not arrival.current:
+        out.journal.append(note_reconciled(group, beat.who, arrival.current, current, reconciliation, ctx))
 
 
 def target_computed(group: ModernGroup, computed: ComputedTarget, ctx: Context) -> TargetComputed:
@@ -139,13 +131,12 @@ def _awaited(
 ) -> tuple[AwaitedPartition, ...]:
     if after.state is not ReconciliationState.UNRELEASED_PARTITIONS:
         return ()
-    found = []
-    for topic, partitions in target.items():
-        for partition in sorted(partitions - after.assigned.get(topic, NO_PARTITIONS).keys()):
-            owner = group.owners.get((topic, partition))
-            if owner is not None and owner != member_id:
-                found.append(AwaitedPartition(_name(topic, topics), partition, owner))
-    return tuple(found)
+    return tuple(
+        AwaitedPartition(_name(topic, topics), partition, owner)
+        for topic, partitions in target.items()
+        for partition in sorted(partitions - after.assigned.get(topic, NO_PARTITIONS).keys())
+        if (owner := group.owners.get((topic, partition))) is not None and owner != member_id
+    )
 
 
 def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str, tuple[int, ...]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kohort.coordinator.consumer.group import ConsumerGroups, ModernGroup, check_consumer_group
-from kohort.coordinator.consumer.group_epoch import hash_without
+from kohort.coordinator.consumer.group_epoch import epoch_record, hash_without, note_epoch
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.reconcile import NO_PARTITIONS, AssignedPartitions, CurrentAssignment, value_of
+from kohort.coordinator.consumer.reconcile import NO_PARTITIONS, value_of
 from kohort.coordinator.consumer.sessions import cancel_member_timers, vitals_of
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import EpochCause, EpochEvent, EpochRaised, StaticAway
+from kohort.coordinator.journal import EpochCause, EpochEvent, StaticAway
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey
 from kohort.coordinator.records import (
     ConsumerGroupRecord,
@@ -26,10 +26,7 @@ from kohort.coordinator.records import (
     TargetEpochWritten,
     TargetWritten,
 )
-from kohort.wire.messages.consumer_group_records import (
-    ConsumerGroupMetadataValue,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
+from kohort.wire.messages.consumer_group_records import ConsumerGroupTargetAssignmentMetadataValue
 from kohort.wire.messages.group_consumer import (
     JOINING_EPOCH,
     LEAVING_FOR_A_WHILE_EPOCH,
@@ -78,35 +75,29 @@ def remove_members(
             out.records.append(RegexResolved(group_id, regex, None))
     left = len(group.members) - len(removed)
     epoch = group.epoch + 1
-    metadata_hash = hash_without(group, metadata, ctx)
-    out.records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
+    out.records.append(epoch_record(group_id, epoch, hash_without(group, metadata, ctx)))
     if not left:
         value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)
         out.records.append(TargetEpochWritten(group_id, value))
-    group.volatile.epoch_raised_ms = ctx.now_ms
     for member in removed:
         group.volatile.note_released(member.current.partitions(), ctx.now_ms)
         group.volatile.revoking_since_ms.pop(member.member_id, None)
     if not left:
         group.volatile.released_ms.clear()
         group.volatile.topics = None
-    out.journal.append(EpochRaised(at_ms=ctx.now_ms, group=group_id, epoch=epoch, cause=cause, members=left))
+    note_epoch(group, epoch, cause, left, ctx, out)
 
 
 def remove_member(group: ModernGroup, member: ConsumerMember, event: EpochEvent, ctx: Context, out: Outcome) -> None:
-    remove_members(
-        group, [member], EpochCause(event=event, who=member.who, vitals=vitals_of(group, member, ctx)), ctx, out
-    )
+    cause = EpochCause(event=event, who=member.who, vitals=vitals_of(group, member, ctx))
+    remove_members(group, [member], cause, ctx, out)
 
 
 def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context) -> Outcome:
     """Remove a member that leaves. Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     group = check_consumer_group(groups, message.group_id)
-    if message.instance_id is None:
-        member = group.check_member(message.member_id)
-    else:
-        member = group.check_static(message.instance_id, message.member_id)
+    member = group.check_member(message.member_id, message.instance_id)
     out = Outcome(round_changed=False)
     if message.member_epoch == LEAVING_FOR_A_WHILE_EPOCH:
         _keep_place(group, member, ctx, out)
@@ -121,19 +112,10 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
 def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
     """Keep a static member that left temporarily (epoch -2); the partitions that it had to revoke become unowned."""
     current = member.current
-    away = CurrentAssignment(
-        LEAVING_FOR_A_WHILE_EPOCH,
-        current.previous_epoch,
-        current.state,
-        _from_the_start(current.assigned),
-        NO_PARTITIONS,
-    )
+    assigned = {topic: dict.fromkeys(partitions, JOINING_EPOCH) for topic, partitions in current.assigned.items()}
+    away = current._replace(epoch=LEAVING_FOR_A_WHILE_EPOCH, assigned=assigned, pending=NO_PARTITIONS)
     out.records.append(CurrentWritten(group.group_id, member.member_id, value_of(away)))
     out.timers.append(CancelTimer(TimerKey("revocation", group.group_id, member.member_id)))
     let_go = ((topic, p, epoch) for topic, of in current.pending.items() for p, epoch in of.items())
     group.volatile.note_released(let_go, ctx.now_ms)
     out.journal.append(StaticAway(at_ms=ctx.now_ms, group=group.group_id, who=member.who))
-
-
-def _from_the_start(assigned: AssignedPartitions) -> AssignedPartitions:
-    return {topic: dict.fromkeys(partitions, JOINING_EPOCH) for topic, partitions in assigned.items()}

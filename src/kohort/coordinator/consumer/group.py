@@ -164,7 +164,19 @@ class ModernGroup:
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return () if resolved is None else tuple(resolved.topics)
 
-    def check_member(self, member_id: str) -> ConsumerMember:
+    def check_member(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
+        """Return the member with these ids. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+        if instance_id is not None:
+            static_member = self.static_member(instance_id)
+            if static_member is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+            if static_member.member_id != member_id:
+                raise ApiError(
+                    ErrorCode.FENCED_INSTANCE_ID,
+                    f"Static member {member_id} with instance id {instance_id} was fenced by member "
+                    f"{static_member.member_id}.",
+                )
+            return static_member
         member = self.members.get(member_id)
         if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
@@ -173,15 +185,6 @@ class ModernGroup:
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = None if instance_id is None else self.instances.get(instance_id)
         return None if member_id is None else self.members[member_id]
-
-    def check_static(self, instance_id: str, member_id: str) -> ConsumerMember:
-        static_member = self.static_member(instance_id)
-        if static_member is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        if static_member.member_id != member_id:
-            fenced = f"Static member {member_id} with instance id {instance_id} was fenced"
-            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{fenced} by member {static_member.member_id}.")
-        return static_member
 
     @property
     def is_blank(self) -> bool:
@@ -198,14 +201,8 @@ class ConsumerGroups(ClassicGroups):
 
 def check_consumer_group(groups: ConsumerGroups, group_id: str) -> ModernGroup:
     group = groups.consumer.get(group_id)
-    if group is None:
-        raise not_found(other_kind(group_id) if group_id in groups.by_id else f"Group {group_id} not found.")
-    return group
-
-
-def other_kind(group_id: str) -> str:
-    return f"Group {group_id} is not a consumer group."
-
-
-def not_found(problem: str) -> ApiError:
-    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, problem)
+    if group is not None:
+        return group
+    if group_id in groups.by_id:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")

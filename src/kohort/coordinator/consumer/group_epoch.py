@@ -14,8 +14,11 @@ from kohort.config.group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.subscribed_topics import ExistingTopic, TopicsOfGroup
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import EpochCause, Who
+from kohort.coordinator.journal import EpochCause, EpochRaised, Who
+from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.records import EpochWritten
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue
 
 
 class GroupSettings(NamedTuple):
@@ -43,6 +46,16 @@ class RaisedEpoch(NamedTuple):
     epoch: int
     metadata_hash: int
     cause: EpochCause
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> EpochWritten:
+    return EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash))
+
+
+def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, ctx: Context, out: Outcome) -> None:
+    """Journal a new group epoch. ``members``: number of group members after the change."""
+    group.volatile.epoch_raised_ms = ctx.now_ms
+    out.journal.append(EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=epoch, cause=cause, members=members))
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:

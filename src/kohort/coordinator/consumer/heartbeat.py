@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 
 from kohort.clock import random_uuid
-from kohort.coordinator.consumer.evidence import HeartbeatChanges, note_changes
+from kohort.coordinator.consumer.evidence import note_changes
 from kohort.coordinator.consumer.fencing import tombstones_of_member
 from kohort.coordinator.consumer.group import ComputedTarget, ConsumerGroups, ModernGroup
-from kohort.coordinator.consumer.group_epoch import RaisedEpoch, raised_epoch, settings_of
+from kohort.coordinator.consumer.group_epoch import RaisedEpoch, epoch_record, raised_epoch, settings_of
 from kohort.coordinator.consumer.member import Arrival, Beat, ConsumerMember, beat_of
 from kohort.coordinator.consumer.reconcile import (
     NEW_MEMBER,
@@ -44,11 +44,10 @@ from kohort.coordinator.consumer.target import (
 )
 from kohort.coordinator.context import Context
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey, TimerKind
-from kohort.coordinator.records import CurrentWritten, EpochWritten, MemberWritten, RegexResolved, TargetWritten
+from kohort.coordinator.records import CurrentWritten, MemberWritten, RegexResolved, TargetWritten
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import uuid_to_text
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
-from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue
 from kohort.wire.messages.group_consumer import (
     JOINING_EPOCH,
     LEAVING_FOR_A_WHILE_EPOCH,
@@ -101,24 +100,27 @@ def find_sender(
     """
     check_room(group, message.member_id, message.instance_id, ctx)
     if message.member_epoch != JOINING_EPOCH:
-        return arrival_of(group, _check_heartbeat(group, message, owned))
+        member = group.check_member(message.member_id, message.instance_id)
+        check_epoch(member, message.member_epoch, owned)
+        return arrival_of(group, member)
     member_id = message.member_id or uuid_to_text(random_uuid(ctx.rng))
     static_member = group.static_member(message.instance_id)
     if static_member is not None:
         _check_released(static_member, member_id)
-        return replacement_of(group, static_member, member_id)
-    member = group.members.get(member_id)
-    return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
+    return joining(group, member_id, static_member)
 
 
 def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
     return Arrival(member.member_id, member.metadata, member.current, group.targets.get(member.member_id))
 
 
-def replacement_of(group: ModernGroup, static_member: ConsumerMember, member_id: str) -> Arrival:
-    """Return the state of a member that replaces the static member of its instance id, with a new member id."""
-    current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
-    return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
+def joining(group: ModernGroup, member_id: str, static_member: ConsumerMember | None) -> Arrival:
+    """Return the state of a client that joins: of the static member that it replaces, else of its own member id."""
+    if static_member is not None:
+        current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+        return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
+    member = group.members.get(member_id)
+    return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
 
 
 def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx: Context) -> None:
@@ -127,17 +129,6 @@ def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx:
     if len(group.members) >= most and not (member_id in group.members or instance_id in group.instances):
         problem = f"The consumer group has reached its maximum capacity of {most} members."
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, problem)
-
-
-def _check_heartbeat(
-    group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: OwnedPartitions | None
-) -> ConsumerMember:
-    if message.instance_id is None:
-        member = group.check_member(message.member_id)
-    else:
-        member = group.check_static(message.instance_id, message.member_id)
-    check_epoch(member, message.member_epoch, owned)
-    return member
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
@@ -186,7 +177,7 @@ def advance(
     if not (becomes_classic and is_behind):
         reconciliation = _reconciliation(group, beat, computed, ctx)
         current = _reconcile(group, beat, reconciliation, ctx, out)
-    note_changes(group, beat, HeartbeatChanges(raised, computed, reconciliation, current), ctx, out)
+    note_changes(group, beat, raised, computed, reconciliation, current, ctx, out)
     return current
 
 
@@ -213,21 +204,14 @@ def _update_subscription(group: ModernGroup, beat: Beat, ctx: Context, out: Outc
                 out.timers += [CancelTimer(TimerKey(kind, group.group_id, member_id)) for kind in kinds]
     raised = raised_epoch(group, before, metadata, beat.who, ctx)
     if raised is not None:
-        value = ConsumerGroupMetadataValue(epoch=raised.epoch, metadata_hash=raised.metadata_hash)
-        out.records.append(EpochWritten(group.group_id, value))
+        out.records.append(epoch_record(group.group_id, raised.epoch, raised.metadata_hash))
     return raised
 
 
 def _unused_regex(group: ModernGroup, before: ConsumerMetadata, metadata: ConsumerMetadata) -> list[RegexResolved]:
-    regex = before.subscribed_topic_regex
-    if (
-        not regex
-        or regex == metadata.subscribed_topic_regex
-        or group.regex_users[regex] > 1
-        or regex not in group.regexes
-    ):
-        return []
-    return [RegexResolved(group.group_id, regex, None)]
+    regex = before.subscribed_topic_regex or ""
+    is_last_user = regex != metadata.subscribed_topic_regex and group.regex_users[regex] <= 1
+    return [RegexResolved(group.group_id, regex, None)] if is_last_user and regex in group.regexes else []
 
 
 def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, out: Outcome) -> ComputedTarget | None:
@@ -259,7 +243,8 @@ def _reconciliation(
     """Return the target assignment to reconcile the member with; None for a stable member without changes."""
     arrival, current = beat.arrival, beat.arrival.current
     epoch = group.target_epoch if computed is None else computed.epoch
-    changed = arrival.metadata is None or _subscribes_otherwise(arrival.metadata, beat.metadata)
+    was = arrival.metadata
+    changed = was is not beat.metadata and (was is None or _subscription(was) != _subscription(beat.metadata))
     if current.state is ReconciliationState.STABLE and current.epoch == epoch and not changed:
         return None
     target: Target = arrival.target or NO_TARGET
@@ -277,21 +262,15 @@ def _reconcile(
     before, member_id = beat.arrival.current, beat.arrival.member_id
     if reconciliation is None:
         return before
-    after = reconciled(
-        before, reconciliation, beat.owned, lambda topic, partition: (topic, partition) not in group.owners
-    )
+    after = reconciled(before, reconciliation, beat.owned, lambda topic, p: (topic, p) not in group.owners)
     if after is not before:
         out.records.append(CurrentWritten(group.group_id, member_id, value_of(after)))
         out.timers.append(await_revocation(group.group_id, ConsumerMember(member_id, beat.metadata, after), ctx))
     return after
 
 
-def _subscribes_otherwise(before: ConsumerMetadata, metadata: ConsumerMetadata) -> bool:
-    if before is metadata:
-        return False
-    return before.subscribed_topic_names != metadata.subscribed_topic_names or (
-        (before.subscribed_topic_regex or "") != (metadata.subscribed_topic_regex or "")
-    )
+def _subscription(metadata: ConsumerMetadata) -> tuple[list[str], str]:
+    return metadata.subscribed_topic_names, metadata.subscribed_topic_regex or ""
 
 
 def refuse_consumer_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
@@ -317,9 +296,9 @@ def _owned_partitions(message: ConsumerGroupHeartbeatRequest) -> OwnedPartitions
 
 
 def _same_places(one: AssignedPartitions, other: AssignedPartitions) -> bool:
-    return one is other or (
-        one.keys() == other.keys() and all(one[topic].keys() == other[topic].keys() for topic in one)
-    )
+    if one is other:
+        return True
+    return one.keys() == other.keys() and all(one[topic].keys() == other[topic].keys() for topic in one)
 
 
 def _answer(

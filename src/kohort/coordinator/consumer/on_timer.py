@@ -5,7 +5,7 @@ The rules: protocol/consumer-groups.md#timers.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from kohort.coordinator.consumer.evidence import by_name, places
 from kohort.coordinator.consumer.fencing import remove_member
@@ -16,12 +16,9 @@ from kohort.coordinator.consumer.sessions import awaits_revocation, begin_all, t
 from kohort.coordinator.consumer.target import on_target_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochEvent, GroupLoaded, GroupUnloaded
-from kohort.coordinator.outcome import CancelTimer, Outcome, SetTimer, TimerKey, TimerKind
+from kohort.coordinator.outcome import CancelTimer, ConsumerTimer, Outcome, SetTimer, TimerKey, TimerKind
 
-TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](
-    {"member_session", "revocation", "rejoin", "resync", "regex", "target"}
-)
-
+TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](get_args(ConsumerTimer))
 RETRY_MS: Final = 500
 """Time in ms after which the removal of a member is tried again if the append of its records failed."""
 

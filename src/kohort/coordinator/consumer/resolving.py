@@ -10,14 +10,14 @@ from collections import Counter
 from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import current_topics
+from kohort.coordinator.consumer.group_epoch import current_topics, epoch_record, note_epoch
 from kohort.coordinator.consumer.subscribed_topics import TopicSearch
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import EpochCause, EpochRaised
+from kohort.coordinator.journal import EpochCause
 from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TimerKey, may_describe_all
-from kohort.coordinator.records import EpochWritten, RegexResolved
+from kohort.coordinator.records import RegexResolved
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
-from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue, ConsumerGroupRegularExpressionValue
+from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 
 REFRESH_AT_MOST_EVERY_MS: Final = 10_000
 STEP_PAUSE_MS: Final = 1
@@ -52,17 +52,16 @@ def refresh_timers(
 def resolve(group: ModernGroup, ctx: Context) -> Outcome:
     out = Outcome(round_changed=False)
     volatile = group.volatile
+    if volatile.resolving is None and not group.regex_users:
+        return out
+    if not ctx.searches.may_step(group.group_id, ctx.now_ms):
+        out.timers.append(SetTimer(TimerKey("regex", group.group_id), ctx.searches.next_ms(ctx.now_ms)))
+        return out
     if volatile.resolving is None:
-        if not group.regex_users:
-            return out
-        if not ctx.searches.may_step(group.group_id, ctx.now_ms):
-            return _later(group, ctx, out)
         volatile.resolving = TopicSearch(
             _unresolved(group, ctx), ctx.topics.names(), volatile.regex_may_describe, ctx.now_ms
         )
         volatile.regexes_refreshed_ms, volatile.regexes_topics_version = ctx.now_ms, ctx.topics.version
-    elif not ctx.searches.may_step(group.group_id, ctx.now_ms):
-        return _later(group, ctx, out)
     found = volatile.resolving.step(ctx.now_ms)
     if volatile.resolving.is_done:
         volatile.resolving = None
@@ -83,18 +82,12 @@ def resolve(group: ModernGroup, ctx: Context) -> Outcome:
     return out
 
 
-def _later(group: ModernGroup, ctx: Context, out: Outcome) -> Outcome:
-    out.timers.append(SetTimer(TimerKey("regex", group.group_id), ctx.searches.next_ms(ctx.now_ms)))
-    return out
-
-
 def _unresolved(group: ModernGroup, ctx: Context) -> list[str]:
     """Return the patterns to search topics for: only new ones if no topic and no permission changed."""
-    tried = (
-        group.volatile.regexes_topics_version == ctx.topics.version
-        and group.volatile.regex_may_describe is may_describe_all
-    )
-    return [regex for regex in group.regex_users if not tried or regex not in group.regexes]
+    volatile = group.volatile
+    unchanged = volatile.regexes_topics_version == ctx.topics.version
+    only_new = unchanged and volatile.regex_may_describe is may_describe_all
+    return [regex for regex in group.regex_users if not only_new or regex not in group.regexes]
 
 
 def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, out: Outcome) -> None:
@@ -107,15 +100,11 @@ def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, o
     if not added and not removed:
         return
     epoch = group.epoch + 1
-    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=_hash_with(group, news, added, removed, ctx))
-    out.records.append(EpochWritten(group.group_id, value))
-    group.volatile.epoch_raised_ms = ctx.now_ms
+    out.records.append(epoch_record(group.group_id, epoch, _hash_with(group, news, added, removed, ctx)))
     cause = EpochCause(
         event="regex_resolved", topics_added=tuple(sorted(added)), topics_removed=tuple(sorted(removed - added))
     )
-    out.journal.append(
-        EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=epoch, cause=cause, members=len(group.members))
-    )
+    note_epoch(group, epoch, cause, len(group.members), ctx, out)
 
 
 def _hash_with(group: ModernGroup, news: dict[str, list[str]], added: set[str], removed: set[str], ctx: Context) -> int:

@@ -7,6 +7,7 @@ session timer again; when the timer fires, it reads this time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,10 +17,11 @@ from kohort.coordinator.consumer.member import ConsumerMember, ConsumerPresence
 from kohort.coordinator.consumer.reconcile import ReconciliationState
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Vitals
-from kohort.coordinator.outcome import CancelTimer, Outcome, SetTimer, TimerKey
+from kohort.coordinator.outcome import CancelTimer, Outcome, SetTimer, TimerKey, TimerKind
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
 
 NO_CONNECTION = -1
+MEMBER_TIMERS: Final[tuple[TimerKind, ...]] = ("member_session", "revocation", "rejoin", "resync")
 
 
 def timers_of(group: ModernGroup) -> Iterator[TimerKey]:
@@ -29,13 +31,8 @@ def timers_of(group: ModernGroup) -> Iterator[TimerKey]:
     yield TimerKey("target", group.group_id)
 
 
-def timers_of_member(group_id: str, member_id: str) -> tuple[TimerKey, ...]:
-    return (
-        TimerKey("member_session", group_id, member_id),
-        TimerKey("revocation", group_id, member_id),
-        TimerKey("rejoin", group_id, member_id),
-        TimerKey("resync", group_id, member_id),
-    )
+def timers_of_member(group_id: str, member_id: str) -> list[TimerKey]:
+    return [TimerKey(kind, group_id, member_id) for kind in MEMBER_TIMERS]
 
 
 def session_timeout_ms(group: ModernGroup, member: ConsumerMember, ctx: Context) -> int:

@@ -70,8 +70,10 @@ def _check_names(message: ConsumerGroupHeartbeatRequest, version: int) -> None:
 def _check_sizes(message: ConsumerGroupHeartbeatRequest) -> None:
     names, owned = message.subscribed_topic_names or (), message.topic_partitions or ()
     if len(names) > SUBSCRIBED_NAMES_MAX:
-        problem = f"SubscribedTopicNames has {len(names)} names; at most {SUBSCRIBED_NAMES_MAX} are accepted."
-        raise _invalid(f"{problem} Subscribe by a regular expression.")
+        raise _invalid(
+            f"SubscribedTopicNames has {len(names)} names; at most {SUBSCRIBED_NAMES_MAX} are accepted. Subscribe by a "
+            "regular expression."
+        )
     if len(owned) > OWNED_TOPICS_MAX:
         raise _invalid(f"TopicPartitions has {len(owned)} topics; at most {OWNED_TOPICS_MAX} are accepted.")
 

@@ -6,7 +6,6 @@ The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from msgspec.structs import replace
@@ -20,9 +19,9 @@ from kohort.coordinator.classic.sync import decide_sync
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.fencing import group_tombstones, remove_members
 from kohort.coordinator.consumer.group import NO_OWNER, ModernGroup
-from kohort.coordinator.consumer.heartbeat import advance, arrival_of, check_room, replacement_of
+from kohort.coordinator.consumer.heartbeat import advance, arrival_of, check_room, joining
 from kohort.coordinator.consumer.member import Arrival, ConsumerMember, beat_of
-from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment, ReconciliationState
+from kohort.coordinator.consumer.reconcile import CurrentAssignment, ReconciliationState
 from kohort.coordinator.consumer.resolving import refresh_timers
 from kohort.coordinator.consumer.sessions import begin_sessions_of, renew_session, vitals_of
 from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX, UNCHANGED
@@ -91,9 +90,8 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
     _check_generation(member, message.generation_id)
     type_differs = message.protocol_type is not None and message.protocol_type != PROTOCOL_TYPE
     if type_differs or message.protocol_name not in (None, metadata.supported_protocols[0].name):
-        raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "SyncGroup must name the protocol of the member's JoinGroup response"
-        )
+        problem = "SyncGroup must name the protocol of the member's JoinGroup response"
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
     out = Outcome(round_changed=False)
     # A member that must revoke partitions gets its new partitions after one more JoinGroup.
     unrevoked = member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
@@ -133,13 +131,7 @@ def classic_member(
 
     Raises FENCED_INSTANCE_ID, or UNKNOWN_MEMBER_ID (also for a member that uses the consumer protocol).
     """
-    if instance_id is not None:
-        owner = group.instances.get(instance_id)
-        if owner is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id!r}")
-        if owner != member_id:
-            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id!r} belongs to {owner}")
-    member = group.check_member(member_id)
+    member = group.check_member(member_id, instance_id)
     metadata = member.metadata.classic_member_metadata
     if metadata is None or not metadata.supported_protocols:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} does not use the classic protocol")
@@ -156,9 +148,8 @@ def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest
 
 def _check_generation(member: ConsumerMember, generation_id: int) -> None:
     if generation_id != member.epoch:
-        raise ApiError(
-            ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id} is not the member's generation {member.epoch}"
-        )
+        problem = f"generation {generation_id} is not the member's generation {member.epoch}"
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION, problem)
 
 
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
@@ -187,10 +178,8 @@ def _await_rejoin(group: ModernGroup, member: ConsumerMember, ctx: Context, out:
 def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
     message = request.message_as(JoinGroupRequest)
     if not may_mix(ctx.config):
-        raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            "members of both protocols in one group are disabled (group.consumer.migration.policy)",
-        )
+        problem = "members of both protocols in one group are disabled (group.consumer.migration.policy)"
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
     check_room(group, message.member_id, message.group_instance_id, ctx)
     _check_protocols(group, message)
     out = Outcome(round_changed=False)
@@ -223,75 +212,56 @@ def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupReques
 
 
 def _answer(request: GroupRequest, message: JoinGroupRequest, member_id: str, current: CurrentAssignment) -> Reply:
+    name = message.protocols[0].name
     answer = JoinGroupResponse(
-        generation_id=current.epoch,
-        protocol_type=PROTOCOL_TYPE,
-        protocol_name=message.protocols[0].name,
-        member_id=member_id,
+        generation_id=current.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=name, member_id=member_id
     )
     return Reply(request, answer)
 
 
 def _check_protocols(group: ModernGroup, message: JoinGroupRequest) -> None:
-    names = {protocol.name for protocol in message.protocols}
-    if message.protocol_type != PROTOCOL_TYPE or not names.intersection(_spoken_by_all(group, names)):
-        raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the client offers no protocol that all classic members support"
-        )
-
-
-def _spoken_by_all(group: ModernGroup, names: Iterable[str]) -> Iterable[str]:
-    return (name for name in names if group.classic_protocols[name] == group.classic_members)
+    is_common = any(group.classic_protocols[p.name] == group.classic_members for p in message.protocols)
+    if message.protocol_type != PROTOCOL_TYPE or not is_common:
+        problem = "the client offers no protocol that all classic members support"
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
 
 
 def _subscription(message: JoinGroupRequest) -> Subscription:
     metadata = bytes(message.protocols[0].metadata)
     count, _ = topics_field(metadata)
     if count > SUBSCRIBED_NAMES_MAX:
-        problem = f"{count} topics; a member of a consumer group may have {SUBSCRIBED_NAMES_MAX}"
+        problem = f"the member subscribes to {count} topics: expected at most {SUBSCRIBED_NAMES_MAX}"
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
     try:
         return parse_subscription(metadata)
     except ProtocolError as error:
-        raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"malformed embedded consumer protocol: {error}"
-        ) from error
+        problem = f"malformed embedded consumer protocol: {error}"
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem) from error
 
 
 def _find_sender(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Arrival:
     instance_id = message.group_instance_id
     if instance_id is not None and message.member_id:
-        return arrival_of(group, group.check_static(instance_id, member_id))
-    static_member = group.static_member(instance_id)
-    if static_member is not None:
-        return replacement_of(group, static_member, member_id)
-    member = group.members.get(member_id)
-    return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
+        return arrival_of(group, group.check_member(member_id, instance_id))
+    return joining(group, member_id, group.static_member(instance_id))
 
 
 def _updated_metadata(
     before: ConsumerMetadata | None, request: GroupRequest, message: JoinGroupRequest, subscription: Subscription
 ) -> ConsumerMetadata:
-    instance_id, rebalance_timeout_ms = message.group_instance_id, rebalance_timeout_of(request, message)
-    if before is not None:
-        instance_id = before.instance_id if instance_id is None else instance_id
-        rebalance_timeout_ms = (
-            before.rebalance_timeout_ms if rebalance_timeout_ms == UNCHANGED else rebalance_timeout_ms
-        )
+    was, timeout_ms = before or ConsumerMetadata(), rebalance_timeout_of(request, message)
+    protocols = [ClassicProtocol(name=name, metadata=blob) for name, blob in protocols_of(message.protocols)]
     metadata = ConsumerMetadata(
-        instance_id=instance_id,
-        rack_id=subscription.rack_id or (None if before is None else before.rack_id),
+        instance_id=was.instance_id if message.group_instance_id is None else message.group_instance_id,
+        rack_id=subscription.rack_id or was.rack_id,
         client_id=request.client_id,
         client_host=request.client_host,
         subscribed_topic_names=sorted(set(subscription.topics)),
         subscribed_topic_regex="",
-        rebalance_timeout_ms=rebalance_timeout_ms,
-        server_assignor=None if before is None else before.server_assignor,
+        rebalance_timeout_ms=was.rebalance_timeout_ms if timeout_ms == UNCHANGED else timeout_ms,
+        server_assignor=was.server_assignor,
         classic_member_metadata=ClassicMemberMetadata(
-            session_timeout_ms=message.session_timeout_ms,
-            supported_protocols=[
-                ClassicProtocol(name=name, metadata=blob) for name, blob in protocols_of(message.protocols)
-            ],
+            session_timeout_ms=message.session_timeout_ms, supported_protocols=protocols
         ),
     )
     return before if before is not None and metadata == before else metadata
@@ -302,41 +272,28 @@ def leave_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context
     removed: dict[str, ConsumerMember] = {}
 
     def remove(entry: MemberIdentity) -> None:
-        member = _named(group, entry)
-        removed[member.member_id] = member
+        instance_id = entry.group_instance_id
+        member_id = entry.member_id or ("" if instance_id is None else group.instances.get(instance_id, ""))
+        removed[member_id] = group.check_member(member_id, instance_id)
 
     answer = answer_leave(request, remove)
     if removed:
         members = list(removed.values())
-        remove_members(group, members, _cause(group, members, leave_entries(request), request, ctx), ctx, out)
+        remove_members(group, members, _cause(group, members, request, ctx), ctx, out)
     out.replies.append(answer)
     return out
 
 
-def _named(group: ModernGroup, entry: MemberIdentity) -> ConsumerMember:
-    instance_id = entry.group_instance_id
-    if instance_id is None:
-        return group.check_member(entry.member_id)
-    return group.check_static(instance_id, entry.member_id or group.instances.get(instance_id, ""))
-
-
-def _cause(
-    group: ModernGroup,
-    removed: list[ConsumerMember],
-    entries: list[MemberIdentity],
-    request: GroupRequest,
-    ctx: Context,
-) -> EpochCause:
-    first = removed[0]
+def _cause(group: ModernGroup, removed: list[ConsumerMember], request: GroupRequest, ctx: Context) -> EpochCause:
+    first, entries = removed[0], leave_entries(request)
     by_itself = any(entry.member_id for entry in entries) and request.client_id == first.metadata.client_id
     if by_itself:
         ctx.evidence.departed.add(request.connection, group.group_id, first.who, ctx.now_ms)
-    reason = next((entry.reason for entry in entries if entry.reason), None)
     return EpochCause(
         event="member_left",
         who=first.who,
         others=tuple(member.who for member in removed[1:]),
         vitals=vitals_of(group, first, ctx),
-        reason=reason,
+        reason=next((entry.reason for entry in entries if entry.reason), None),
         by=None if by_itself else request.sender,
     )

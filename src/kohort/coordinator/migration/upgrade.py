@@ -15,7 +15,7 @@ from kohort.coordinator.classic.rebalance import cancel_timers
 from kohort.coordinator.classic.round import refuse_parked
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.fencing import decide_departure
-from kohort.coordinator.consumer.group import ModernGroup, not_found, other_kind
+from kohort.coordinator.consumer.group import ModernGroup, check_consumer_group
 from kohort.coordinator.consumer.heartbeat import decide_consumer_heartbeat
 from kohort.coordinator.consumer.member import ConsumerPresence, who_of
 from kohort.coordinator.consumer.reconcile import (
@@ -63,9 +63,8 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
     rebalance = group.round
     try:
         in_order = in_member_order(rebalance.members)
-        members = [
-            _Converted(rebalance.members[member_id], rebalance.protocol_name, ctx.topics) for member_id in in_order
-        ]
+        protocol = rebalance.protocol_name
+        members = [_Converted(rebalance.members[member_id], protocol, ctx.topics) for member_id in in_order]
     except ProtocolError as error:
         raise _refused(group, "the embedded consumer protocol is malformed.") from error
     if any(member.user_data for member in members):
@@ -95,17 +94,15 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
             last_progress_ms=member.last_progress_ms,
         )
         out.timers.append(SetTimer(TimerKey("member_session", group.group_id, member.member_id), expires_at_ms))
-    by = Who(request.message.member_id, request.client_id, request.client_host)  # type: ignore[attr-defined]
-    out.journal.append(
-        GroupConverted(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            to="consumer",
-            epoch=rebalance.generation_id,
-            members=tuple(who_of(member.member_id, member.metadata) for member in members),
-            by=by,
-        )
+    converted = GroupConverted(
+        at_ms=ctx.now_ms,
+        group=group.group_id,
+        to="consumer",
+        epoch=rebalance.generation_id,
+        members=tuple(who_of(member.member_id, member.metadata) for member in members),
+        by=Who(request.message_as(ConsumerGroupHeartbeatRequest).member_id, request.client_id, request.client_host),
     )
+    out.journal.append(converted)
     return upgraded
 
 
@@ -123,9 +120,8 @@ def _check(group: ClassicGroup, ctx: Context) -> None:
 
 
 def _refused(group: ClassicGroup, why: str) -> ApiError:
-    return ApiError(
-        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group because {why}"
-    )
+    problem = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}"
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, problem)
 
 
 class _Converted:
@@ -174,7 +170,9 @@ def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Cont
     if group is not None:
         return decide_consumer_heartbeat(groups, group, request, ctx)
     if message.member_epoch != JOINING_EPOCH:
-        raise not_found(f"Consumer group {group_id} not found." if classic is None else other_kind(group_id))
+        if classic is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        check_consumer_group(groups, group_id)
     if classic is None:
         new_group = ModernGroup(group_id)
         decided = decide_consumer_heartbeat(groups, new_group, request, ctx)

@@ -43,6 +43,7 @@ from kohort.wire.messages.transactions import (
 )
 
 CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
+CommitPartition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 NO_RETENTION: Final = -1
 
 
@@ -118,17 +119,11 @@ def withdraw_commit(reply: Reply, code: ErrorCode) -> Reply:
 
 def _with_code(request: GroupRequest, of: Any, code: ErrorCode) -> Any:
     api = _APIS[type(request.message)]
-    topics = [
-        api.topic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                api.partition(partition_index=p.partition_index, error_code=getattr(p, "error_code", 0) or code)
-                for p in topic.partitions
-            ],
-        )
-        for topic in of.topics
-    ]
+    topics = []
+    for topic in of.topics:
+        codes = ((p.partition_index, getattr(p, "error_code", 0) or code) for p in topic.partitions)
+        partitions = [api.partition(partition_index=partition, error_code=error) for partition, error in codes]
+        topics.append(api.topic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     return api.response(topics=topics)
 
 
@@ -181,12 +176,7 @@ def _commit_topics(
     return Reply(request, api.response(topics=topics))
 
 
-def _partition_error(
-    p: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
-    count: int | None,
-    group_code: ErrorCode,
-    ctx: Context,
-) -> ErrorCode:
+def _partition_error(p: CommitPartition, count: int | None, group_code: ErrorCode, ctx: Context) -> ErrorCode:
     if count is None or not 0 <= p.partition_index < count:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if group_code is ErrorCode.NONE and is_too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes):
@@ -194,13 +184,7 @@ def _partition_error(
     return group_code
 
 
-def value_of(
-    p: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
-    name: str,
-    retention_ms: int,
-    topics: TopicsView,
-    now_ms: int,
-) -> OffsetCommitValue:
+def value_of(p: CommitPartition, name: str, retention_ms: int, topics: TopicsView, now_ms: int) -> OffsetCommitValue:
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
         # Offset record version 1, the only one with an expiry time, has neither leader epoch nor topic id.

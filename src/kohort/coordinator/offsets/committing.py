@@ -7,6 +7,7 @@ classic generation id or a member epoch: requests have one field for both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from kohort.coordinator.classic.evidence import NO_COMMIT, RefusedOffsets, note_fenced
@@ -69,9 +70,8 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
     if commit.is_anonymous:
         if commit.in_transaction:
             return None
-        raise ApiError(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id!r} has members, and the commit has no member id"
-        )
+        problem = f"group {group.group_id!r} has members, and the commit has no member id"
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, problem)
     member = group.check_member(commit.member_id, commit.instance_id)
     group.check_generation(commit.epoch)
     if group.state is GroupState.COMPLETING_REBALANCE and not commit.in_transaction:
@@ -91,9 +91,9 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
         return None
     member = group.check_member(commit.member_id)
     if not commit.in_transaction and not member.is_classic and commit.api_version < FIRST_COMMIT_OF_MEMBERS:
-        least = f"with version {FIRST_COMMIT_OF_MEMBERS} or later"
         raise ApiError(
-            ErrorCode.UNSUPPORTED_VERSION, f"a member of the consumer protocol must use OffsetCommit {least}"
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"a member of the consumer protocol must use OffsetCommit with version {FIRST_COMMIT_OF_MEMBERS} or later",
         )
     if commit.epoch != member.epoch and not (
         commit.epoch < member.epoch and all(commit.epoch >= _since(member.current, *place) for place in commit.places)
@@ -111,30 +111,18 @@ def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float
     return float("inf")
 
 
-def check_fetch_from_consumer(group: ModernGroup, member_id: str | None, epoch: int) -> None:
-    """Raise ApiError if an OffsetFetch has an unknown member id, or an epoch that is not the member's."""
-    if member_id is None and epoch <= NO_EPOCH:
-        return
-    member = group.check_member(member_id or "")
-    if epoch != member.epoch:
-        raise _stale(member, epoch)
-
-
 def _stale(member: ConsumerMember, epoch: int) -> ApiError:
     code = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
-    return ApiError(code, f"epoch {epoch}; that of {member.member_id!r} is {member.epoch}")
+    return ApiError(code, f"member {member.member_id!r} has epoch {member.epoch}, not {epoch}")
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
     """Return the first offsets of a refused OffsetCommit, with those committed before; none for other requests."""
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
-    moves: list[OffsetMove] = []
-    for name, partition, offset in _of(message, topics):
-        if len(moves) == JOURNALED_OFFSETS_MAX:
-            break
-        moves.append(OffsetMove(name, partition, offset, _committed(offsets, name, partition)))
-    return RefusedOffsets(tuple(moves), sum(len(topic.partitions) for topic in message.topics) - len(moves))
+    first = islice(_of(message, topics), JOURNALED_OFFSETS_MAX)
+    moves = tuple(OffsetMove(name, p, offset, _committed(offsets, name, p)) for name, p, offset in first)
+    return RefusedOffsets(moves, sum(len(topic.partitions) for topic in message.topics) - len(moves))
 
 
 def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsView) -> Iterator[tuple[str, int, int]]:
@@ -156,8 +144,7 @@ def note_unfenced(
     for record in written:
         before = _committed(offsets, record.topic, record.partition)
         after = record.value.offset if record.value is not None else -1
-        goes_back = before is not None and after < before
-        backwards += goes_back
+        backwards += before is not None and after < before
         if len(moves) < JOURNALED_OFFSETS_MAX:
             moves.append(OffsetMove(record.topic, record.partition, after, before))
     if ctx.evidence.committers.should_journal(group_id, request.sender, ctx.now_ms, backwards=bool(backwards)):
@@ -216,6 +203,9 @@ def note_refused(
 
 def check_fetch(groups: Groups, group_id: str, member_id: str | None, epoch: int) -> None:
     """Check member id and epoch of an OffsetFetch to a consumer group; a classic group accepts any. Raises ApiError."""
-    consumer = groups.consumer.get(group_id)
-    if consumer is not None:
-        check_fetch_from_consumer(consumer, member_id, epoch)
+    group = groups.consumer.get(group_id)
+    if group is None or (member_id is None and epoch <= NO_EPOCH):
+        return
+    member = group.check_member(member_id or "")
+    if epoch != member.epoch:
+        raise _stale(member, epoch)

@@ -64,10 +64,8 @@ def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
     if group.state is GroupState.EMPTY:
         return lambda _topic: False
     if group.round.protocol_type != PROTOCOL_TYPE:
-        raise ApiError(
-            ErrorCode.NON_EMPTY_GROUP,
-            f"group {group_id!r} has members of another protocol type, so their topics are unknown",
-        )
+        problem = f"group {group_id!r} has members of another protocol type, so their topics are unknown"
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, problem)
     return group.round.subscribes_to
 
 
@@ -91,16 +89,12 @@ def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Co
     """Delete a consumer group's expired offsets; also the group, if no member and no offset is left."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
-    used: dict[str, bool] = {}
     kept = 0
     for topic, partition, value in offsets:
-        if topic not in used:
-            used[topic] = group.subscribes_to(topic)
-        if (
-            used[topic]
-            or offsets.is_pending(topic, partition)
-            or ctx.now_ms < expires_at_ms(value, value.commit_timestamp, retention_ms)
-        ):
+        expires_at_ms = (
+            value.expire_timestamp if value.expire_timestamp != -1 else value.commit_timestamp + retention_ms
+        )
+        if ctx.now_ms < expires_at_ms or group.subscribes_to(topic) or offsets.is_pending(topic, partition):
             kept += 1
         else:
             out.records.append(OffsetCommitted(group.group_id, topic, partition, None))
@@ -109,11 +103,6 @@ def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Co
         out.timers.append(CancelTimer(TimerKey("regex", group.group_id)))
         out.journal.append(GroupDeleted(at_ms=ctx.now_ms, group=group.group_id, why="expired"))
     return out
-
-
-def expires_at_ms(value: OffsetCommitValue, since_ms: int, retention_ms: int) -> int:
-    """Return an offset's expiry time in ms: set by its commit, else ``since_ms`` plus the retention time."""
-    return value.expire_timestamp if value.expire_timestamp != -1 else since_ms + retention_ms
 
 
 def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:

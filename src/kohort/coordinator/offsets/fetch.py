@@ -69,19 +69,16 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
 
 def refuse_offset_fetch(request: GroupRequest, code: ErrorCode) -> Reply:
     """Refuse an OffsetFetch: one error per group (v8 and later), per response (v2 to v7) or per partition (v0, v1)."""
-    message, version = request.message, request.api_version
-    assert isinstance(message, OffsetFetchRequest)
+    message, version = request.message_as(OffsetFetchRequest), request.api_version
     if version >= FIRST_WITH_GROUPS:
         groups = [OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in message.groups]
         return Reply(request, OffsetFetchResponse(groups=groups))
     if version >= FIRST_WITH_ERROR_CODE:
         return Reply(request, OffsetFetchResponse(error_code=code))
-    topics = [
-        OffsetFetchResponseTopic(
-            name=topic.name, partitions=[_partition(p, NOTHING, code) for p in topic.partition_indexes]
-        )
-        for topic in message.topics or []
-    ]
+    topics = []
+    for topic in message.topics or []:
+        partitions = [_refused(OffsetFetchResponsePartition, p, code) for p in topic.partition_indexes]
+        topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
     return Reply(request, OffsetFetchResponse(topics=topics))
 
 
@@ -95,7 +92,7 @@ def _group(
     results = []
     for topic_id, name, partitions in _requested_topics(group, offsets, reading.topics, by_id=by_id):
         if name is None:
-            found = [_unknown(p) for p in partitions]
+            found = [_refused(OffsetFetchResponsePartitions, p, ErrorCode.UNKNOWN_TOPIC_ID) for p in partitions]
         else:
             found = yield from reading.partitions(offsets, name, partitions, OffsetFetchResponsePartitions)
         results.append(OffsetFetchResponseTopics(name=name or "", topic_id=topic_id, partitions=found))
@@ -149,13 +146,9 @@ class _Reading:
         return found
 
 
-def _unknown(partition: int) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
-        partition_index=partition,
-        committed_offset=NOTHING.offset,
-        committed_leader_epoch=NOTHING.leader_epoch,
-        metadata=NOTHING.metadata,
-        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+def _refused(entry: type[P], partition: int, code: ErrorCode) -> P:
+    return entry(
+        partition_index=partition, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code
     )
 
 
@@ -174,13 +167,3 @@ def _valid(
     topic_id = topics.topic_id(name)
     recreated = topic_id is not None and value.topic_id not in (NO_UUID, topic_id)
     return NOTHING if recreated else value, ErrorCode.NONE
-
-
-def _partition(index: int, value: OffsetCommitValue, code: ErrorCode) -> OffsetFetchResponsePartition:
-    return OffsetFetchResponsePartition(
-        partition_index=index,
-        committed_offset=value.offset,
-        committed_leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
-        error_code=code,
-    )
