@@ -94,7 +94,7 @@ def test_listeners_of_several_nodes_need_distinct_ports():
         [9092, 9094],
         [9093, 9095],
     ]
-    words = "3 brokers: OUTER://127.0.0.1:9094 and INNER://127.0.0.1:9092 need 3 ports each, and share 9094"
+    words = "3 brokers: OUTER://127.0.0.1:9094 and INNER://127.0.0.1:9092 both need port 9094; choose ports"
     with pytest.raises(ConfigError, match=words):
         node_configs(config, 3)
 

@@ -196,19 +196,19 @@ def test_failed_write_truncates_the_file_to_its_earlier_size(storage, monkeypatc
 
 def test_data_folder_cannot_be_opened_twice_in_a_process(storage):
     with pytest.raises(DataDirInUse, match="in use by another broker of this process"):
-        FileStorage(storage.root)
+        FileStorage(storage.place)
     storage.close()
 
-    FileStorage(storage.root).close()
+    FileStorage(storage.place).close()
 
 
 def test_data_folder_cannot_be_opened_by_two_processes(storage):
     code = "import sys; from kohort.aio.serving.file_storage import FileStorage; FileStorage(sys.argv[1])"
-    command = [sys.executable, "-c", code, str(storage.root)]
+    command = [sys.executable, "-c", code, str(storage.place)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
 
     assert done.returncode == 1
-    assert f"DataDirInUse: the data folder {storage.root} is in use by process {os.getpid()}" in done.stderr
+    assert f"DataDirInUse: the data folder {storage.place} is in use by process {os.getpid()}" in done.stderr
 
 
 def test_data_folder_creation_error_names_the_folder(tmp_path):
@@ -236,7 +236,7 @@ def test_torn_last_batch_of_log_loses_no_other_batch(tmp_path):
     with FileStorage(tmp_path / "data", sync=False) as storage:
         stage = LogStage(storage)
         names = stage.fill(3)
-        path = Path(storage.root, "orders-0", f"{0:020d}.log")
+        path = Path(storage.place, "orders-0", f"{0:020d}.log")
         good = stage.log.size_bytes
         for kept in range(len(whole)):
             stage.log.append(whole, stage.now_ms)
@@ -259,7 +259,7 @@ def test_base_offset_with_a_flipped_bit_is_repaired(tmp_path):
     with FileStorage(tmp_path / "data", sync=False) as storage:
         stage = LogStage(storage)
         names = stage.fill(3)
-        path = Path(storage.root, "orders-0", f"{0:020d}.log")
+        path = Path(storage.place, "orders-0", f"{0:020d}.log")
         whole = path.read_bytes()
         stage.log.drop()
         path.write_bytes(bytes([whole[0] ^ 4]) + whole[1:])

@@ -1,7 +1,7 @@
 """Several brokers (nodes) in one process, each on its own port, with one storage and one event loop.
 
-After each event, nodes with messages from other nodes run. Then servers start and stop until the running nodes are
-those that the cluster's state requires: a stopped node loses its port and connections, a started one gets its port.
+After each event, nodes process their messages from other nodes. Then servers start and stop until the running nodes
+are those that the cluster's state requires: a stopped node loses its port and connections, a started one gets its port.
 """
 
 from __future__ import annotations
@@ -65,15 +65,13 @@ class ClusterServer:
         open_storage: Callable[[], AbstractContextManager[Storage]],
         *,
         clock: Clock | None = None,
-        rng: Rng | None = None,
         intercept: Intercept | None = None,
     ) -> ClusterServer:
-        """Bind the port of every node, recover the data, and serve. Node ids and ports count up from those of
-        ``config``.
+        """Bind the port of every node, recover the data, and serve; node ids and ports count up from ``config``.
 
         Raises ConfigError for an unusable address, StorageError for unusable data.
         """
-        clock, rng = clock or SystemClock(), rng or system_rng()
+        clock, rng = clock or SystemClock(), system_rng()
         with ExitStack() as resources:
             configs: dict[int, BrokerConfig] = {}
             listening: dict[int, Bound] = {}
@@ -142,7 +140,7 @@ class ClusterServer:
         self._log.write([note], self._clock.now_ms())
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node; other nodes become leaders of its partitions. ApiError for an unknown or the last node."""
+        """Stop a node; other nodes lead its partitions. Raises ApiError for an unknown or the last running node."""
         self.cluster.want(node_id, up=False)
         self.reconcile()
 
@@ -154,16 +152,13 @@ class ClusterServer:
             await asyncio.shield(task)
 
     def _after_event(self) -> None:
-        if not self._will_reconcile and not self._stopped and self._has_work:
+        has_work = self.cluster.has_messages or self.cluster.wanted != self.servers.keys()
+        if has_work and not self._will_reconcile and not self._stopped:
             self._will_reconcile = True
             self._loop.call_soon(self.reconcile)
 
-    @property
-    def _has_work(self) -> bool:
-        return self.cluster.has_messages or self.cluster.wanted != self.servers.keys()
-
     def reconcile(self) -> None:
-        """Run nodes that have messages, then start and stop nodes until the cluster's required nodes run."""
+        """Start and stop nodes until the cluster's required nodes run, and let nodes process their messages."""
         self._will_reconcile = False
         if self._stopped:
             return
@@ -214,7 +209,9 @@ def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
                     f"{count} brokers from port {listener.port} on: port {port} exceeds 65535; choose a lower port"
                 )
             if other.port != listener.port:
-                raise ConfigError(f"{count} brokers: {other} and {listener} need {count} ports each, and share {port}")
+                raise ConfigError(
+                    f"{count} brokers: {other} and {listener} both need port {port}; choose ports {count} apart"
+                )
         advertised = [str(listener.at(listener.host, listener.port + i)) for listener in advertised_listeners]
         one = replace(config, node_id=config.node_id + i, advertised_listeners=advertised)
         configs.append(with_ports(one, ports))
@@ -234,16 +231,12 @@ async def start_brokers(
     return await ClusterServer.start(config, count, storage_in(data_dir), clock=clock, intercept=intercept)
 
 
-def no_context(_server: Server | ClusterServer) -> AbstractContextManager[object]:
-    return nullcontext()
-
-
 async def run(
     config: BrokerConfig,
     count: int,
     data_dir: Path | None,
     ready: Callable[[Mapping[str, str], str], None],
-    beside: Beside = no_context,
+    beside: Beside = nullcontext,
 ) -> None:
     """Run the brokers until SIGTERM or SIGINT.
 

@@ -1,10 +1,7 @@
 """A broker inside this process, for tests, notebooks and small services::
 
-    with kohort.Broker() as broker:
-        producer = kohort.Producer(bootstrap_servers=broker.bootstrap)
-
-By default it listens on a free port of 127.0.0.1 and keeps all data in memory. ``with`` runs it on its own thread,
-``async with`` on the caller's event loop.
+with kohort.Broker() as broker:
+    producer = kohort.Producer(bootstrap_servers=broker.bootstrap)
 """
 
 from __future__ import annotations
@@ -216,7 +213,10 @@ class Broker:
         self._on_loop(self._lead, self._topic(topic, partition), partition, node_id)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Make a node the coordinator of a group, and of all groups in its partition. Raises as ``move_leader``."""
+        """Make a node the coordinator of a group, and of all groups in the same partition of ``__consumer_offsets``.
+
+        Raises as ``move_leader``.
+        """
         self.move_leader(OFFSETS_TOPIC, self._partition_of(group_id), node_id)
 
     @property
@@ -321,7 +321,7 @@ class Broker:
 
 
 def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert options of ``Broker`` to those of BrokerConfig; Kafka's option names may have string values."""
+    """Convert options of ``Broker`` to options of BrokerConfig; values of Kafka's option names may be strings."""
     kafkas = {
         name: ",".join(value) if name in LISTS and isinstance(value, list | tuple) else value
         for name, value in given.items()

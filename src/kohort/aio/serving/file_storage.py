@@ -49,7 +49,7 @@ def _storage_errors(action: str) -> Iterator[None]:
 
 
 class RealFile:
-    """Open data file. Its size counts complete appends only: a partial write is truncated."""
+    """Open data file. Its size includes complete appends only: a partial write is truncated."""
 
     def __init__(
         self, path: Path, flusher: ThreadPoolExecutor, buffers: Buffers, flushes: Durations, *, sync: bool
@@ -69,7 +69,7 @@ class RealFile:
             self._size = os.fstat(self._fd).st_size
         self._flushed = 0
         self._flushes_begun = 0
-        """Number of flushes begun, changed by the broker's thread; the flusher's thread changes ``_flushes_ended``."""
+        """Number of started flushes. The broker's thread changes it, the flusher's thread ``_flushes_ended``."""
         self._flushes_ended = 0
 
     @property
@@ -154,7 +154,7 @@ class RealFile:
         return self._flushes_ended < self._flushes_begun
 
     def _flush_copy(self, fd: int, size: int) -> None:
-        """Flush a file on the flusher's thread, through a duplicate handle: the broker may close the file meanwhile.
+        """Flush a file on the flusher's thread, by a duplicate file handle: the broker may close the file meanwhile.
 
         After an error the file's bytes count as unflushed, so the next required flush tries again.
         """
@@ -195,9 +195,6 @@ class FileStorage:
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="kohort-remove")
         self._buffers = Buffers(LENT_MOST)
 
-    def __repr__(self) -> str:
-        return f"FileStorage({str(self._root)!r})"
-
     def __enter__(self) -> FileStorage:
         return self
 
@@ -205,10 +202,6 @@ class FileStorage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    @property
-    def root(self) -> Path:
-        return self._root
 
     def _take_lock(self) -> int:
         if self._root in _open_here:
@@ -255,13 +248,12 @@ class FileStorage:
 
     def files(self, folder: str = "") -> dict[str, int]:
         path = self._root / folder
-        try:
-            with _storage_errors(f"list {path}"), os.scandir(path) as entries:
-                found = {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
-        except StorageError as error:
-            if isinstance(error.__cause__, FileNotFoundError):
+        with _storage_errors(f"list {path}"):
+            try:
+                with os.scandir(path) as entries:
+                    found = {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+            except FileNotFoundError:
                 return {}
-            raise
         return dict(sorted(found.items()))
 
     def make_folder(self, folder: str) -> None:
@@ -273,10 +265,9 @@ class FileStorage:
             (self._root / folder).rename(self._root / new)
 
     def delete_folder(self, folder: str) -> None:
-        if not folder:
-            return
-        with _storage_errors(f"remove the folder {folder}"), contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._root / folder)
+        if folder:
+            with _storage_errors(f"remove the folder {folder}"), contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(self._root / folder)
 
     def start_delete_folder(self, folder: str) -> None:
         if folder:

@@ -45,18 +45,21 @@ async def fetch_keys(url: str) -> KeysFetched:
 
 def _content_of(url: str) -> bytes:
     try:
-        return _file(url) if url.startswith("file:") else _page(url)
+        content = _file(url) if url.startswith("file:") else _page(url)
     except urllib.error.HTTPError as error:
         raise _CannotFetch(f"the server answers HTTP status {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
         raise _CannotFetch(f"the server is unreachable: {error.reason}") from None
     except (OSError, HTTPException, ValueError) as error:
         raise _CannotFetch(f"reading the keys failed: {error or type(error).__name__}") from None
+    if len(content) > MAX_BYTES:
+        raise _CannotFetch(f"the answer has more than {MAX_BYTES} bytes")
+    return content
 
 
 def _file(url: str) -> bytes:
     with Path(url2pathname(urlsplit(url).path)).open("rb") as file:
-        return _checked(file.read(MAX_BYTES + 1))
+        return file.read(MAX_BYTES + 1)
 
 
 def _page(url: str) -> bytes:
@@ -68,10 +71,4 @@ def _page(url: str) -> bytes:
             content += piece
             if time.monotonic() > until:
                 raise _CannotFetch(f"fetching the keys takes more than {TIMEOUT_S:.0f} s")
-    return _checked(content)
-
-
-def _checked(content: bytes) -> bytes:
-    if len(content) > MAX_BYTES:
-        raise _CannotFetch(f"the answer has more than {MAX_BYTES} bytes")
     return content

@@ -83,7 +83,7 @@ def bind(config: BrokerConfig) -> Bound:
 
 
 def _check_reach(config: BrokerConfig, listener: Listener) -> None:
-    """Raise ConfigError for a listener on a public address without TLS and logins, or with unverified logins."""
+    """Raise ConfigError for a listener on a public address without TLS and logins, or with unsigned tokens."""
     if is_loopback(listener.host):
         return
     if listener.protocol.uses_sasl and believes_every_token(config, listener.name):
@@ -103,7 +103,7 @@ def _check_reach(config: BrokerConfig, listener: Listener) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """True if only this computer can reach an address; also for an unknown host name."""
+    """True if only this computer can reach the host, and for an unknown host name."""
     if host in EVERY_ADDRESS:
         return False
     try:

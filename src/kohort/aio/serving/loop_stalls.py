@@ -1,6 +1,6 @@
 """Detect stalls of a broker's event loop, with a timer each second and the time of the last event.
 
-After a stopped process continues, its pending events run before its timers. So each event checks for a stall, in the
+When a stopped process continues, its pending events run before its timers. So each event checks for a stall, by the
 clock that session timeouts use.
 """
 
@@ -25,10 +25,9 @@ class StallDetector:
         beat: Callable[[], None],
         late: Callable[[int, int], None],
     ) -> None:
-        """Start the stall detection.
+        """Start the stall detection. ``beat`` is called each second, and must call ``stall_start_ms``.
 
-        ``beat`` is called each second and must call ``stall_start_ms``; ``late`` gets each timer delay and its time, in
-        ms.
+        ``late`` is called for each late timer, with its delay and the current time, in ms.
         """
         self._loop = loop
         self._now_ms = now_ms

@@ -1,4 +1,4 @@
-"""A broker on sockets: pass bytes between connections and the broker's logic, with one timer.
+"""A broker on sockets: pass bytes between connections and the broker's state machine, with one timer.
 
 ``Server.start`` binds first, so that a used port is found before the data folder is opened; then it recovers and
 serves. The server reads no requests of a connection while the broker pauses it (``Pause``), or while its client does
@@ -46,9 +46,9 @@ from kohort.broker.io import (
     WallClockSet,
 )
 from kohort.broker.request import ConnectionId, Intercept
-from kohort.clock import Clock, Rng, earliest
+from kohort.clock import Clock, earliest
 from kohort.config.broker import BrokerConfig
-from kohort.config.listeners import Listener
+from kohort.config.listeners import Listener, address_text
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import Node
 from kohort.notes import Note, warning
@@ -100,20 +100,18 @@ class Server:
         open_storage: Callable[[], AbstractContextManager[Storage]],
         *,
         clock: Clock | None = None,
-        rng: Rng | None = None,
         intercept: Intercept | None = None,
     ) -> Server:
         """Bind the broker's listeners, recover its data, and serve.
 
-        Raises ConfigError for an unusable address, StorageError for unusable data (DataDirInUse if another broker uses
-        it).
+        Raises ConfigError for an unusable address, StorageError for unusable data, DataDirInUse for data in use.
         """
         clock = clock or SystemClock()
         with ExitStack() as resources:
             bound = bind(config)
             resources.callback(bound.close)
             storage = resources.enter_context(open_storage())
-            broker = Broker(bound.config, storage, rng or system_rng(), clock.now_ms(), intercept=intercept)
+            broker = Broker(bound.config, storage, system_rng(), clock.now_ms(), intercept=intercept)
             broker.state.quotas.thread_time_ns = time.thread_time_ns
             server = cls(broker, clock)
             server.flushes = flushes_of(storage)
@@ -240,11 +238,11 @@ class Server:
             self._after_event()
 
     def pass_soon(self, event: Input) -> None:
-        """Pass an event to the broker later: the write that causes it occurs while another event is handled."""
+        """Pass an event to the broker soon: the write that causes it occurs while the broker handles another event."""
         self._loop.call_soon(self.pass_event, event)
 
     def congested(self, connection: ConnectionId) -> None:
-        """Record that a client does not read its responses; the broker gets the event after the current one."""
+        """Note that a client does not read its responses; the broker gets the event after the current one."""
         self._congested.append(connection)
         self._loop.call_soon(self.pass_congested)
 
@@ -290,7 +288,7 @@ class Server:
         self._log.write(self.broker.take_notes(), self._clock.now_ms())
 
     def arm(self) -> None:
-        """Set the broker's timer. It only moves to an earlier time: a premature timer is cheap."""
+        """Set the broker's timer, or move it to an earlier time; a timer that fires too early is cheap."""
         if self._stopped:
             return
         wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)
@@ -299,9 +297,8 @@ class Server:
         now_ms = self._clock.now_ms()
         delay_ms = min(max(wake_at_ms - now_ms, 0), LONGEST_SLEEP_MS)
         if self._timer is not None:
-            if (
-                self._timer_at_ms <= now_ms + delay_ms
-            ):  # keep an overdue timer, or a busy loop would postpone it repeatedly
+            # keep an overdue timer, or a busy loop would postpone it repeatedly
+            if self._timer_at_ms <= now_ms + delay_ms:
                 return
             self._timer.cancel()
         self._timer_at_ms = now_ms + delay_ms
@@ -382,4 +379,4 @@ def flushes_of(storage: Storage) -> Durations | None:
 
 
 def address_of(node: Node) -> str:
-    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
+    return address_text(node.host, node.port)

@@ -13,7 +13,6 @@ from kohort.aio.tls.failures import WANTS_CERTIFICATE, TlsRefusal, TlsTarget, no
 from kohort.aio.tls.tls_socket import ALERT_RECORD, HANDSHAKE_RECORD, Above, TlsFilter, TlsSocket
 
 PROBE_TIMEOUT_S: Final = 3.0
-LIMIT_S: Final = 10.0
 VERSIONS_REQUEST: Final = bytes.fromhex("0000000a 0012 0000 6b6f686f ffff")
 """Bytes of an ApiVersions request version 0, which every Kafka broker answers."""
 LENGTH_BYTES: Final = 4
@@ -36,7 +35,7 @@ class TlsClient:
         self._authorities = authorities
         self._has_certificate = has_certificate
 
-    async def connect(self, host: str, port: int, link: AboveClient, limit_s: float = LIMIT_S) -> None:
+    async def connect(self, host: str, port: int, link: AboveClient, limit_s: float) -> None:
         """Connect to a broker and complete the TLS handshake. The host's addresses share ``limit_s`` seconds.
 
         Raises OSError, and TlsRefusal with the cause.
@@ -87,23 +86,18 @@ async def _certificate_at(target: TlsTarget) -> bytes | None:
 
 
 async def _answers_in_plaintext(target: TlsTarget) -> bool:
-    """True if the broker answers a plaintext Kafka request after it closed a TLS connection.
-
-    A broker that is shutting down does not.
-    """
-    with contextlib.suppress(OSError, TimeoutError, EOFError):
-        return await asyncio.wait_for(_ask_versions(target), PROBE_TIMEOUT_S)
+    """True if a broker that closed a TLS connection answers a plaintext Kafka request: it is not shutting down."""
+    with contextlib.suppress(OSError, EOFError):  # OSError includes TimeoutError
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            connected = await connect_to(target.host, target.port, PROBE_TIMEOUT_S)
+            reader, writer = await asyncio.open_connection(sock=connected)
+            try:
+                writer.write(VERSIONS_REQUEST)
+                answer = await reader.readexactly(LENGTH_BYTES + CORRELATION_BYTES)
+                return answer.endswith(VERSIONS_REQUEST[8:12]) and not answer[0]
+            finally:
+                writer.close()
     return False
-
-
-async def _ask_versions(target: TlsTarget) -> bool:
-    reader, writer = await asyncio.open_connection(sock=await connect_to(target.host, target.port, PROBE_TIMEOUT_S))
-    try:
-        writer.write(VERSIONS_REQUEST)
-        answer = await reader.readexactly(LENGTH_BYTES + CORRELATION_BYTES)
-        return answer.endswith(VERSIONS_REQUEST[8:12]) and not answer[0]
-    finally:
-        writer.close()
 
 
 class _SilentlyClosed(Exception):

@@ -48,9 +48,7 @@ def openssl_name(name: str) -> str:
     if bits is None:
         return f"{exchange}-{signature}-CHACHA20-POLY1305"
     cipher = f"AES{bits}-GCM-{digest}" if mode == "GCM" else f"AES{bits}-{digest}"
-    if exchange is None:
-        return cipher
-    return f"{exchange}-{signature}-{cipher}"
+    return cipher if exchange is None else f"{exchange}-{signature}-{cipher}"
 
 
 def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
@@ -61,9 +59,8 @@ def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
     if not names:
         return
     older = [openssl_name(name) for name in names if name not in TLS13]
-    if len(older) == len(names) and all(
-        "-" in name for name in older
-    ):  # OpenSSL keywords such as HIGH or @SECLEVEL=1 belong to no TLS version
+    # OpenSSL keywords without a hyphen, such as HIGH or @SECLEVEL=1, belong to no TLS version
+    if len(older) == len(names) and all("-" in name for name in older):
         context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2, key=_place)
     if not older:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -91,22 +88,20 @@ def _place(version: int) -> int:
 
 CHECK_INTERVAL_S: Final = 1.0
 
-FileStates = tuple[object, ...]
-
 
 class Reloading:
     """TLS context of a listener or client that follows its certificate files: renewal needs no restart.
 
     New connections check the files, at most once a second; open connections keep their context. If changed files are
-    unusable, the error is logged and the old context stays. Raises ConfigError, MissingExtra if the first context
-    cannot be made.
+    unusable, the error is logged and the old context stays. Raises ConfigError or MissingExtra if the first context
+    cannot be created.
     """
 
     def __init__(
         self,
         make: Callable[[], ssl.SSLContext],
         files: Sequence[str],
-        log_note: Callable[[Note], None] | None = None,
+        log_note: Callable[[Note], None] = lambda _note: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._make = make
@@ -131,16 +126,11 @@ class Reloading:
         try:
             self._context = self._make()
         except (ConfigError, MissingExtra) as error:
-            self._log(warning(f"cannot reload certificates, the old ones stay in use: {error}", "certificates"))
+            self._log_note(warning(f"cannot reload certificates, the old ones stay in use: {error}", "certificates"))
         else:
-            names = ", ".join(str(path) for path in self._files)
-            self._log(info(f"reloaded certificates: {names}"))
+            self._log_note(info(f"reloaded certificates: {', '.join(map(str, self._files))}"))
 
-    def _log(self, note: Note) -> None:
-        if self._log_note is not None:
-            self._log_note(note)
-
-    def _file_states(self) -> FileStates:
+    def _file_states(self) -> tuple[object, ...]:
         return tuple(_state(path) for path in self._files)
 
 
@@ -169,7 +159,8 @@ CA_FILE_SUFFIXES: Final = frozenset({".pem", ".crt", ".cer", ".cert", ".0"})
 def tls_listener(config: BrokerConfig, listener: Listener, log_note: Callable[[Note], None]) -> TlsListener:
     """Create the object that accepts TLS connections of a broker's listener. Raises ConfigError, MissingExtra."""
     own = listener_config(config, listener.name)
-    contexts = Reloading(lambda: server_context(own), server_files(own), lambda note: log_note(note.about(listener)))
+    files = [path for path in (own.ssl_keystore_location, own.ssl_truststore_location) if path]
+    contexts = Reloading(lambda: server_context(own), files, lambda note: log_note(note.about(listener)))
     return TlsListener(listener.name, contexts.current, log_note)
 
 
@@ -196,10 +187,6 @@ def server_context(config: ListenerConfig) -> ssl.SSLContext:
             authorities = authorities_in(StoreContent(text, "ssl.truststore.certificates"))
         _trust(context, authorities, ssl.Purpose.CLIENT_AUTH)
     return context
-
-
-def server_files(config: ListenerConfig) -> list[str]:
-    return [path for path in (config.ssl_keystore_location, config.ssl_truststore_location) if path]
 
 
 def _server_identity(config: ListenerConfig) -> Identity:
@@ -243,11 +230,9 @@ def client_context(config: ClientSecurityConfig) -> ssl.SSLContext:
 
 
 def client_files(config: ClientSecurityConfig) -> list[str]:
-    paths = [
-        *(config.ssl_ca_location if config.ssl_ca_location != PROBE else None, config.ssl_truststore_location),
-        *(config.ssl_certificate_location, config.ssl_key_location, config.ssl_keystore_location),
-    ]
-    return [path for path in paths if path]
+    location = None if config.ssl_ca_location == PROBE else config.ssl_ca_location
+    own = (config.ssl_certificate_location, config.ssl_key_location, config.ssl_keystore_location)
+    return [path for path in (location, config.ssl_truststore_location, *own) if path]
 
 
 def _where_authorities_are(config: ClientSecurityConfig) -> str:

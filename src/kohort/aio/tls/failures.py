@@ -114,9 +114,9 @@ def _of_certificate(
     error: ssl.SSLCertVerificationError, target: TlsTarget, shown: Certificate | None, now: datetime
 ) -> str:
     code = error.verify_code
-    certificate = (
-        f"the broker's certificate ({shown.subject or 'without a name'})" if shown else "the broker's certificate"
-    )
+    certificate = "the broker's certificate"
+    if shown:
+        certificate += f" ({shown.subject or 'without a name'})"
     if code == EXPIRED:
         if shown is None or shown.not_after >= now:
             return f"{certificate}, or a certificate of its chain, has expired; this machine's clock: {_date(now)}"
@@ -125,9 +125,9 @@ def _of_certificate(
         since = f" until {_date(shown.not_before)}" if shown else ""
         return f"{certificate} is not valid{since}; this machine's clock: {_date(now)}"
     if code in UNKNOWN_ISSUER:
-        signer = (
-            f" was signed by {shown.issuer or 'a CA without a name'}, which" if shown else " was signed by a CA that"
-        )
+        signer = " was signed by a CA that"
+        if shown:
+            signer = f" was signed by {shown.issuer or 'a CA without a name'}, which"
         if shown and shown.issuer == shown.subject:
             signer = " is self-signed and"
         return f"{certificate}{signer} is not among the CAs of {target.authorities}: set its file in ssl.ca.location"

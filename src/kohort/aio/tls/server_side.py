@@ -24,7 +24,7 @@ class Served(Protocol):
     def connection_made(self, transport: Any) -> None: ...
 
     def secured(self, name: str | None) -> None:
-        """Handle the finished TLS handshake; ``name`` is the subject of the client's certificate."""
+        """Handle the end of the TLS handshake; ``name`` is the subject of the client's certificate."""
 
     def data_received(self, data: bytes) -> None: ...
 
@@ -126,12 +126,10 @@ class _ServerSocket(TlsSocket):
         if data[0] == HANDSHAKE_RECORD:
             return False
         protocol = next((name for beginning, name in OTHER_PROTOCOLS if data.startswith(beginning)), "plaintext")
-        advice = (
-            ""
-            if protocol != "plaintext"
-            else ": set security.protocol=SSL or SASL_SSL in the client, or use another port"
-        )
-        self._reject(f"sends {protocol} to a TLS listener{advice}", FATAL_INTERNAL_ERROR)
+        why = f"sends {protocol} to a TLS listener"
+        if protocol == "plaintext":
+            why += ": set security.protocol=SSL or SASL_SSL in the client, or use another port"
+        self._reject(why, FATAL_INTERNAL_ERROR)
         return True
 
     def _failed(self, error: ssl.SSLError) -> None:
