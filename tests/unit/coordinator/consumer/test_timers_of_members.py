@@ -1,6 +1,5 @@
 """Timers of consumer group members: fired late, cancelled, restarted after a failover."""
 
-import random
 from typing import Any
 
 import pytest
