@@ -22,7 +22,7 @@ from unittest.mock import patch
 from bench_coordinator import Bench, form_group
 
 from kohort.coordinator.classic.member import Member
-from kohort.coordinator.journal import Change, Move, Trigger, Vitals, Who, build_entry
+from kohort.coordinator.journal import Change, ClientIdentity, Move, Trigger, Vitals, build_entry
 from kohort.coordinator.journal_events import JournalEntry
 from kohort.coordinator.outcome import GroupRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
@@ -32,7 +32,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 
-EVIDENCE = (Change, Move, Trigger, Vitals, Who)
+EVIDENCE = (Change, Move, Trigger, Vitals, ClientIdentity)
 BEATS, COMMITS = 20, 12
 """Heartbeats and commits of each member per minute."""
 
@@ -58,7 +58,7 @@ def without_journal() -> Iterator[None]:
                 elif attribute in ("owners_of", "moves_between", "change_of", "_note_progress"):
                     patches.enter_context(patch.object(module, attribute, _none_moved))
         patches.enter_context(patch.object(Member, "saw", _nothing))
-        patches.enter_context(patch.object(Member, "who", None))
+        patches.enter_context(patch.object(Member, "identity", None))
         patches.enter_context(patch.object(Member, "note_commit", lambda self, _c, now_ms: self.renew_session(now_ms)))
         yield
 

@@ -103,11 +103,11 @@ def answer(method: str, path: str, params: Params, body: Mapping[str, Any] | Non
     except NotThere as error:
         return _absent(str(error))
     except (UsageError, ValueError) as error:
-        return Answer(400, told("console.error", error=str(error), what_to_do="ask for something else"))
+        return Answer(400, told("console.error", error=str(error), advice="ask for something else"))
 
 
 def _absent(what: str) -> Answer:
-    return Answer(404, told("console.error", error=what, what_to_do="see the list of groups"))
+    return Answer(404, told("console.error", error=what, advice="see the list of groups"))
 
 
 def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, 
     if what == "fenced":
         return told("group.fenced", group=group, fenced=find_fenced(recent))
     if what == "clients":
-        who = [member.who for member in moment.status(group).members]
+        who = [member.member for member in moment.status(group).members]
         return dict(msgspec.to_builtins(client_rows(group, who, entries, None, "a recording has no metrics")))
     if what == "causes":
         return _causes(moment, group) if len(parts) < 4 else _software(moment, group)

@@ -52,11 +52,12 @@ def described(group: str) -> dict[str, Any]:
     for place, one in enumerate(status["members"]):
         members.append(
             {
-                "member_id": one["who"]["member_id"], "group_instance_id": None, "client_id": one["who"]["client_id"],
-                "host": one["who"]["host"], "topics": one["topics"], "assignment": one["partitions"],
+                "member_id": one["member"]["member_id"], "group_instance_id": None,
+                "client_id": one["member"]["client_id"],
+                "host": one["member"]["host"], "topics": one["topics"], "assignment": one["partitions"],
                 "member_type": status["protocol"], "member_epoch": one["epoch"], "topic_regex": None, "rack_id": None,
                 "target_assignment": one["partitions"][1:] if place == 0 else one["partitions"],
-                "to_give_up": one["partitions"][:1] if place == 0 else [],
+                "to_revoke": one["partitions"][:1] if place == 0 else [],
                 "to_get": status["members"][0]["partitions"][:1] if place == 1 else [],
                 "lag": one["lag"],
             }
@@ -68,7 +69,7 @@ def clients(group: str) -> dict[str, Any]:
     status = status_of(group)
     rows = [
         {
-            "member_id": one["who"]["member_id"], "software": "<b>librdkafka</b> 2.6.1" if place == 0 else None,
+            "member_id": one["member"]["member_id"], "software": "<b>librdkafka</b> 2.6.1" if place == 0 else None,
             "session_timeout_ms": 45_000 if place < 2 else None,
             "rebalance_timeout_ms": 300_000 if place < 2 else None, "longest_poll_gap_ms": 20_000,
             "last_poll_ms_ago": 12_000 if place == 0 else None, "said_at_ms": status["at_ms"] if place == 0 else None,
@@ -86,13 +87,13 @@ def wide_status(members: int, partitions: int) -> dict[str, Any]:
     status["members"] = [
         {
             **member,
-            "who": {**member["who"], "member_id": name, "client_id": name},
+            "member": {**member["member"], "member_id": name, "client_id": name},
             "partitions": [f"wide-{place}" for place in range(n, partitions, members)],
         }
         for n, name in enumerate(names)
     ]
     status["partitions"] = [
-        {**partition, "topic": "wide", "partition": n, "owner": status["members"][n % members]["who"]}
+        {**partition, "topic": "wide", "partition": n, "owner": status["members"][n % members]["member"]}
         for n in range(partitions)
     ]
     return status
@@ -107,6 +108,6 @@ def gone_on(status: dict[str, Any], looks: int) -> dict[str, Any]:
     return status
 
 
-def refuse(error: str, what_to_do: str, status: int = 409) -> Answer:
+def refuse(error: str, advice: str, status: int = 409) -> Answer:
     """Return an error answer in the format of the console."""
-    return Answer(status, told("console.error", error=error, what_to_do=what_to_do, members=[]))
+    return Answer(status, told("console.error", error=error, advice=advice, members=[]))

@@ -52,7 +52,7 @@ def large_timeline(members: int, partitions: int, generations: int) -> dict[str,
             "client_id": f"worker-{m}",
             "host": f"/10.0.{m // 250}.{m % 250}",
         }
-        spells = [
+        assignments = [
             {
                 "from_ms": BEGIN_MS + g * EVERY_MS + 900,
                 "until_ms": None if g == generations - 1 else BEGIN_MS + (g + 1) * EVERY_MS + 900,
@@ -60,7 +60,7 @@ def large_timeline(members: int, partitions: int, generations: int) -> dict[str,
             }
             for g in range(generations)
         ]
-        lanes.append({"who": who | {"instance_id": None}, "spells": spells, "marks": []})
+        lanes.append({"member": who | {"instance_id": None}, "assignments": assignments, "marks": []})
     columns = [
         {
             "from_ms": BEGIN_MS + g * EVERY_MS,

@@ -60,7 +60,7 @@ def test_canned_past_state_is_from_that_time():
 def test_canned_missing_group_is_error_with_advice(path, status):
     found = answer("GET", path, {})
 
-    assert (found.status, found.body["schema"], bool(found.body["what_to_do"])) == (
+    assert (found.status, found.body["schema"], bool(found.body["advice"])) == (
         (status, "kohort/v1/console.error", True)
     )
 

@@ -26,7 +26,7 @@ def test_client_texts_are_shown_as_text_and_cut(canned, open_page):
     status = status_of("checkout")
     member = status["members"][0]
     who = {"member_id": f"\x1b[31m<b>{LONG}", "client_id": "<script>alert(1)</script>", "host": "\u2066/10.0.0.1"}
-    status["members"] = [{**member, "who": {**who, "instance_id": None}, "reason": f"it said: {LONG}\x00"}]
+    status["members"] = [{**member, "member": {**who, "instance_id": None}, "reason": f"it said: {LONG}\x00"}]
     status["sentence"] = f"<u>{LONG}</u>"
     canned.answers["/api/v1/groups/checkout"] = lambda _: {"schema": "kohort/v1/group.status", "status": status}
     page = open_page("/groups/checkout/members")

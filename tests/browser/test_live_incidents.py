@@ -55,7 +55,7 @@ def test_live_joins_leaves_and_crashes_are_shown(cluster, opened, finds_nothing,
 
     crew.come_and_be_killed(doomed, group, protocol)
     tab(page, "Rebalances", "Rebalances")
-    death = happened(page, "(session timeout|member gone)", doomed)
+    death = happened(page, "(session timeout|member departed)", doomed)
     soon(death).to_be_visible()
     death.get_by_role("rowheader").get_by_role("link").click()
     soon(page.locator("p.lead")).to_contain_text(doomed)

@@ -64,9 +64,9 @@ def test_events_of_created_and_deleted_groups_leak_nothing(canned, open_page):
         for n in range(first, last):
             name = f"guest-{n}-{'x' * 20_000}"
             guest = {**row, "group": name, "health": "STORM"}
-            canned.push("groups", {"groups": [guest], "trends": {name: [1, 2, 3] * 20}, "gone": []})
-            canned.push("groups", {"groups": [], "trends": {}, "gone": [name]})
-        canned.push("groups", {"groups": [{**row, "reason": f"heard {last} of them"}], "trends": {}, "gone": []})
+            canned.push("groups", {"groups": [guest], "trends": {name: [1, 2, 3] * 20}, "deleted": []})
+            canned.push("groups", {"groups": [], "trends": {}, "deleted": [name]})
+        canned.push("groups", {"groups": [{**row, "reason": f"heard {last} of them"}], "trends": {}, "deleted": []})
         tab.page.get_by_text(f"heard {last} of them").first.wait_for(timeout=60_000)
 
     hear(0, 20)

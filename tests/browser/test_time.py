@@ -40,7 +40,7 @@ def test_group_events_update_list_in_order_of_health(canned, open_page):
 def test_deleted_group_is_removed_from_list(canned, open_page):
     page = opened_live(canned, open_page)
 
-    canned.push("groups", {"groups": [], "gone": ["billing"]})
+    canned.push("groups", {"groups": [], "deleted": ["billing"]})
 
     expect(page.get_by_role("row").filter(has_text="billing")).to_have_count(0)
 

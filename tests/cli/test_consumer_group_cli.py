@@ -52,8 +52,8 @@ def test_describe_members_shows_partitions_to_revoke_and_to_get(run, ask, broker
             ("consumer", "Reconciling", about["assignment_epoch"])
         )
         slow, fast = members["first"], members["second"]
-        assert (len(slow["assignment"]), len(slow["to_give_up"]), slow["to_get"]) == (4, 2, [])
-        assert (fast["assignment"], fast["to_get"]) == ([], slow["to_give_up"])
+        assert (len(slow["assignment"]), len(slow["to_revoke"]), slow["to_get"]) == (4, 2, [])
+        assert (fast["assignment"], fast["to_get"]) == ([], slow["to_revoke"])
         assert slow["member_epoch"] < fast["member_epoch"] == about["group_epoch"]
         assert {m["member_type"] for m in members.values()} == {"consumer"}
 
@@ -64,7 +64,7 @@ def test_describe_members_shows_partitions_to_revoke_and_to_get(run, ask, broker
         )
         rows = {row.split()[3]: row.split()[4:] for row in result.stdout.splitlines()}
         assert rows["CLIENT-ID"] == ["#PARTITIONS", "TO-REVOKE", "TO-GET", "STATE", "WHY"]
-        given = in_ranges(TopicPartition(orders, int(name[-1])) for name in slow["to_give_up"])
+        given = in_ranges(TopicPartition(orders, int(name[-1])) for name in slow["to_revoke"])
         assert rows["first"][:3] == ["4", given, "-"]
         assert rows["second"][:3] == ["0", "-", given]
         everything = run("group", "describe", "modern", "--members", "--verbose").stdout

@@ -71,7 +71,7 @@ def test_demo_writes_page_with_timeline_of_group(broker: kohort.Broker, tmp_path
     reported = carried(html)
     assert page.stat().st_size < MOST_BYTES
     assert reported["/cluster"]["title"] == "kohort demo"
-    assert {lane["who"]["client_id"] for lane in reported[f"/groups/{GROUP}/timeline"]["timeline"]["lanes"]} == {
+    assert {lane["member"]["client_id"] for lane in reported[f"/groups/{GROUP}/timeline"]["timeline"]["lanes"]} == {
         "member-1", HOSTILE,
     }  # fmt: skip
     causes = [this["cause"] for this in reported[f"/groups/{GROUP}/rebalances"]["rebalances"]]

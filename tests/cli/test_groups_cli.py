@@ -166,7 +166,7 @@ def test_why_explains_rebalance_of_consumer_group(run, ask, broker, orders):
     ids = {m["client_id"]: m["member_id"] for m in told[1]["members"]}
     assert (moved["from"], moved["to"]) == (ids["first"], ids["second"])
     assert moved["unowned_ms"] >= 0
-    assert sorted(len(m["has"]) for m in told[1]["standing"]) == [1, 1]
+    assert sorted(len(m["assignment"]) for m in told[1]["standing"]) == [1, 1]
     assert text.startswith(f"epoch {told[0]['from_generation']} -> {told[0]['generation']}  ")
     assert "TO-REVOKE" in text
     assert "NO-OWNER-FOR" in text

@@ -76,7 +76,7 @@ def test_events_follow_prints_new_events(broker, run, orders):
             with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="g", client_id="third") as third:
                 third.subscribe(["orders"])
                 settle(third)
-                while (told["who"] or {}).get("client_id") != "third":
+                while (told["member"] or {}).get("client_id") != "third":
                     told = json.loads(process.stdout.readline())
         finally:
             process.terminate()
@@ -98,7 +98,7 @@ def test_fenced_names_zombie_member(run, ask, broker, orders):
     found = ask("group", "fenced", "g")["fenced"]
     text = run("group", "fenced", "g").stdout
 
-    assert {(f["verdict"], f["who"]["client_id"], f["removed_why"]) for f in found} == {("zombie", "zombie", "left")}
+    assert {(f["verdict"], f["member"]["client_id"], f["removed_why"]) for f in found} == {("zombie", "zombie", "left")}
     assert text.startswith("ZOMBIE  zombie-")
     assert "is no longer a member (left, " in text
     assert "no rejected request" in run("group", "fenced", "g", "--since", "1ms").stderr

@@ -92,7 +92,7 @@ def test_describe_prints_status_sentence_first(run, ask, group):
 def test_describe_members_shows_state_and_lag(run, ask, reader):
     (member,) = ask("group", "describe", "r")["status"]["members"]
 
-    assert (member["who"]["client_id"], member["state"], member["lag"], member["lag_ms"]) == ("reader", "ok", 0, 0)
+    assert (member["member"]["client_id"], member["state"], member["lag"], member["lag_ms"]) == ("reader", "ok", 0, 0)
     assert len(member["partitions"]) == 2
     result = run("group", "describe", "r", "--members")
     assert result.stderr == "r is Stable, 1 member, 2 of 2 partitions owned, 0 records behind: no lag.\n".replace(
@@ -142,7 +142,7 @@ def test_fail_above_rejects_invalid_limit(run, group, limit):
 def test_doctor_reports_unread_group_but_not_healthy_group(run, ask, group, reader):
     result = run("doctor", code=7)
 
-    assert "ERROR  g  nobody-reads" in result.stdout
+    assert "ERROR  g  no-consumer" in result.stdout
     assert "ADVICE    start its members" in result.stdout
     assert result.stderr == "kohort doctor: 1 of 2 groups needs attention\n"
     well = run("doctor", "r")
@@ -151,7 +151,7 @@ def test_doctor_reports_unread_group_but_not_healthy_group(run, ask, group, read
         "no problem in 1 group; progress is checked only with --watch-for 20s\n",
     )
     report = json.loads(run("doctor", "g", "--output", "json", code=7).stdout)
-    assert [(f["rule"], f["severity"], f["group"]) for f in report["findings"]] == [("nobody-reads", "error", "g")]
+    assert [(f["rule"], f["severity"], f["group"]) for f in report["findings"]] == [("no-consumer", "error", "g")]
 
 
 def test_several_samples_show_rates(ask, broker, group, topic, admin):

@@ -11,7 +11,7 @@ import pytest
 
 import kohort
 from kohort import OffsetAndMetadata, TopicPartition
-from kohort.coordinator.journal import GenerationSeen, SeenMember, Who
+from kohort.coordinator.journal import ClientIdentity, GenerationSeen, SeenMember
 from kohort.insight.observed.watching import ChangedState
 from kohort.watch.journal_source import STALE_MS
 from kohort.watch.store import PlacedEntry, WatchStore
@@ -22,7 +22,7 @@ MINUTE_MS = 60_000
 def generation(group: str, number: int, at_ms: int, *clients: str) -> GenerationSeen:
     members = tuple(
         SeenMember(
-            who=Who(f"{client}-id", client, f"/{client}"),
+            member=ClientIdentity(f"{client}-id", client, f"/{client}"),
             session_timeout_ms=10_000,
             rebalance_timeout_ms=60_000,
             topics=("t",),

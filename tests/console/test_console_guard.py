@@ -63,7 +63,7 @@ def test_every_post_needs_token_origin_and_type(path, orders, client):
 def test_every_change_is_refused_unless_changes_are_allowed(path, orders, broker, folder):
     with console(live(broker), folder) as client:
         told = client.post(path, {"to": "earliest"})
-        assert (told.status, told.json["what_to_do"]) == (403, "start kohort console with --allow-changes")
+        assert (told.status, told.json["advice"]) == (403, "start kohort console with --allow-changes")
 
 
 def test_request_from_another_site_is_rejected(client):

@@ -63,7 +63,7 @@ def test_group_answer_has_lag_and_causes_of_rebalances(orders, broker, client):
     rebalances = client.get(f"/groups/{orders}/rebalances").json
     assert rebalances["rebalances"][0]["cause"] == "GROUP_FORMING"
     lanes = client.get(f"/groups/{orders}/timeline").json["timeline"]["lanes"]
-    assert ["orders-0", "orders-1"] in [spell["partitions"] for spell in lanes[0]["spells"]]
+    assert ["orders-0", "orders-1"] in [spell["partitions"] for spell in lanes[0]["assignments"]]
     assert client.get("/cluster").json["journal"]["kind"] == "journal topic"
     assert client.get(f"/groups/{orders}/peek?topic=orders&partition=0").json["records"][-1]["value"] == "order"
 
@@ -120,7 +120,7 @@ def test_missing_or_invalid_request_is_error_with_advice(orders, client):
         told = client.get(path)
         assert told.status == status, (path, told.body)
         assert told.json["schema"] == "kohort/v1/console.error"
-        assert told.json["what_to_do"]
+        assert told.json["advice"]
         assert b"Traceback" not in told.body
     assert "billing" in client.get("/groups/biling").json["error"]  # the error suggests the nearest group name
 

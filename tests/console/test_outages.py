@@ -66,7 +66,7 @@ def test_journal_is_shown_during_outage_until_last_answer(outage):
     for kind in PAST:
         assert outage.get(f"/groups/billing/{kind}").status == 200, kind
     timeline = outage.get("/groups/billing/timeline").json["timeline"]
-    assert timeline["until_ms"] <= max(since_ms, timeline["lanes"][-1]["spells"][-1]["until_ms"] or 0) + 1_000
+    assert timeline["until_ms"] <= max(since_ms, timeline["lanes"][-1]["assignments"][-1]["until_ms"] or 0) + 1_000
 
 
 def test_stream_reports_the_outage_and_the_return(orders, broker, folder):
@@ -124,7 +124,7 @@ def test_undescribed_group_is_unknown_not_deleted(folder):
             assert {row["group"] for row in told} == {"audit", "billing"}
             assert all("describing the group failed" in row["reason"] for row in told)
             report = client.get("/doctor").json
-            assert [(one["rule"], one["severity"]) for one in report["findings"]] == [("not-seen", "warning")] * 2
+            assert [(one["rule"], one["severity"]) for one in report["findings"]] == [("lag-unknown", "warning")] * 2
             assert (report["examined"], report["unknown"]) == (0, 2)
             answer = client.get("/groups/billing")
             assert (answer.status, "is unknown" in answer.json["error"]) == (503, True)

@@ -174,10 +174,10 @@ def check_incidents(rebalances: Any) -> None:
     owners = [m["to"] for r in slow for m in r["moves"] if m["partition"] == 0 and m["to"]]
     assert len(set(owners)) >= 3, "the record goes round"
     dead = next(m["member_id"] for r in dynamic for m in r["members"] if m["client_id"] == "pay-2")
-    assert any(r["gone"].get(dead) == "session_expired" for r in dynamic)
+    assert any(r["departures"].get(dead) == "session_expired" for r in dynamic)
     (restart,) = [r for r in static if r["cause"] == "STATIC_RESTART"]
     assert restart["end"] == "no_rebalance"
-    assert not [r for r in static if "pay-2" in str(r["gone"]) and r["end"] == "stable"]
+    assert not [r for r in static if "pay-2" in str(r["departures"]) and r["end"] == "stable"]
     (waited,) = [r for r in modern if r["cause"] == "NEW_MEMBER" and r["trigger"]["client_id"] == "reader-3"]
     assert waited["blocker"]["because"] == "slow_to_revoke"
     assert waited["blocker"]["waited_ms"] > 1_000

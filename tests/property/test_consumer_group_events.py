@@ -93,7 +93,7 @@ def the_journal_adds_up(stage: CoordinatorStage) -> None:
     for member_id, member in members.items():
         told, current = journaled.members[member_id], member.current
         assert told.known
-        assert told.has == named(stage, current.assigned)
+        assert told.assignment == named(stage, current.assigned)
         assert told.revoking.keys() == named(stage, current.pending)
         if told.target is not None and group is not None:
             assert told.target == named(stage, group.target(member_id))

@@ -196,7 +196,7 @@ def told(entries: list[JournalEntry]) -> list[object]:
         (entry.epoch, entry.members)
         if isinstance(entry, EpochRaised)
         else (
-            entry.who.member_id,
+            entry.member.member_id,
             (entry.from_epoch, entry.epoch, entry.state),
             (entry.revoking, entry.revoked, entry.awaited),
             [(given.topic, given.partition) for given in entry.given],

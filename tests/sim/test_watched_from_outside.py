@@ -49,11 +49,11 @@ def test_member_reported_as_left_has_left(overheard):
     sure = 0
     for seed in SEEDS:
         known, seen = overheard("group", seed)
-        removed = {entry.who.member_id: entry.why for entry in known if isinstance(entry, MemberRemoved)}
+        removed = {entry.member.member_id: entry.why for entry in known if isinstance(entry, MemberRemoved)}
         for rebalance in seen_rebalances(seen):
-            for member, finding in zip(rebalance.gone, rebalance.departures, strict=True):
+            for member, finding in zip(rebalance.missing, rebalance.departures, strict=True):
                 if finding.confidence == "high":
-                    assert (finding.cause, removed[member.who.member_id]) == ("MEMBER_LEFT", "left"), (seed, finding)
+                    assert (finding.cause, removed[member.member.member_id]) == ("MEMBER_LEFT", "left"), (seed, finding)
                     sure += 1
     assert sure >= 10
 

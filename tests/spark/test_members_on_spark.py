@@ -38,7 +38,7 @@ def test_no_row_is_lost_if_one_of_two_pipelines_stalls_and_is_killed(
         run_two_pipelines(tmp_path, broker.bootstrap, lambda: generation_of(broker.bootstrap), protocol=protocol)
 
         fenced = [e for e in journal_of(broker.bootstrap) if isinstance(e, RequestFenced)]
-        assert ("left", "UNKNOWN_MEMBER_ID") in {(e.who.client_id, e.error) for e in fenced}
+        assert ("left", "UNKNOWN_MEMBER_ID") in {(e.member.client_id, e.error) for e in fenced}
         the_group_tells_why(broker.bootstrap)
 
 

@@ -24,16 +24,16 @@ class GroupOfFindings:
     def comes(self, client_id: str, host: str = "/10.0.0.1", cause: str | None = None) -> str:
         """Add a member; return its id."""
         self._born += 1
-        who = MemberRef(member_id=f"{client_id}-{self._born}", client_id=client_id, host=host)
+        member = MemberRef(member_id=f"{client_id}-{self._born}", client_id=client_id, host=host)
         before = dict(self.members)
-        self.members[who.member_id] = who
-        self._rebalance(cause or ("NEW_MEMBER" if before else "GROUP_FORMING"), who, before)
-        return who.member_id
+        self.members[member.member_id] = member
+        self._rebalance(cause or ("NEW_MEMBER" if before else "GROUP_FORMING"), member, before)
+        return member.member_id
 
     def goes(self, member_id: str, how: str = "left", cause: str = "MEMBER_LEFT") -> None:
         before = dict(self.members)
-        who = self.members.pop(member_id)
-        self._rebalance(cause, who, before, gone={member_id: how})
+        member = self.members.pop(member_id)
+        self._rebalance(cause, member, before, departures={member_id: how})
 
     def dies(self, member_id: str) -> None:
         self.goes(member_id, "session_expired", "SESSION_TIMEOUT.process_died")
@@ -41,10 +41,10 @@ class GroupOfFindings:
     def rebalances(self, cause: str, *moves: tuple[int, str, str], **other: object) -> None:
         """Rebalance with the same members; ``moves``: partition, from, to."""
         moved = tuple(MoveFinding(topic="t", partition=p, before=a, after=b) for p, a, b in moves)
-        who = next(iter(self.members.values()), None)
-        self._rebalance(cause, who, dict(self.members), moves=moved, **other)
+        member = next(iter(self.members.values()), None)
+        self._rebalance(cause, member, dict(self.members), moves=moved, **other)
 
-    def _rebalance(self, cause: str, who: MemberRef | None, before: dict[str, MemberRef], **other: object) -> None:
+    def _rebalance(self, cause: str, member: MemberRef | None, before: dict[str, MemberRef], **other: object) -> None:
         generation = len(self.found) + 1
         told: dict[str, object] = {
             "id": f"g/{generation}",
@@ -57,7 +57,7 @@ class GroupOfFindings:
             "sentence": cause,
             "evidence": (),
             "generation": generation,
-            "trigger": who,
+            "trigger": member,
             "took_ms": self._took_ms,
             "members_before": tuple(before.values()),
             "members": tuple(self.members.values()),

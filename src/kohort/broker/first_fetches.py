@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberReconciled, RoundClosed, RoundOpened, Who
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    ClientIdentity,
+    JournalEntry,
+    MemberReconciled,
+    RoundClosed,
+    RoundOpened,
+)
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
 from kohort.coordinator.journal_evidence import names_fit
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -33,7 +40,7 @@ class AwaitedFetch(NamedTuple):
     """An assigned partition that its new owner has not fetched yet."""
 
     group: str
-    who: Who
+    member: ClientIdentity
     generation: int
     lag_before: int | None
 
@@ -44,7 +51,7 @@ class FirstFetches:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
         self._awaited: dict[tuple[str, int], AwaitedFetch] = {}
-        self._members: dict[str, dict[str, Who]] = {}
+        self._members: dict[str, dict[str, ClientIdentity]] = {}
         """Members that joined a group but have no assignment yet, by group id and member id."""
         self._lags: dict[str, dict[tuple[str, int], int]] = {}
         """Lag of each partition when the current rebalance of its group started, by group id."""
@@ -69,10 +76,10 @@ class FirstFetches:
                         place = move.topic, move.partition
                         awaited = AwaitedFetch(entry.group, who, entry.generation, lags.get(place))
                         _keep(self._awaited, place, awaited, most=AWAITED_MOST)
-            elif isinstance(entry, MemberReconciled) and entry.given and _is_memorable(entry.group, entry.who):
+            elif isinstance(entry, MemberReconciled) and entry.given and _is_memorable(entry.group, entry.member):
                 for given in entry.given:
                     place = given.topic, given.partition
-                    awaited = AwaitedFetch(entry.group, entry.who, entry.epoch, None)
+                    awaited = AwaitedFetch(entry.group, entry.member, entry.epoch, None)
                     _keep(self._awaited, place, awaited, most=AWAITED_MOST)
 
     def _lags_of(self, offsets: GroupOffsets | None) -> dict[tuple[str, int], int]:
@@ -91,23 +98,23 @@ class FirstFetches:
         self, client_id: str, client_host: str, partitions: Iterable[FetchedPartition], now_ms: int
     ) -> Sequence[PartitionsResumed]:
         """Return a journal entry for each fetched partition whose new owner fetches it for the first time."""
-        found: dict[tuple[str, Who, int], list[ResumedPartition]] = {}
+        found: dict[tuple[str, ClientIdentity, int], list[ResumedPartition]] = {}
         for topic, partition, offset in partitions:
             awaited = self._awaited.get((topic, partition))
-            if awaited is None or (awaited.who.client_id, awaited.who.client_host) != (client_id, client_host):
+            if awaited is None or (awaited.member.client_id, awaited.member.client_host) != (client_id, client_host):
                 continue
             del self._awaited[topic, partition]
             end = self._end(topic, partition)
             lag = None if end is None else max(0, end - offset)
             resumed = ResumedPartition(topic, partition, offset, lag, awaited.lag_before)
-            found.setdefault((awaited.group, awaited.who, awaited.generation), []).append(resumed)
+            found.setdefault((awaited.group, awaited.member, awaited.generation), []).append(resumed)
         return [
-            PartitionsResumed(at_ms=now_ms, group=group, who=who, generation=generation, partitions=tuple(resumed))
+            PartitionsResumed(at_ms=now_ms, group=group, member=who, generation=generation, partitions=tuple(resumed))
             for (group, who, generation), resumed in found.items()
         ]
 
 
-def _is_memorable(group: str, who: Who) -> bool:
+def _is_memorable(group: str, who: ClientIdentity) -> bool:
     return names_fit(group, who.member_id, who.client_id, who.instance_id)
 
 

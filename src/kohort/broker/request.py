@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from kohort.config.listeners import DEFAULT_LISTENER
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.errors import (
     ApiError,
     ConfigError,
@@ -68,9 +68,9 @@ def principal_of(request: Request) -> str:
     return "" if principal == ANONYMOUS else str(principal)
 
 
-def sender_of(request: Request) -> Who:
+def sender_of(request: Request) -> ClientIdentity:
     """Return the client that sent the request, for the group journal."""
-    return Who("", request.client_id, request.client_host, principal=principal_of(request))
+    return ClientIdentity("", request.client_id, request.client_host, principal=principal_of(request))
 
 
 class Unanswered(Enum):

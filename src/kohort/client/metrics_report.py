@@ -251,7 +251,7 @@ def _put_rebalances(found: MetricsSnapshot, counted: ReadingMetrics, now_ms: int
         if kind in counted.listeners:
             put_spread(found, GROUP, f"partition-{kind}-latency", counted.listeners[kind].summary(now_ms))
     found.put(OURS, "last-rebalance-reason", rebalances.reason)
-    found.put(OURS, "rebalance-under-way", 0.0 if rebalances.began_ms is None else 1.0)
+    found.put(OURS, "rebalance-in-progress", 0.0 if rebalances.began_ms is None else 1.0)
 
 
 PRODUCER: Final = "producer-metrics"

@@ -181,11 +181,11 @@ def rebalances_known(known: GroupsKnown, group: str) -> Sequence[RebalanceFindin
 
 def _not_described(group: str, why: str) -> DoctorFinding:
     return DoctorFinding(
-        rule="not-seen",
+        rule="lag-unknown",
         severity="warning",
         group=group,
         sentence=f"its state is unknown: {printable(why)}",
-        advice=ADVICE["not-seen"],
+        advice=ADVICE["lag-unknown"],
         confidence="high",
     )
 

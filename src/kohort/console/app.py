@@ -282,11 +282,11 @@ class ConsoleApp:
             events.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
         if len(news.changed) + len(news.unknown) > ROWS_AT_ONCE or (news.reach and news.reach.unreachable is None):
             events.append(("resync", b"{}", None))
-        elif news.changed or news.gone or news.unknown:
+        elif news.changed or news.deleted or news.unknown:
             rows = [row_of(found) for found in news.changed]
             rows += [unknown_row(group, why) for group, why in news.unknown.items()]
             trends = self._view.answers.trends([row.group for row in rows], self._source.now_ms())
-            events.append(("groups", json_of({"groups": rows, "trends": trends, "gone": list(news.gone)}), None))
+            events.append(("groups", json_of({"groups": rows, "trends": trends, "deleted": list(news.deleted)}), None))
         shown = [found for found in news.changed if self.hub.has_stream_of(found.group)]
         events += [("group", json_of(GroupStatus(status=found)), found.group) for found in shown]
         by_group: dict[str, list[Any]] = {}

@@ -85,7 +85,7 @@ class ClusterQueries:
             raise NothingThere(f"group {printable(group)!r} does not exist")
         entries = self._source.entries(group, None)
         reports, why_not = _reports(clients, BACK_MS)
-        return client_rows(group, [member.who for member in found.members], entries, reports, why_not)
+        return client_rows(group, [member.member for member in found.members], entries, reports, why_not)
 
     def software(
         self, clients: WatchClients | None, since_ms: int | None, group: str | None, span: TimeSpan

@@ -43,9 +43,9 @@ ALWAYS: Final = {
 
 
 class Rejected(Exception):
-    def __init__(self, status: int, error: str, what_to_do: str) -> None:
+    def __init__(self, status: int, error: str, advice: str) -> None:
         super().__init__(error)
-        self.status, self.error, self.what_to_do = status, error, what_to_do
+        self.status, self.error, self.advice = status, error, advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +126,26 @@ KINDS: Final[tuple[tuple[type[KohortError], int, str], ...]] = (
 def failure_of(error: Exception) -> tuple[int, ConsoleFailure]:
     if isinstance(error, Rejected):
         members: Sequence[str] = getattr(error, "members", ())
-        return error.status, ConsoleFailure(error=error.error, what_to_do=error.what_to_do, members=list(members))
+        return error.status, ConsoleFailure(error=error.error, advice=error.advice, members=list(members))
     if isinstance(error, ApiError):
         return _of_broker(error)
-    for kind, status, what_to_do in KINDS:
+    for kind, status, advice in KINDS:
         if isinstance(error, kind):
-            return status, ConsoleFailure(error=str(error), what_to_do=what_to_do)
+            return status, ConsoleFailure(error=str(error), advice=advice)
     if isinstance(error, KohortError):
-        return 502, ConsoleFailure(error=str(error), what_to_do="check the log of the console")
+        return 502, ConsoleFailure(error=str(error), advice="check the log of the console")
     logger.exception("a request failed", exc_info=error)
-    return 500, ConsoleFailure(error="the console has a bug", what_to_do="report it, with the log of the console")
+    return 500, ConsoleFailure(error="the console has a bug", advice="report it, with the log of the console")
 
 
 def _of_broker(error: ApiError) -> tuple[int, ConsoleFailure]:
     name = error.code.name
     if "AUTHORIZATION" in name:
-        status, what_to_do = 403, "request an ACL for your user"
+        status, advice = 403, "request an ACL for your user"
     elif name.startswith("UNKNOWN_TOPIC") or name.endswith("NOT_FOUND"):
-        status, what_to_do = 404, NOT_FOUND
+        status, advice = 404, NOT_FOUND
     elif error.code.retriable:
-        status, what_to_do = 503, "try again"
+        status, advice = 503, "try again"
     else:
-        status, what_to_do = 409, f"kohort explain {name} explains the error"
-    return status, ConsoleFailure(error=str(error), what_to_do=what_to_do)
+        status, advice = 409, f"kohort explain {name} explains the error"
+    return status, ConsoleFailure(error=str(error), advice=advice)

@@ -171,14 +171,14 @@ def snapshot_from_journal(
 
 
 def _member(lane: LaneFinding, last: RebalanceFinding | None) -> MemberSnapshot | None:
-    if not lane.spells or lane.spells[-1].until_ms is not None:
+    if not lane.assignments or lane.assignments[-1].until_ms is not None:
         return None
-    places = tuple(_place(text) for text in lane.spells[-1].partitions)
+    places = tuple(_place(text) for text in lane.assignments[-1].partitions)
     return MemberSnapshot(
-        member_id=lane.who.member_id,
-        client_id=lane.who.client_id,
-        host=lane.who.host,
-        instance_id=lane.who.instance_id,
+        member_id=lane.member.member_id,
+        client_id=lane.member.client_id,
+        host=lane.member.host,
+        instance_id=lane.member.instance_id,
         topics=tuple(sorted({tp.topic for tp in places})),
         assignment=tuple(sorted(places)),
         protocol="classic" if last is None else last.protocol,

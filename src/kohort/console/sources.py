@@ -54,7 +54,7 @@ class ReachNews:
 @dataclass(frozen=True, slots=True)
 class SourceNews:
     changed: Sequence[GroupFinding] = ()
-    gone: Sequence[str] = ()
+    deleted: Sequence[str] = ()
     entries: Sequence[JournalEntry] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Groups that the cluster listed but did not describe, with the reason by group."""

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Final, Literal, Union
 
 import msgspec
 
+from kohort.coordinator.journal_events import ClientIdentity as ClientIdentity  # noqa: PLC0414
 from kohort.coordinator.journal_events import JournalEntry as JournalEntry  # noqa: PLC0414 - re-exported
 from kohort.coordinator.journal_events import MemberMetrics, OffsetMove
-from kohort.coordinator.journal_events import Who as Who  # noqa: PLC0414
 
 TOPIC: Final = "__kohort_journal"
 """Kafka topic to which the coordinator writes the journal of group events."""
@@ -57,7 +57,7 @@ EpochEvent = Literal[
     "rejoin_timeout",  # a classic member sent no JoinGroup within the rebalance timeout
     "resync_timeout",  # a classic member sent no SyncGroup after its JoinGroup
     "converted",  # the group was converted from a classic group
-    "member_gone",  # inferred by ``kohort watch`` from records: the member left or was removed
+    "member_departed",  # inferred by ``kohort watch`` from records: the member left or was removed
     "unexplained",  # inferred by ``kohort watch``: the records show no cause
 ]
 
@@ -82,7 +82,7 @@ class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Time in ms, since ``last_seen_ms``, in which the broker stalled: it processed no events."""
     stalled_at_ms: int | None = None
     """Time in ms at which the first stall of the broker since ``last_seen_ms`` began."""
-    client_metrics: MemberMetrics | None = msgspec.field(default=None, name="said")
+    client_metrics: MemberMetrics | None = None
     """Metrics that the member's client pushed last (KIP-714); None if it pushed no metrics."""
 
 
@@ -98,9 +98,9 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """True if the member's owned partitions changed, as in the second rebalance of a cooperative client."""
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Partition count when the generation began, and current count, of each changed subscribed topic."""
-    topics_made: tuple[str, ...] = ()
+    topics_created: tuple[str, ...] = ()
     """Topics of ``topics_added`` that were created after the generation began."""
-    topics_gone: tuple[str, ...] = ()
+    topics_deleted: tuple[str, ...] = ()
     """Topics of ``topics_removed`` that were deleted."""
     racks: tuple[str | None, str | None] | None = None
     """Previous rack and new rack of the member (KIP-881); None if the rack is unchanged."""
@@ -110,12 +110,12 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Cause of a rebalance: the event, the members concerned, and the reason text of the client."""
 
     event: TriggerEvent
-    who: Who | None = None
+    member: ClientIdentity | None = None
     reason: str | None = None
     api_version: int | None = None
     vitals: Vitals | None = None
     change: Change | None = None
-    others: tuple[Who, ...] = ()
+    others: tuple[ClientIdentity, ...] = ()
     """Members besides ``who`` that the event concerns, as in a LeaveGroup of several members."""
     leader_lost: bool = False
     """True if the event removed the group's leader."""
@@ -127,7 +127,7 @@ class RoundOpened(JournalEntry, frozen=True, kw_only=True, tag="round_opened"):
 
     trigger: Trigger
     from_generation: int
-    members: tuple[Who, ...]
+    members: tuple[ClientIdentity, ...]
     timeout_ms: int
     initial: bool = False
     """True if the group was empty: the rebalance waits for ``timeout_ms`` so that more members can join."""
@@ -136,7 +136,7 @@ class RoundOpened(JournalEntry, frozen=True, kw_only=True, tag="round_opened"):
 class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived"):
     """A member sent JoinGroup, ``after_ms`` after the rebalance began."""
 
-    who: Who
+    member: ClientIdentity
     after_ms: int
     new: bool
     reason: str | None = None
@@ -153,11 +153,11 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
 class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):
     """A member was removed; or a member id expired that the broker had assigned and no client joined with."""
 
-    who: Who
+    member: ClientIdentity
     why: Removal
     reason: str | None = None
     api_version: int | None = None
-    by: Who | None = None
+    by: ClientIdentity | None = None
     """Client that requested the member's removal, unless the member left by itself."""
     vitals: Vitals | None = None
 
@@ -166,7 +166,7 @@ class RoundClosed(JournalEntry, frozen=True, kw_only=True, tag="round_closed"):
     """The join phase of a classic group ended: a new generation begins, or the group is empty."""
 
     generation: int
-    members: tuple[Who, ...]
+    members: tuple[ClientIdentity, ...]
     leader: str | None
     protocol_type: str
     protocol: str | None
@@ -200,7 +200,7 @@ class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled")
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     generation: int
-    last: Who
+    last: ClientIdentity
     took_ms: int
 
 
@@ -216,7 +216,7 @@ class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replac
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
-    who: Who
+    member: ClientIdentity
     old_member_id: str
     software: str | None = None
 
@@ -224,7 +224,7 @@ class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replac
 class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced"):
     """A request was refused for a stale member id, generation, epoch or instance id."""
 
-    who: Who
+    member: ClientIdentity
     api: str
     error: str
     generation: int
@@ -253,8 +253,8 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Cause of a new group epoch (KIP-848): the event, the members concerned, and details."""
 
     event: EpochEvent
-    who: Who | None = None
-    others: tuple[Who, ...] = ()
+    member: ClientIdentity | None = None
+    others: tuple[ClientIdentity, ...] = ()
     vitals: Vitals | None = None
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
@@ -267,7 +267,7 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Reason text in the client's LeaveGroup."""
     signs: SignsOfLife | None = None
     """Activity of a departed member; only in entries by ``kohort watch``."""
-    by: Who | None = None
+    by: ClientIdentity | None = None
     """Client that requested the member's removal, unless the member left by itself."""
     software: str | None = None
     """Name and version of the client software of ``who``, if its own request is the cause."""
@@ -321,7 +321,7 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
-    who: Who
+    member: ClientIdentity
     epoch: int
     from_epoch: int
     target_epoch: int
@@ -341,13 +341,13 @@ class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
-    who: Who
+    member: ClientIdentity
 
 
 class SeenMember(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Member of a classic group's generation, as the GroupMetadata record describes it."""
 
-    who: Who
+    member: ClientIdentity
     session_timeout_ms: int
     rebalance_timeout_ms: int
     topics: tuple[str, ...] = ()
@@ -388,7 +388,7 @@ class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
     """A coordinator loaded the group from ``__consumer_offsets``."""
 
     generation: int
-    members: tuple[Who, ...]
+    members: tuple[ClientIdentity, ...]
     partitions: dict[str, dict[str, tuple[int, ...]]] | None = None
 
 
@@ -406,8 +406,8 @@ class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_convert
     to: Literal["consumer", "classic"]
     epoch: int
     """Group epoch of the converted group, equal to its last generation id; or the reverse."""
-    members: tuple[Who, ...]
-    by: Who | None = None
+    members: tuple[ClientIdentity, ...]
+    by: ClientIdentity | None = None
     """Member whose join or departure caused the conversion."""
 
 
@@ -417,7 +417,7 @@ class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted")
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     why: Literal["deleted", "expired", "unknown"]
-    by: Who | None = None
+    by: ClientIdentity | None = None
 
 
 KINDS: Final = tuple(sorted(JournalEntry.__subclasses__(), key=lambda kind: kind.__module__ != __name__))

@@ -11,7 +11,7 @@ ITEM_BYTES: Final = 100
 """Estimated bytes of memory of each value in a journal entry, without its text."""
 
 
-class Who(msgspec.Struct, frozen=True, omit_defaults=True):
+class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     """Identity of a member, or of a client that is not a member."""
 
     member_id: str
@@ -63,12 +63,12 @@ class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
     before: int | None = None
 
 
-class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turned_away"):
+class JoinRejected(JournalEntry, frozen=True, kw_only=True, tag="join_rejected"):
     """A JoinGroup was refused: the group is full, or no protocol of the client suits all members."""
 
     QUIET: ClassVar[bool] = True
 
-    who: Who
+    member: ClientIdentity
     members: int
     error: str = "GROUP_MAX_SIZE_REACHED"
     offered: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_di
 
     QUIET: ClassVar[bool] = True
 
-    who: Who
+    member: ClientIdentity
     after_ms: int
 
 
@@ -97,7 +97,7 @@ class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenc
     CLAIMS_PERSISTED: ClassVar[bool] = True
     QUIET: ClassVar[bool] = True
 
-    who: Who
+    member: ClientIdentity
     offsets: tuple[OffsetMove, ...]
     more: int = 0
     backwards: int = 0
@@ -110,7 +110,7 @@ class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_chang
     QUIET: ClassVar[bool] = True
 
     options: dict[str, tuple[int | None, int | None]]
-    by: Who | None = None
+    by: ClientIdentity | None = None
 
 
 class ResumedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,7 +130,7 @@ class PartitionsResumed(JournalEntry, frozen=True, kw_only=True, tag="partitions
 
     QUIET: ClassVar[bool] = True
 
-    who: Who
+    member: ClientIdentity
     generation: int
     """Generation id of a classic group, or member epoch of a consumer group."""
     partitions: tuple[ResumedPartition, ...]

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
-from kohort.coordinator.journal_events import MemberDisconnected, MemberMetrics, Who
+from kohort.coordinator.journal_events import ClientIdentity, MemberDisconnected, MemberMetrics
 from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
@@ -40,7 +40,7 @@ class MetricsByMember:
         self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
         self._limit = limit
 
-    def add(self, client_instance_id: str, who: Who, metrics: MemberMetrics) -> None:
+    def add(self, client_instance_id: str, who: ClientIdentity, metrics: MemberMetrics) -> None:
         key = who.client_id, who.client_host, who.member_id
         if not names_fit(*key):
             return
@@ -50,7 +50,7 @@ class MetricsByMember:
         if len(self._metrics) > self._limit:
             del self._metrics[next(iter(self._metrics))]
 
-    def of(self, who: Who) -> MemberMetrics | None:
+    def of(self, who: ClientIdentity) -> MemberMetrics | None:
         for member_id in (who.member_id, ""):
             _, metrics = self._metrics.get((who.client_id, who.client_host, member_id), ("", None))
             if metrics is not None:
@@ -165,9 +165,9 @@ class DepartedMembers:
     """Members that left their group, each until the connection of its LeaveGroup closes."""
 
     def __init__(self) -> None:
-        self._left: dict[int, tuple[str, Who, int]] = {}
+        self._left: dict[int, tuple[str, ClientIdentity, int]] = {}
 
-    def add(self, connection: int, group: str, who: Who, now_ms: int) -> None:
+    def add(self, connection: int, group: str, who: ClientIdentity, now_ms: int) -> None:
         if not names_fit(group, who.member_id, who.client_id, who.instance_id):
             return
         self._left[connection] = group, who, now_ms
@@ -179,7 +179,7 @@ class DepartedMembers:
         if left is None:
             return None
         group, who, left_at_ms = left
-        return MemberDisconnected(at_ms=now_ms, group=group, who=who, after_ms=now_ms - left_at_ms)
+        return MemberDisconnected(at_ms=now_ms, group=group, member=who, after_ms=now_ms - left_at_ms)
 
 
 class NonMemberCommitters:
@@ -188,7 +188,7 @@ class NonMemberCommitters:
     def __init__(self) -> None:
         self._journaled_ms: dict[tuple[str, str, str], int] = {}
 
-    def should_journal(self, group: str, who: Who, now_ms: int, *, backwards: bool) -> bool:
+    def should_journal(self, group: str, who: ClientIdentity, now_ms: int, *, backwards: bool) -> bool:
         """Return True if a non-member's commit gets a journal entry; if so, record the time of that entry."""
         key = name_prefix(group), name_prefix(who.client_id), who.client_host
         journaled_ms = self._journaled_ms.get(key)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
-from kohort.coordinator.journal import JournalEntry, Who
+from kohort.coordinator.journal import ClientIdentity, JournalEntry
 from kohort.coordinator.records import Record
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch
@@ -85,8 +85,8 @@ class GroupRequest:
         return self.message
 
     @property
-    def sender(self) -> Who:
-        return Who("", self.client_id, self.client_host, principal=self.principal)
+    def sender(self) -> ClientIdentity:
+        return ClientIdentity("", self.client_id, self.client_host, principal=self.principal)
 
 
 class Reply(NamedTuple):

@@ -17,8 +17,8 @@ from kohort.coordinator.classic.evidence import note_fenced, refusal_note
 from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns
-from kohort.coordinator.journal import JournalEntry, Who
-from kohort.coordinator.journal_events import MemberMetrics, MemberTurnedAway
+from kohort.coordinator.journal import ClientIdentity, JournalEntry
+from kohort.coordinator.journal_events import JoinRejected, MemberMetrics
 from kohort.coordinator.journal_evidence import JournalEvidence, OffsetCounters, Stall
 from kohort.coordinator.memory_budget import (
     Added,
@@ -175,7 +175,7 @@ class Coordinator:
         if (closed := self._evidence.departed.closed(connection, now_ms)) is not None:
             self._journal.append(closed)
 
-    def add_client_metrics(self, client_instance_id: str, who: Who, metrics: MemberMetrics) -> None:
+    def add_client_metrics(self, client_instance_id: str, who: ClientIdentity, metrics: MemberMetrics) -> None:
         self._evidence.client_metrics.add(client_instance_id, who, metrics)
 
     def note_stall(self, from_ms: int, now_ms: int) -> None:
@@ -336,7 +336,7 @@ class Coordinator:
             self._journal.append(outcome.evidence())
         if outcome.journal:
             self._journal += outcome.journal
-            self._notes += [refusal_note(entry) for entry in outcome.journal if isinstance(entry, MemberTurnedAway)]
+            self._notes += [refusal_note(entry) for entry in outcome.journal if isinstance(entry, JoinRejected)]
         shard.groups.maybe_forget(group_id)
         if outcome.then is not None:
             return outcome.replies + self._carry_out(shard, group_id, outcome.then(), ctx)

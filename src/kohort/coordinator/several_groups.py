@@ -17,7 +17,7 @@ from kohort.coordinator.consumer.group_epoch import preferred_assignor
 from kohort.coordinator.consumer.reconcile import CurrentAssignment
 from kohort.coordinator.consumer.sessions import timers_of
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import GroupDeleted, Who
+from kohort.coordinator.journal import ClientIdentity, GroupDeleted
 from kohort.coordinator.offsets.committing import check_fetch
 from kohort.coordinator.offsets.fetch import answer_fetch
 from kohort.coordinator.offsets.groups import Groups
@@ -167,7 +167,7 @@ def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ct
         _end_classic(group, out)
     else:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    by = Who("", request.client_id, request.client_host)
+    by = ClientIdentity("", request.client_id, request.client_host)
     out.journal.append(GroupDeleted(at_ms=ctx.now_ms, group=group_id, why="deleted", by=by))
     return out
 

@@ -68,7 +68,7 @@ class Shard:
                         at_ms=ctx.now_ms,
                         group=group_id,
                         generation=rebalance.generation_id,
-                        members=tuple(m.who for m in rebalance.members.values()),
+                        members=tuple(m.identity for m in rebalance.members.values()),
                         partitions=owners_of(group.persisted),
                     )
                 )

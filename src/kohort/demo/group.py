@@ -74,7 +74,7 @@ def settled_with(members: int) -> Holds:
 
 
 def removal_of(entries: list[JournalEntry], client_id: str) -> MemberRemoved | None:
-    gone = [e for e in entries if isinstance(e, MemberRemoved) and e.who.client_id == client_id]
+    gone = [e for e in entries if isinstance(e, MemberRemoved) and e.member.client_id == client_id]
     return gone[-1] if gone else None
 
 

@@ -20,7 +20,7 @@ DEPARTURE_EVENTS: Final = (
     "revocation_timeout",
     "rejoin_timeout",
     "resync_timeout",
-    "member_gone",
+    "member_departed",
 )
 
 
@@ -28,11 +28,11 @@ DEPARTURE_EVENTS: Final = (
 class JournaledMember:
     """Member of a journal with assignment, pending revocations and target assignment (None if not in the journal)."""
 
-    who: journal.Who
+    member: journal.ClientIdentity
     known: bool = True
     epoch: int | None = None
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions", "away"] = "unreleased_partitions"
-    has: set[Place] = field(default_factory=set)
+    assignment: set[Place] = field(default_factory=set)
     revoking: dict[Place, int] = field(default_factory=dict)
     awaited: tuple[journal.AwaitedPartition, ...] = ()
     target: set[Place] | None = None
@@ -78,7 +78,7 @@ class JournaledGroup:
         elif isinstance(entry, journal.RoundClosed):
             self._reassign(entry.members, None)
         elif isinstance(entry, journal.AssignmentWritten):
-            self._reassign([m.who for m in self.members.values()], entry.partitions)
+            self._reassign([m.member for m in self.members.values()], entry.partitions)
         elif isinstance(entry, journal.GroupLoaded):
             self._reassign(entry.members, entry.partitions)
         elif isinstance(entry, journal.GroupConverted):
@@ -88,26 +88,26 @@ class JournaledGroup:
         return Counter(topic for topic, _ in self.planned)
 
     def _reassign(
-        self, members: Iterable[journal.Who], partitions: dict[str, dict[str, tuple[int, ...]]] | None
+        self, members: Iterable[journal.ClientIdentity], partitions: dict[str, dict[str, tuple[int, ...]]] | None
     ) -> None:
         before, self.members = self.members, {}
-        for who in members:
-            own = None if partitions is None else partitions.get(who.member_id, {})
-            kept = before.get(who.member_id)
-            member = self.members[who.member_id] = kept or JournaledMember(who)
+        for identity in members:
+            own = None if partitions is None else partitions.get(identity.member_id, {})
+            kept = before.get(identity.member_id)
+            member = self.members[identity.member_id] = kept or JournaledMember(identity)
             member.known = own is not None
             if own is not None:
-                member.has = {p for p in _places(own) if p not in member.revoking}
+                member.assignment = {p for p in _places(own) if p not in member.revoking}
 
     def _raised(self, entry: journal.EpochRaised) -> None:
         cause = entry.cause
-        if cause.event == "member_joined" and cause.who is not None:
-            self.members.setdefault(cause.who.member_id, JournaledMember(cause.who, target=set()))
+        if cause.event == "member_joined" and cause.member is not None:
+            self.members.setdefault(cause.member.member_id, JournaledMember(cause.member, target=set()))
         elif cause.event in DEPARTURE_EVENTS:
-            for who in (cause.who, *cause.others):
-                member = None if who is None else self.members.pop(who.member_id, None)
+            for identity in (cause.member, *cause.others):
+                member = None if identity is None else self.members.pop(identity.member_id, None)
                 if member is not None:
-                    self._release([*member.has, *member.revoking], member.who.member_id, entry.at_ms)
+                    self._release([*member.assignment, *member.revoking], member.member.member_id, entry.at_ms)
         if not entry.members:
             self.members.clear()
 
@@ -146,20 +146,20 @@ class JournaledGroup:
         return self._names.get(topic, topic)
 
     def _reconciled(self, entry: journal.MemberReconciled) -> None:
-        member_id, at_ms = entry.who.member_id, entry.at_ms
+        member_id, at_ms = entry.member.member_id, entry.at_ms
         member = self.members.get(member_id)
         if member is None:
-            member = self.members[member_id] = JournaledMember(entry.who, known=entry.from_epoch == 0)
+            member = self.members[member_id] = JournaledMember(entry.member, known=entry.from_epoch == 0)
         revoked = self._named(_places(entry.revoked))
         given = {(g.topic, g.partition): g.unowned_ms for g in entry.given}
         revoking = self._named(_places(entry.revoking))
-        held = (member.has | member.revoking.keys()) - revoked | given.keys() | revoking
+        held = (member.assignment | member.revoking.keys()) - revoked | given.keys() | revoking
         member.revoking = {place: member.revoking.get(place, at_ms) for place in revoking}
-        member.has = held - revoking
+        member.assignment = held - revoking
         member.epoch, member.state, member.awaited = entry.epoch, entry.state, entry.awaited
         if member.target is None and entry.state == "stable" and entry.epoch == entry.target_epoch:
-            member.target = set(member.has)
-            self.planned |= dict.fromkeys(member.has, member_id)
+            member.target = set(member.assignment)
+            self.planned |= dict.fromkeys(member.assignment, member_id)
         self._release(sorted(revoked), member_id, at_ms)
         for place, unowned_ms in given.items():
             gap = self._open.pop(place, None)
@@ -180,28 +180,28 @@ class JournaledGroup:
         member = self.members.pop(entry.old_member_id, None)
         if member is None:
             return
-        member.who = entry.who
-        self.members[entry.who.member_id] = member
+        member.member = entry.member
+        self.members[entry.member.member_id] = member
         for place, member_id in self.planned.items():
             if member_id == entry.old_member_id:
-                self.planned[place] = entry.who.member_id
+                self.planned[place] = entry.member.member_id
 
     def _away(self, entry: journal.StaticAway) -> None:
-        member = self.members.get(entry.who.member_id)
+        member = self.members.get(entry.member.member_id)
         if member is not None:
-            self._release(sorted(member.revoking), entry.who.member_id, entry.at_ms)
+            self._release(sorted(member.revoking), entry.member.member_id, entry.at_ms)
             member.revoking, member.awaited = {}, ()
             member.epoch, member.state = None, "away"
 
     def _converted(self, entry: journal.GroupConverted) -> None:
         before, self.members = self.members, {}
         self.planned = {}
-        for who in entry.members:
-            member = before.get(who.member_id) or JournaledMember(who, known=False)
-            self.members[who.member_id] = member
-            member.who, member.epoch, member.state = who, entry.epoch, "stable"
-            member.target = set(member.has) if member.known else None
-            self.planned |= dict.fromkeys(member.has, who.member_id)
+        for identity in entry.members:
+            member = before.get(identity.member_id) or JournaledMember(identity, known=False)
+            self.members[identity.member_id] = member
+            member.member, member.epoch, member.state = identity, entry.epoch, "stable"
+            member.target = set(member.assignment) if member.known else None
+            self.planned |= dict.fromkeys(member.assignment, identity.member_id)
 
     def _named(self, places: Iterable[Place]) -> set[Place]:
         return {(self.name(topic), partition) for topic, partition in places}

@@ -23,12 +23,12 @@ EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", 
 class MemberRow:
     """A member at the end of a rebalance, or now: its assignment and its target."""
 
-    who: journal.Who
+    member: journal.ClientIdentity
     epoch: int | None
     state: str
     known: bool
-    had: tuple[Place, ...]
-    has: tuple[Place, ...]
+    assignment_before: tuple[Place, ...]
+    assignment: tuple[Place, ...]
     target: tuple[Place, ...] | None
     revoking: tuple[Place, ...]
     revoking_since_ms: int | None
@@ -36,7 +36,12 @@ class MemberRow:
 
     @property
     def is_undisturbed(self) -> bool:
-        return self.known and self.had == self.has and not self.revoking and self.target in (None, self.has)
+        return (
+            self.known
+            and self.assignment_before == self.assignment
+            and not self.revoking
+            and self.target in (None, self.assignment)
+        )
 
 
 @dataclass(slots=True)
@@ -53,7 +58,7 @@ class EpochRebalance:
     removed_before: journal.EpochRaised | None = None
     """Earlier new epoch of the group, caused by the removal of the joining member or of a member of its client."""
     removed_from: EpochRebalance | None = None
-    back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
+    back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
     """New member of each removed client that rejoined, and the time of its join, by the id of the removed member."""
     left_revoking: tuple[Place, ...] = ()
     """Partitions of the removed member whose revocation was unfinished."""
@@ -153,7 +158,7 @@ class _History:
     def __init__(self) -> None:
         self.found: list[EpochRebalance] = []
         self.assignments = JournaledGroup()
-        self.had: dict[str, tuple[Place, ...]] = {}
+        self.assigned_before: dict[str, tuple[Place, ...]] = {}
         self.converted: journal.GroupConverted | None = None
         self.departed_before: list[journal.EpochRaised] = []
 
@@ -207,62 +212,64 @@ class _History:
 
     def _raise(self, entry: journal.EpochRaised) -> None:
         cause, rebalance = entry.cause, self.in_flight
-        member = self.assignments.members.get(cause.who.member_id) if cause.who is not None else None
+        member = self.assignments.members.get(cause.member.member_id) if cause.member is not None else None
         if rebalance is not None and rebalance.end == "assigning":
             rebalance.raises.append(entry)
         else:
             self._end("superseded")
             members = self.assignments.members
-            self.had = {member_id: tuple(sorted(_assigned(m))) for member_id, m in members.items()}
+            self.assigned_before = {member_id: tuple(sorted(_assigned(m))) for member_id, m in members.items()}
             opened = EpochRebalance(entry.group, [entry])
             opened.was_empty = self.found[-1].end == "empty" if self.found else entry.epoch <= FIRST_EPOCHS
             if self.converted is not None and self.converted.at_ms == entry.at_ms:
                 opened.converted = self.converted
-            if cause.event == "member_joined" and cause.who is not None:
-                before = opened.removed_before = self._earlier_departure(cause.who)
+            if cause.event == "member_joined" and cause.member is not None:
+                before = opened.removed_before = self._earlier_departure(cause.member)
                 opened.removed_from = next((r for r in reversed(self.found) if before in r.raises), None)
             if member is not None and member.revoking:
                 opened.left_revoking = tuple(sorted(member.revoking))
                 opened.revoking_since_ms = min(member.revoking.values())
             self.found.append(opened)
         self.converted = None
-        if cause.event == "member_joined" and cause.who is not None:
-            self._rejoined(cause.who, entry.at_ms)
-        if cause.who is not None and cause.event in DEPARTURE_EVENTS:
+        if cause.event == "member_joined" and cause.member is not None:
+            self._rejoined(cause.member, entry.at_ms)
+        if cause.member is not None and cause.event in DEPARTURE_EVENTS:
             self.departed_before.append(entry)
             del self.departed_before[:-REMEMBERED]
 
-    def _earlier_departure(self, who: journal.Who) -> journal.EpochRaised | None:
+    def _earlier_departure(self, member: journal.ClientIdentity) -> journal.EpochRaised | None:
         for raised in reversed(self.departed_before):
-            gone = raised.cause.who
-            if gone is not None and gone.member_id == who.member_id:
+            gone = raised.cause.member
+            if gone is not None and gone.member_id == member.member_id:
                 return raised
-        there = {(m.who.client_id, m.who.client_host) for m in self.assignments.members.values() if m.who != who}
-        client = who.client_id, who.client_host
-        if client in there or not who.client_id:
+        there = {
+            (m.member.client_id, m.member.client_host) for m in self.assignments.members.values() if m.member != member
+        }
+        client = member.client_id, member.client_host
+        if client in there or not member.client_id:
             return None
         for raised in reversed(self.departed_before):
-            gone = raised.cause.who
+            gone = raised.cause.member
             if gone is not None and (gone.client_id, gone.client_host) == client:
                 return raised
         return None
 
-    def _rejoined(self, who: journal.Who, at_ms: int) -> None:
+    def _rejoined(self, member: journal.ClientIdentity, at_ms: int) -> None:
         for rebalance in reversed(self.found):
             if at_ms - rebalance.opened_at_ms > RECENT_MS:
                 return
             for raised in rebalance.raises:
-                gone = raised.cause.who
+                gone = raised.cause.member
                 if raised.cause.event not in DEPARTURE_EVENTS or gone is None or gone.member_id in rebalance.back:
                     continue
-                if (gone.client_id, gone.client_host) == (who.client_id, who.client_host):
-                    rebalance.back[gone.member_id] = who, at_ms
+                if (gone.client_id, gone.client_host) == (member.client_id, member.client_host):
+                    rebalance.back[gone.member_id] = member, at_ms
                     return
 
     def _disconnect(self, entry: MemberDisconnected) -> None:
         for rebalance in reversed(self.found):
-            gone = [raised.cause.who for raised in rebalance.raises if raised.cause.event == "member_left"]
-            if any(who is not None and who.member_id == entry.who.member_id for who in gone):
+            gone = [raised.cause.member for raised in rebalance.raises if raised.cause.event == "member_left"]
+            if any(member is not None and member.member_id == entry.member.member_id for member in gone):
                 rebalance.disconnected.append(entry)
                 return
 
@@ -291,12 +298,12 @@ class _History:
 
     def _row(self, member: JournaledMember) -> MemberRow:
         return MemberRow(
-            who=member.who,
+            member=member.member,
             epoch=member.epoch,
             state=member.state,
             known=member.known,
-            had=self.had.get(member.who.member_id, ()),
-            has=tuple(sorted(member.has)),
+            assignment_before=self.assigned_before.get(member.member.member_id, ()),
+            assignment=tuple(sorted(member.assignment)),
             target=None if member.target is None else tuple(sorted(member.target)),
             revoking=tuple(sorted(member.revoking)),
             revoking_since_ms=min(member.revoking.values(), default=None),
@@ -305,4 +312,4 @@ class _History:
 
 
 def _assigned(member: JournaledMember) -> set[Place]:
-    return member.has | member.revoking.keys()
+    return member.assignment | member.revoking.keys()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kohort.coordinator import journal
-from kohort.coordinator.journal_events import CommitUnfenced, MemberTurnedAway, OffsetMove, OptionsChanged
+from kohort.coordinator.journal_events import CommitUnfenced, JoinRejected, OffsetMove, OptionsChanged
 from kohort.insight.evidence import Confidence, EventEntry, Evidence
 from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, name_of, printable, seconds, short_id
 
@@ -97,7 +97,7 @@ class GroupEvent:
     confidence: Confidence
     sentence: str
     evidence: list[Evidence]
-    who: journal.Who | None = None
+    member: journal.ClientIdentity | None = None
     observed: bool = False
     refused: tuple[journal.RequestFenced, ...] = ()
 
@@ -156,8 +156,8 @@ def _loaded(group: _Group, entry: journal.GroupLoaded) -> GroupEvent | None:
     return GroupEvent(entry.group, entry.at_ms, "COORDINATOR_FAILOVER", "proof", sentence, evidence)
 
 
-def _turned_away(group: _Group, entry: MemberTurnedAway) -> GroupEvent | None:
-    fact = Evidence("turned_away", name_and_place(entry.who), entry.at_ms)
+def _rejected_join(group: _Group, entry: JoinRejected) -> GroupEvent | None:
+    fact = Evidence("join_rejected", name_and_place(entry.member), entry.at_ms)
     known = group.refused.get(entry.error)
     if known is not None:
         known.evidence.append(fact)
@@ -169,12 +169,12 @@ def _turned_away(group: _Group, entry: MemberTurnedAway) -> GroupEvent | None:
         cause = "INCOMPATIBLE_ASSIGNORS"
         why = f"was rejected ({printable(entry.error)}): {assignors_text(entry)}"
         facts = [fact, Evidence("assignors", assignors_text(entry), entry.at_ms)]
-    event = GroupEvent(entry.group, entry.at_ms, cause, "proof", f"{_client(entry.who)} {why}.", facts, entry.who)
+    event = GroupEvent(entry.group, entry.at_ms, cause, "proof", f"{_client(entry.member)} {why}.", facts, entry.member)
     group.refused[entry.error] = event
     return event
 
 
-def assignors_text(entry: MemberTurnedAway) -> str:
+def assignors_text(entry: JoinRejected) -> str:
     if entry.types is not None:
         offered, accepted = (printable(name) or "none" for name in entry.types)
         return f"its protocol type is {offered}, the group's is {accepted}"
@@ -188,16 +188,16 @@ def _unfenced(_group: _Group, entry: CommitUnfenced) -> GroupEvent:
     moves = [_offset_text(move) for move in entry.offsets[:SHOWN]]
     rest = total - len(moves)
     evidence = [Evidence("offsets", ", ".join(moves) + (f" and {rest} more" if rest else ""), entry.at_ms)]
-    evidence.append(Evidence("committed_by", actor(entry.who), entry.at_ms))
-    by_admin = "admin" in entry.who.client_id.lower()
+    evidence.append(Evidence("committed_by", actor(entry.member), entry.at_ms))
+    by_admin = "admin" in entry.member.client_id.lower()
     if entry.backwards or by_admin:
         back = f", {entry.backwards} of them back" if entry.backwards else ""
-        sentence = f"{_client(entry.who)}, which is no member, set {count(total, 'committed offset')}{back}."
+        sentence = f"{_client(entry.member)}, which is no member, set {count(total, 'committed offset')}{back}."
         confidence: Confidence = "proof" if entry.backwards else "high"
-        return GroupEvent(entry.group, entry.at_ms, "OFFSETS_RESET", confidence, sentence, evidence, entry.who)
+        return GroupEvent(entry.group, entry.at_ms, "OFFSETS_RESET", confidence, sentence, evidence, entry.member)
     how = "in a transaction, without a member id" if entry.in_transaction else "without being a member"
-    sentence = f"{_client(entry.who)} commits offsets of this group {how}; nothing fences it."
-    return GroupEvent(entry.group, entry.at_ms, "UNFENCED_COMMIT", "proof", sentence, evidence, entry.who)
+    sentence = f"{_client(entry.member)} commits offsets of this group {how}; nothing fences it."
+    return GroupEvent(entry.group, entry.at_ms, "UNFENCED_COMMIT", "proof", sentence, evidence, entry.member)
 
 
 def _offset_text(move: OffsetMove) -> str:
@@ -211,16 +211,15 @@ def _fenced(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
     fact = Evidence("refused", f"{entry.api} of generation {entry.generation}: {entry.error}", entry.at_ms)
     tried = [_tried_text(move) for move in entry.offsets[:SHOWN]]
     facts = [fact, *([Evidence("tried", ", ".join(tried), entry.at_ms)] if tried else [])]
-    known = group.zombies.get(entry.who.member_id)
+    known = group.zombies.get(entry.member.member_id)
     if known is not None:
         known.evidence += facts
         return None
     still = "an outdated member" if entry.error in BEHIND else "no longer a member"
-    sentence = (
-        f"Member {name_and_place(entry.who)} is {still} but continued to work: its commit was rejected ({entry.error})."
-    )
-    event = GroupEvent(entry.group, entry.at_ms, "ZOMBIE_COMMIT", "proof", sentence, facts, entry.who)
-    group.zombies[entry.who.member_id] = event
+    name = name_and_place(entry.member)
+    sentence = f"Member {name} is {still} but continued to work: its commit was rejected ({entry.error})."
+    event = GroupEvent(entry.group, entry.at_ms, "ZOMBIE_COMMIT", "proof", sentence, facts, entry.member)
+    group.zombies[entry.member.member_id] = event
     return event
 
 
@@ -254,13 +253,17 @@ def _deleted(_group: _Group, entry: journal.GroupDeleted) -> GroupEvent:
     return GroupEvent(entry.group, entry.at_ms, "GROUP_DELETED", "proof", sentence, evidence, entry.by)
 
 
-def _client(who: journal.Who) -> str:
-    return f"Client {actor(who)}" if who.client_id or who.member_id else f"A client{actor(who).removeprefix(UNKNOWN)}"
+def _client(member: journal.ClientIdentity) -> str:
+    return (
+        f"Client {actor(member)}"
+        if member.client_id or member.member_id
+        else f"A client{actor(member).removeprefix(UNKNOWN)}"
+    )
 
 
 HANDLERS: Final[dict[type[journal.JournalEntry], Callable[[_Group, Any], GroupEvent | None]]] = {
     journal.GroupLoaded: _loaded,
-    MemberTurnedAway: _turned_away,
+    JoinRejected: _rejected_join,
     CommitUnfenced: _unfenced,
     journal.RequestFenced: _fenced,
     OptionsChanged: _options,
@@ -277,7 +280,7 @@ class Takeover:
 
     group: str
     at_ms: int
-    who: journal.Who
+    member: journal.ClientIdentity
     old_member_id: str
     observed: bool = False
     refused: list[journal.RequestFenced] = field(default_factory=list)
@@ -292,8 +295,8 @@ class Takeover:
 
     @property
     def sentence(self) -> str:
-        instance = printable(self.who.instance_id or "")
-        head = f"Instance {instance} is now {name_and_place(self.who)}, and kept its partitions without a rebalance"
+        instance = printable(self.member.instance_id or "")
+        head = f"Instance {instance} is now {name_and_place(self.member)}, and kept its partitions without a rebalance"
         if self.observed:
             return f"{head} (from the group's record)."
         if not self.refused:
@@ -307,8 +310,10 @@ class Takeover:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        came = Evidence("static_replaced", f"{short_id(self.old_member_id)} became {name_of(self.who)}", self.at_ms)
-        stale = [Evidence("stale_request", f"{name_of(f.who)} sent {f.api}: {f.error}", f.at_ms) for f in self.refused]
+        came = Evidence("static_replaced", f"{short_id(self.old_member_id)} became {name_of(self.member)}", self.at_ms)
+        stale = [
+            Evidence("stale_request", f"{name_of(f.member)} sent {f.api}: {f.error}", f.at_ms) for f in self.refused
+        ]
         return (came, *stale)
 
 
@@ -317,8 +322,8 @@ def takeovers(entries: Iterable[journal.JournalEntry]) -> list[Takeover]:
     by_old_id: dict[str, Takeover] = {}
     for entry in entries:
         if isinstance(entry, journal.StaticReplaced):
-            found.append(Takeover(entry.group, entry.at_ms, entry.who, entry.old_member_id, entry.observed))
+            found.append(Takeover(entry.group, entry.at_ms, entry.member, entry.old_member_id, entry.observed))
             by_old_id[entry.old_member_id] = found[-1]
-        elif isinstance(entry, journal.RequestFenced) and entry.error == FENCED and entry.who.member_id in by_old_id:
-            by_old_id[entry.who.member_id].refused.append(entry)
+        elif isinstance(entry, journal.RequestFenced) and entry.error == FENCED and entry.member.member_id in by_old_id:
+            by_old_id[entry.member.member_id].refused.append(entry)
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from kohort.coordinator.journal import EpochRaised, Vitals, Who
+from kohort.coordinator.journal import ClientIdentity, EpochRaised, Vitals
 from kohort.coordinator.journal_events import MemberDisconnected
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.names import count, name_and_place, printable
@@ -63,22 +63,22 @@ class Beginning:
     """Event that began a rebalance, of either protocol, with the coordinator's evidence about its member."""
 
     at_ms: int
-    who: Who | None
-    others: tuple[Who, ...] = ()
+    member: ClientIdentity | None
+    others: tuple[ClientIdentity, ...] = ()
     reason: str | None = None
     vitals: Vitals | None = None
-    by: Who | None = None
+    by: ClientIdentity | None = None
     disconnected: MemberDisconnected | None = None
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
     @property
-    def member(self) -> str:
-        return "a member" if self.who is None else f"member {name_and_place(self.who)}"
+    def member_text(self) -> str:
+        return "a member" if self.member is None else f"member {name_and_place(self.member)}"
 
     @property
-    def members(self) -> str:
-        return f"{self.member} and {count(len(self.others), 'other')}" if self.others else self.member
+    def members_text(self) -> str:
+        return f"{self.member_text} and {count(len(self.others), 'other')}" if self.others else self.member_text
 
     @property
     def topics(self) -> str:
@@ -100,12 +100,12 @@ def round_beginning(rebalance: Rebalance) -> Beginning:
     trigger, change = rebalance.trigger, rebalance.trigger.change
     return Beginning(
         at_ms=rebalance.opened_at_ms,
-        who=trigger.who,
+        member=trigger.member,
         others=trigger.others,
         reason=trigger.reason,
         vitals=trigger.vitals,
         by=next((r.by for r in rebalance.removed if r.why == "left" and r.by is not None), None),
-        disconnected=_disconnected(rebalance.disconnected, trigger.who),
+        disconnected=_disconnected(rebalance.disconnected, trigger.member),
         added=change.topics_added if change is not None else (),
         removed=change.topics_removed if change is not None else (),
     )
@@ -115,19 +115,19 @@ def raise_beginning(rebalance: EpochRebalance, raised: EpochRaised) -> Beginning
     cause = raised.cause
     return Beginning(
         at_ms=raised.at_ms,
-        who=cause.who,
+        member=cause.member,
         others=cause.others,
         reason=cause.reason,
         vitals=cause.vitals,
         by=cause.by,
-        disconnected=_disconnected(rebalance.disconnected, cause.who),
+        disconnected=_disconnected(rebalance.disconnected, cause.member),
         added=cause.topics_added,
         removed=cause.topics_removed,
     )
 
 
-def _disconnected(entries: Iterable[MemberDisconnected], who: Who | None) -> MemberDisconnected | None:
-    return next((entry for entry in entries if who is not None and entry.who.member_id == who.member_id), None)
+def _disconnected(entries: Iterable[MemberDisconnected], member: ClientIdentity | None) -> MemberDisconnected | None:
+    return next((entry for entry in entries if member is not None and entry.member.member_id == member.member_id), None)
 
 
 def topics_text(added: Iterable[str], removed: Iterable[str]) -> str:

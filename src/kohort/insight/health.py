@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.insight.evidence import Confidence, Evidence
 from kohort.insight.lag import (
     FRESH_MS,
@@ -81,7 +81,7 @@ def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> Health
 def partition_verdict(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     """Return the status of a partition in Burrow's terms; REWIND takes precedence over every other status."""
     if partition.blame == "not_subscribed":
-        why = "its topic was deleted" if partition.at.gone else "no member reads its topic"
+        why = "its topic was deleted" if partition.at.deleted else "no member reads its topic"
         return HealthVerdict("OK", f"{why}; only a leftover offset")
     if partition.records is None:
         if partition.blame == "none":
@@ -135,13 +135,13 @@ def _stopped(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
 
 def _without_members(partition: LagOfPartition) -> HealthVerdict:
     fact = Evidence("no_protocol", "commits without any member")
-    who = "the group has commits but no members, as with Spark and Flink"
+    no_members = "the group has commits but no members, as with Spark and Flink"
     if partition.span_ms < JUDGED_AFTER_MS:
         short = f"{seconds(partition.span_ms)} are too short" if partition.span_ms else "one sample is not enough"
-        clause = f"{who}: {short} to detect a reader"
+        clause = f"{no_members}: {short} to detect a reader"
         return HealthVerdict(None, clause, "low", (fact, _behind(partition)))
     sure: Confidence = "medium" if partition.span_ms >= SURE_AFTER_MS else "low"
-    clause = f"no commit for {seconds(partition.span_ms)}; {who}, so a reader may still run"
+    clause = f"no commit for {seconds(partition.span_ms)}; {no_members}, so a reader may still run"
     return HealthVerdict("STALL", clause, sure, (fact, _behind(partition)))
 
 
@@ -315,11 +315,11 @@ def _reason(lag: GroupLag, worst: tuple[LagOfPartition, HealthVerdict], alike: S
     one, status = worst
     if status.word == "OK":
         return _fine(lag)
-    who = "" if one.owner is None else f", owned by {name_of_member_snapshot(one.owner)}"
+    owner = "" if one.owner is None else f", owned by {name_of_member_snapshot(one.owner)}"
     if status.word is None and status.clause == "never committed":
         return f"no commit so far for {_names(alike)}"
     more = "" if len(alike) == 1 else f", also in {count(len(alike) - 1, 'other partition')}"
-    return f"{place_name(one.partition)}{who}: {status.clause}{more}"
+    return f"{place_name(one.partition)}{owner}: {status.clause}{more}"
 
 
 def _fine(lag: GroupLag) -> str:
@@ -332,7 +332,7 @@ def _fine(lag: GroupLag) -> str:
 
 
 def name_of_member_snapshot(member: MemberSnapshot) -> str:
-    return name_of(Who(member.member_id, member.client_id, member.host, member.instance_id))
+    return name_of(ClientIdentity(member.member_id, member.client_id, member.host, member.instance_id))
 
 
 def place_name(tp: TopicPartition) -> str:

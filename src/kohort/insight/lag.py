@@ -309,7 +309,7 @@ def _partition(
 def _blame_without_offset(
     at: PartitionSnapshot, now: GroupSnapshot, owner: MemberSnapshot | None, topics: frozenset[str] | None
 ) -> Blame:
-    if at.gone and owner is None and at.partition.topic not in (topics or ()):
+    if at.deleted and owner is None and at.partition.topic not in (topics or ()):
         return "not_subscribed"
     if at.error is not None or at.committed is not None:
         return "unknown"

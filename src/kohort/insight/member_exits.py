@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kohort.coordinator.journal import EpochCause, EpochRaised, JournalEntry, MemberRemoved, Vitals, Who
+from kohort.coordinator.journal import ClientIdentity, EpochCause, EpochRaised, JournalEntry, MemberRemoved, Vitals
 from kohort.coordinator.journal_events import MemberDisconnected
 from kohort.insight.causes.leaving import find_missed_poll
 from kohort.insight.epochs import epoch_rebalances
@@ -34,12 +34,12 @@ TEXTS: Final = {
     "revocation_timeout": "removed: it did not revoke its partitions in time",
     "rejoin_timeout": "removed: it did not rejoin in time",
     "resync_timeout": "removed: it joined, but did not request its assignment in time",
-    "gone": "departed: it left, or its session expired (indistinguishable for a watcher)",
+    "departed": "departed: it left, or its session expired (indistinguishable for a watcher)",
 }
 
 
 class MemberExit(NamedTuple):
-    """Departure of a member (as in ``RebalanceFinding.gone``), its text, and the start of its last silence."""
+    """Departure of a member (as in ``RebalanceFinding.departures``), its text, and the start of its last silence."""
 
     kind: str
     text: str
@@ -56,9 +56,9 @@ def exit_of_removed(entry: MemberRemoved, disconnected: MemberDisconnected | Non
 
 
 def exit_of_raised(
-    cause: EpochCause, who: Who, at_ms: int, disconnected: MemberDisconnected | None = None
+    cause: EpochCause, member: ClientIdentity, at_ms: int, disconnected: MemberDisconnected | None = None
 ) -> MemberExit:
-    vitals = cause.vitals if cause.who == who else None
+    vitals = cause.vitals if cause.member == member else None
     kind = cause.event.removeprefix("member_")
     return _exit(kind, vitals, cause.reason, cause.by, at_ms, disconnected)
 
@@ -68,14 +68,14 @@ def observed_exits(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], Mem
     found = {}
     for rebalance in seen_rebalances(entries):
         for departure, why in zip(rebalance.departed, rebalance.departures, strict=True):
-            found[departure.who.member_id, rebalance.after.at_ms] = _seen(why, departure.sign_ms)
-    if any(isinstance(entry, EpochRaised) and entry.cause.event == "member_gone" for entry in entries):
+            found[departure.member.member_id, rebalance.after.at_ms] = _seen(why, departure.sign_ms)
+    if any(isinstance(entry, EpochRaised) and entry.cause.event == "member_departed" for entry in entries):
         for consumer in epoch_rebalances(entries):
             for raised in consumer.raises:
-                who, signs = raised.cause.who, raised.cause.signs
-                if raised.cause.event == "member_gone" and who is not None:
+                member, signs = raised.cause.member, raised.cause.signs
+                if raised.cause.event == "member_departed" and member is not None:
                     sign_ms = None if signs is None else max(signs.since_ms, signs.last_commit_ms or 0)
-                    found[who.member_id, raised.at_ms] = _seen(find_raised_departure(consumer, raised), sign_ms)
+                    found[member.member_id, raised.at_ms] = _seen(find_raised_departure(consumer, raised), sign_ms)
     return found
 
 
@@ -84,8 +84,8 @@ def _seen(found: Finding, sign_ms: int | None) -> MemberExit:
 
     A watcher sees commits but no heartbeats: the member may have lived longer than its last commit shows.
     """
-    kind = INFERRED.get(found.cause, "gone")
-    text = TEXTS["gone"] if kind == "gone" else f"{found.clause} (inferred, {found.confidence} confidence)"
+    kind = INFERRED.get(found.cause, "departed")
+    text = TEXTS["departed"] if kind == "departed" else f"{found.clause} (inferred, {found.confidence} confidence)"
     return MemberExit(kind, text, sign_ms if kind == "session_expired" else None)
 
 
@@ -93,7 +93,7 @@ def _exit(
     why: str,
     vitals: Vitals | None,
     reason: str | None,
-    by: Who | None,
+    by: ClientIdentity | None,
     at_ms: int,
     disconnected: MemberDisconnected | None,
 ) -> MemberExit:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from kohort import notes
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 
 _UUID_TAIL = re.compile(r"(^|-)([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 LONGEST_ID = 60
@@ -24,35 +24,39 @@ def short_id(member_id: str) -> str:
     return printable(_UUID_TAIL.sub(r"\1\2", member_id), LONGEST_ID)
 
 
-def name_of(who: Who) -> str:
+def name_of(member: ClientIdentity) -> str:
     """Return the display name of a member: instance id if static, else client id and start of the member id."""
-    if not who.member_id:
-        return printable(who.client_id, LONGEST_ID) or UNKNOWN
-    short = short_id(who.member_id)
-    if who.instance_id is not None or not who.client_id or short.startswith(printable(who.client_id, LONGEST_ID)):
+    if not member.member_id:
+        return printable(member.client_id, LONGEST_ID) or UNKNOWN
+    short = short_id(member.member_id)
+    if (
+        member.instance_id is not None
+        or not member.client_id
+        or short.startswith(printable(member.client_id, LONGEST_ID))
+    ):
         return short
-    return f"{printable(who.client_id, LONGEST_ID)}/{short}"
+    return f"{printable(member.client_id, LONGEST_ID)}/{short}"
 
 
-def name_and_place(who: Who) -> str:
-    place = printable(who.client_host, LONGEST_ID)
-    details = [f"client {printable(who.client_id, LONGEST_ID)}"] if who.client_id else []
-    if who.instance_id is not None:
-        details.insert(0, f"static {printable(who.instance_id, LONGEST_ID)}")
-    if who.classic:
+def name_and_place(member: ClientIdentity) -> str:
+    place = printable(member.client_host, LONGEST_ID)
+    details = [f"client {printable(member.client_id, LONGEST_ID)}"] if member.client_id else []
+    if member.instance_id is not None:
+        details.insert(0, f"static {printable(member.instance_id, LONGEST_ID)}")
+    if member.classic:
         details.append("of the classic protocol")
     if not details and not place:
-        return name_of(who)
-    return f"{name_of(who)} ({', '.join(details)}{' at ' if details and place else ''}{place})"
+        return name_of(member)
+    return f"{name_of(member)} ({', '.join(details)}{' at ' if details and place else ''}{place})"
 
 
-def actor(who: Who) -> str:
+def actor(member: ClientIdentity) -> str:
     """Describe the client that changed a group, with its host and principal."""
-    principal = f" as {printable(who.principal, LONGEST_ID)}" if who.principal else ""
-    if who.member_id:
-        return f"{name_and_place(who)}{principal}"
-    place = f" at {printable(who.client_host, LONGEST_ID)}" if who.client_host else ""
-    return f"{name_of(who)}{place}{principal}"
+    principal = f" as {printable(member.principal, LONGEST_ID)}" if member.principal else ""
+    if member.member_id:
+        return f"{name_and_place(member)}{principal}"
+    place = f" at {printable(member.client_host, LONGEST_ID)}" if member.client_host else ""
+    return f"{name_of(member)}{place}{principal}"
 
 
 def seconds(ms: int) -> str:
@@ -74,10 +78,10 @@ def count(number: int, thing: str) -> str:
     return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"
 
 
-def names_of(members: Sequence[Who]) -> str:
+def names_of(members: Sequence[ClientIdentity]) -> str:
     """Format the names of the first three members, and the number of further members."""
     rest = len(members) - 3
-    return ", ".join(name_of(who) for who in members[:3]) + (f" and {count(rest, 'other')}" if rest > 0 else "")
+    return ", ".join(name_of(member) for member in members[:3]) + (f" and {count(rest, 'other')}" if rest > 0 else "")
 
 
 def partitions_text(places: Iterable[tuple[str, int]]) -> str:

@@ -97,7 +97,7 @@ PERIOD_SPREAD: Final = 0.1
 TURNS: Final = 3
 CAME: Final = ("NEW_MEMBER", "CLIENT_RESET", "GROUP_FORMING")
 LEFT: Final = "left"
-NOT_FALLEN: Final = (LEFT, "removed", "gone")
+NOT_FALLEN: Final = (LEFT, "removed", "departed")
 """Kinds of departure that are no failure: leave, removal by an administrator, unknown."""
 
 
@@ -105,7 +105,7 @@ class MemberStep(NamedTuple):
     """Join or departure with its rebalance; ``how``: ``came``, ``formed``, or the kind of departure."""
 
     at_ms: int
-    who: MemberRef
+    member: MemberRef
     how: str
     of: RebalanceFinding
 
@@ -119,11 +119,11 @@ class MemberStep(NamedTuple):
 
     @property
     def client(self) -> tuple[str, str]:
-        return self.who.client_id, self.who.host
+        return self.member.client_id, self.member.host
 
     @property
     def evidence(self) -> EvidenceFinding:
-        return EvidenceFinding(kind="step", value=f"{name_of_member(self.who)}: {self.how}", at_ms=self.at_ms)
+        return EvidenceFinding(kind="step", value=f"{name_of_member(self.member)}: {self.how}", at_ms=self.at_ms)
 
 
 Tells = Callable[[MemberStep], bool]
@@ -156,7 +156,7 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
         before = {member.member_id for member in rebalance.members_before}
         steps += [
             MemberStep(rebalance.opened_at_ms, known[m], how, rebalance)
-            for m, how in rebalance.gone.items()
+            for m, how in rebalance.departures.items()
             if m in known
         ]
         # a static member with a new member id restarted: it neither left nor joined
@@ -178,26 +178,30 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
     ever_came: set[str] = set()
     for gone in steps:
         if gone.came:
-            ever_came.add(gone.who.member_id)
+            ever_came.add(gone.member.member_id)
             continue
-        if gone.who.member_id in ever_came or gone.how != LEFT:
+        if gone.member.member_id in ever_came or gone.how != LEFT:
             continue  # no new member replaced a departed one: not a rolling deploy
         for i, come in enumerate(steps):
             fits = come.how == "came" and abs(come.at_ms - gone.at_ms) <= TURN_MS and i not in taken
             if any(gone.at_ms <= at_ms <= come.at_ms for at_ms in emptied):
                 continue  # all members left before one joined: a restart of the whole group
-            if fits and prefix_of(come.who) == prefix_of(gone.who) and come.who.member_id != gone.who.member_id:
+            if (
+                fits
+                and prefix_of(come.member) == prefix_of(gone.member)
+                and come.member.member_id != gone.member.member_id
+            ):
                 taken.add(i)
                 replaced.append((gone, come))
                 break
     if len(replaced) < 2:
         return None
-    names = sorted({prefix_of(gone.who) for gone, _ in replaced})
+    names = sorted({prefix_of(gone.member) for gone, _ in replaced})
     words = f"{count(len(replaced), 'member')} of {', '.join(names[:3])} were replaced one by one: a deploy"
     evidence = [
         EvidenceFinding(
             kind="replaced",
-            value=f"{name_of_member(gone.who)} by {name_of_member(come.who)}, "
+            value=f"{name_of_member(gone.member)} by {name_of_member(come.member)}, "
             f"{seconds(abs(come.at_ms - gone.at_ms))} {'later' if come.at_ms >= gone.at_ms else 'before'}",
             at_ms=gone.at_ms,
         )
@@ -235,7 +239,7 @@ def _scaled(
         others_near = any(against(o) and abs(o.at_ms - step.at_ms) <= SCALING_MS for o in steps)
         if len(run) > len(best) and not others_near:
             best = list(run)
-    if len({step.who.member_id for step in best}) < 2:
+    if len({step.member.member_id for step in best}) < 2:
         return None
     facts = [step.evidence for step in best]
     return _pattern(code, f"{count(len(best), 'member')} {words}", "high", facts, [step.of for step in best])
@@ -252,8 +256,8 @@ def crash_loop(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
             within = [step for step in crashes if first.at_ms <= step.at_ms <= last.at_ms]
             between = [step for step in came if first.at_ms <= step.at_ms <= last.at_ms]
             if last.at_ms - first.at_ms <= CRASHES_WITHIN_MS and len(between) >= CRASHES - 1:
-                who = f"client {printable(client_id) or 'without a name'} at {printable(host) or 'one address'}"
-                words = f"{who} joined and failed {len(within)} times within {seconds(last.at_ms - first.at_ms)}"
+                member = f"client {printable(client_id) or 'without a name'} at {printable(host) or 'one address'}"
+                words = f"{member} joined and failed {len(within)} times within {seconds(last.at_ms - first.at_ms)}"
                 facts = sorted([*within, *between], key=lambda step: step.at_ms)
                 evidence = [step.evidence for step in facts]
                 return _pattern("CRASH_LOOP", words, "high", evidence, [step.of for step in facts])
@@ -358,9 +362,9 @@ def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
     return _pattern("AUTOSCALER", words, "medium", evidence, [step.of for step in steps])
 
 
-def prefix_of(who: MemberRef) -> str:
+def prefix_of(member: MemberRef) -> str:
     """Return the common name of a member and its replicas: client or instance id without number or random suffix."""
-    text = who.client_id or who.instance_id or who.member_id
+    text = member.client_id or member.instance_id or member.member_id
     head, dash, tail = text.rpartition("-")
     while dash and head and any(c.isdigit() for c in tail):
         text = head

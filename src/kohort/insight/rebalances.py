@@ -35,9 +35,9 @@ class Rebalance:
     opened_at_ms: int
     initial: bool
     timeout_ms: int
-    members_before: tuple[journal.Who, ...]
+    members_before: tuple[journal.ClientIdentity, ...]
     generation: int | None = None
-    members_after: tuple[journal.Who, ...] = ()
+    members_after: tuple[journal.ClientIdentity, ...] = ()
     leader: str | None = None
     protocol: str | None = None
     closed_at_ms: int | None = None
@@ -47,7 +47,7 @@ class Rebalance:
     arrivals: list[journal.MemberArrived] = field(default_factory=list)
     removed: list[journal.MemberRemoved] = field(default_factory=list)
     moves: tuple[journal.Move, ...] = ()
-    last_to_sync: journal.Who | None = None
+    last_to_sync: journal.ClientIdentity | None = None
     error: str | None = None
     parent: int | None = None
     """Generation of the previous rebalance, if it revoked partitions that this one assigns (cooperative assignors)."""
@@ -55,7 +55,7 @@ class Rebalance:
     """Earlier removal of the joining client from the group, or the last rejected request of this client."""
     returned_from: Rebalance | None = None
     left_in: Rebalance | None = None
-    back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
+    back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
     """New member of each expired client that rejoined, and the time of its join, by id of the expired member."""
     after_new_partitions: bool = False
     """True if new partitions caused the previous rebalance; other members may notice these partitions only now."""
@@ -110,13 +110,13 @@ class Rebalance:
         return {name: ms for name, ms in phases.items() if ms is not None}
 
     @property
-    def held_up(self) -> tuple[journal.Who, int] | None:
+    def held_up(self) -> tuple[journal.ClientIdentity, int] | None:
         """Last member to join, and the time in ms that the others waited for its JoinGroup; None without a wait."""
         if len(self.arrivals) < 2:
             return None
         by_time = sorted(self.arrivals, key=lambda a: a.after_ms)
         last, before = by_time[-1], by_time[-2]
-        return (last.who, last.after_ms - before.after_ms) if last.after_ms > before.after_ms else None
+        return (last.member, last.after_ms - before.after_ms) if last.after_ms > before.after_ms else None
 
     @property
     def released_by(self) -> tuple[journal.MemberRemoved, int] | None:
@@ -129,7 +129,7 @@ class Rebalance:
 
     @property
     def also_expired(self) -> list[journal.MemberRemoved]:
-        return [r for r in self.removed if r.why == "session_expired" and r.who != self.trigger.who]
+        return [r for r in self.removed if r.why == "session_expired" and r.member != self.trigger.member]
 
     @property
     def not_rejoined(self) -> list[journal.MemberRemoved]:
@@ -145,7 +145,7 @@ class _History:
     loaded: journal.GroupLoaded | None = None
     loaded_last: journal.GroupLoaded | None = None
     newer: journal.RequestFenced | None = None
-    back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
+    back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
 
     def forget(self, now_ms: int) -> None:
         for entries in (self.removed, self.fenced):
@@ -219,7 +219,7 @@ def _remember(history: _History, entry: journal.JournalEntry) -> None:
         history.removed.clear()
         history.fenced.clear()
     elif isinstance(entry, journal.MemberArrived) and entry.new:
-        _rejoined(history, entry.who, entry.at_ms)
+        _rejoined(history, entry.member, entry.at_ms)
     elif isinstance(entry, journal.GroupLoaded):
         history.loaded = history.loaded_last = entry
         history.newer = None
@@ -233,7 +233,7 @@ def _disconnected(history: _History, entry: MemberDisconnected) -> None:
     for rebalance in reversed(history.rebalances):
         if entry.at_ms - rebalance.opened_at_ms > RECENT_MS:
             return
-        if any(removed.who.member_id == entry.who.member_id for removed in rebalance.removed):
+        if any(removed.member.member_id == entry.member.member_id for removed in rebalance.removed):
             rebalance.disconnected.append(entry)
             return
 
@@ -254,10 +254,10 @@ def _open(history: _History, entry: journal.RoundOpened) -> None:
     loaded, newer = history.loaded, history.newer
     history.loaded = history.newer = None
     at_once = list(takewhile(lambda removed: removed.at_ms == entry.at_ms, reversed(history.removed)))[::-1]
-    if entry.trigger.event == "member_joined" and entry.trigger.who is not None:
-        _rejoined(history, entry.trigger.who, entry.at_ms)
-    last, newcomer = history.loaded_last, entry.trigger.who if entry.trigger.event == "member_joined" else None
-    present = [who for who in entry.members if newcomer is None or who.member_id != newcomer.member_id]
+    if entry.trigger.event == "member_joined" and entry.trigger.member is not None:
+        _rejoined(history, entry.trigger.member, entry.at_ms)
+    last, newcomer = history.loaded_last, entry.trigger.member if entry.trigger.event == "member_joined" else None
+    present = [member for member in entry.members if newcomer is None or member.member_id != newcomer.member_id]
     history.rebalances.append(
         Rebalance(
             group=entry.group,
@@ -266,7 +266,7 @@ def _open(history: _History, entry: journal.RoundOpened) -> None:
             opened_at_ms=entry.at_ms,
             initial=entry.initial,
             timeout_ms=entry.timeout_ms,
-            members_before=(*present, *(r.who for r in at_once if r.vitals is not None)),
+            members_before=(*present, *(r.member for r in at_once if r.vitals is not None)),
             removed=at_once,
             parent=_parent(history.rebalances, entry),
             returned=returned,
@@ -325,18 +325,18 @@ def _parent(earlier: list[Rebalance], entry: journal.RoundOpened) -> int | None:
 
 
 def _returned(history: _History, entry: journal.RoundOpened) -> journal.MemberRemoved | journal.RequestFenced | None:
-    who = entry.trigger.who
-    if entry.trigger.event != "member_joined" or who is None or not who.client_id:
+    member = entry.trigger.member
+    if entry.trigger.event != "member_joined" or member is None or not member.client_id:
         return None
     known = {m.member_id for m in entry.members}
     since_ms = entry.at_ms - RECENT_MS
-    departed_before = [r for r in history.removed if _same_client(r.who, who) and r.at_ms >= since_ms]
+    departed_before = [r for r in history.removed if _same_client(r.member, member) and r.at_ms >= since_ms]
     in_order = max((r.at_ms for r in departed_before if not _is_forced(r)), default=since_ms)
     candidates: list[journal.MemberRemoved | journal.RequestFenced] = [
         *(r for r in departed_before if _is_forced(r)),
-        *(f for f in history.fenced if _same_client(f.who, who)),
+        *(f for f in history.fenced if _same_client(f.member, member)),
     ]
-    same = [c for c in candidates if c.who.member_id not in known and c.at_ms >= in_order]
+    same = [c for c in candidates if c.member.member_id not in known and c.at_ms >= in_order]
     return max(same, key=lambda c: c.at_ms, default=None)
 
 
@@ -344,35 +344,35 @@ def _is_forced(removed: journal.MemberRemoved) -> bool:
     return removed.why in _EXPIRIES or (removed.why == "left" and stopped_polling(removed.reason))
 
 
-def _same_client(one: journal.Who, other: journal.Who) -> bool:
+def _same_client(one: journal.ClientIdentity, other: journal.ClientIdentity) -> bool:
     return (one.client_id, one.client_host) == (other.client_id, other.client_host)
 
 
 def _left_in(history: _History, entry: journal.RoundOpened) -> Rebalance | None:
-    who = entry.trigger.who
-    if entry.trigger.event != "member_joined" or who is None or not who.client_id:
+    member = entry.trigger.member
+    if entry.trigger.event != "member_joined" or member is None or not member.client_id:
         return None
     for rebalance in reversed(history.rebalances):
         if entry.at_ms - rebalance.opened_at_ms > RECENT_MS or any(
-            _same_client(a.who, who) for a in rebalance.arrivals
+            _same_client(a.member, member) for a in rebalance.arrivals
         ):
             return None
         if (
             rebalance.trigger.event == "member_left"
-            and rebalance.trigger.who
-            and _same_client(rebalance.trigger.who, who)
+            and rebalance.trigger.member
+            and _same_client(rebalance.trigger.member, member)
         ):
             return rebalance
     return None
 
 
-def _rejoined(history: _History, who: journal.Who, at_ms: int) -> None:
+def _rejoined(history: _History, member: journal.ClientIdentity, at_ms: int) -> None:
     for removed in reversed(history.removed):
-        if at_ms - removed.at_ms > RECENT_MS or not who.client_id:
+        if at_ms - removed.at_ms > RECENT_MS or not member.client_id:
             return
-        if _same_client(removed.who, who):
+        if _same_client(removed.member, member):
             if removed.why == "session_expired":
-                history.back.setdefault(removed.who.member_id, (who, at_ms))
+                history.back.setdefault(removed.member.member_id, (member, at_ms))
             return
 
 
@@ -388,5 +388,5 @@ def _recent_topics(history: _History, at_ms: int) -> frozenset[str]:
         change = rebalance.trigger.change
         if change is not None:
             ends = change.partitions_changed.items()
-            found |= {*change.topics_made, *change.topics_gone, *(t for t, sizes in ends if 0 in sizes)}
+            found |= {*change.topics_created, *change.topics_deleted, *(t for t, sizes in ends if 0 in sizes)}
     return frozenset(found)

@@ -34,7 +34,7 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     metadata: str = ""
     leader_epoch: int | None = None
     error: str | None = None
-    gone: bool = False
+    deleted: bool = False
     """True if the partition was deleted and only its committed offset remains."""
 
 

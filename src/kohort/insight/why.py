@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.coordinator.journal import EpochEvent, EpochRaised, RequestFenced, TriggerEvent, Vitals, Who
+from kohort.coordinator.journal import ClientIdentity, EpochEvent, EpochRaised, RequestFenced, TriggerEvent, Vitals
 from kohort.insight.causes import changes, coordination, joining, timeouts
 from kohort.insight.causes.leaving import find_left, find_missed_poll
 from kohort.insight.causes.silence import expired_without_vitals, find_expiry, find_expiry_in
@@ -75,7 +75,7 @@ def _facts_of(phases_ms: dict[str, int]) -> list[Evidence]:
 
 
 def _stale(fenced: Sequence[RequestFenced]) -> list[Evidence]:
-    return [Evidence("stale_request", f"{name_of(f.who)} sent {f.api}: {f.error}", f.at_ms) for f in fenced]
+    return [Evidence("stale_request", f"{name_of(f.member)} sent {f.api}: {f.error}", f.at_ms) for f in fenced]
 
 
 def find_cause(rebalance: Rebalance) -> Finding:
@@ -89,14 +89,14 @@ def _find_event(rebalance: Rebalance) -> Finding:
 
 def _left(rebalance: Rebalance) -> Finding:
     begin = round_beginning(rebalance)
-    return find_left(begin, begin.fact("leave_group", f"{begin.member} sent LeaveGroup"))
+    return find_left(begin, begin.fact("leave_group", f"{begin.member_text} sent LeaveGroup"))
 
 
 def _expired(rebalance: Rebalance) -> Finding:
-    vitals, who = rebalance.trigger.vitals, rebalance.trigger.who
-    if vitals is None or who is None:
+    vitals, member = rebalance.trigger.vitals, rebalance.trigger.member
+    if vitals is None or member is None:
         return expired_without_vitals(round_beginning(rebalance))
-    return find_expiry_in(rebalance, who, vitals, rebalance.opened_at_ms)
+    return find_expiry_in(rebalance, member, vitals, rebalance.opened_at_ms)
 
 
 ROUND_FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
@@ -118,7 +118,7 @@ LOST_MS: Final = 1_000
 def _round_story(rebalance: Rebalance) -> Story:
     """Describe a rebalance of a classic group; the costliest member removal comes before the trigger."""
     opened, waited_for = find_cause(rebalance), _find_costly_removal(rebalance)
-    lost = [find_expiry_in(rebalance, r.who, r.vitals, r.at_ms) for r in rebalance.also_expired if r.vitals]
+    lost = [find_expiry_in(rebalance, r.member, r.vitals, r.at_ms) for r in rebalance.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(rebalance, r.vitals) else "JOIN_TIMEOUT" for r in rebalance.not_rejoined]
     return Story(
         head=_head(rebalance),
@@ -140,20 +140,20 @@ def _find_costly_removal(rebalance: Rebalance) -> Finding | None:
         or waited[1] < max(LOST_MS, rebalance.join_ms // 2)
     ):
         return None
-    who = waited[0]
-    removed = next((r for r in rebalance.removed if r.who.member_id == who.member_id), None)
+    member = waited[0]
+    removed = next((r for r in rebalance.removed if r.member.member_id == member.member_id), None)
     if removed is None or removed.vitals is None:
         return None
     if removed.why == "session_expired":
-        return find_expiry_in(rebalance, removed.who, removed.vitals, removed.at_ms)
+        return find_expiry_in(rebalance, removed.member, removed.vitals, removed.at_ms)
     if removed.why == "left":
-        gone = next((d for d in rebalance.disconnected if d.who.member_id == who.member_id), None)
-        return find_missed_poll(f"member {name_and_place(who)}", removed.vitals, removed.reason, removed.at_ms, gone)
+        gone = next((d for d in rebalance.disconnected if d.member.member_id == member.member_id), None)
+        return find_missed_poll(f"member {name_and_place(member)}", removed.vitals, removed.reason, removed.at_ms, gone)
     if removed.why != "join_timeout":
         return None
     cause = "BROKER_STALL" if is_stalled(rebalance, removed.vitals) else "JOIN_TIMEOUT"
     fact = Evidence(
-        "not_rejoined", f"{name_of(who)} did not rejoin within {limit(rebalance.timeout_ms)}", removed.at_ms
+        "not_rejoined", f"{name_of(member)} did not rejoin within {limit(rebalance.timeout_ms)}", removed.at_ms
     )
     return Finding(cause, "proof", fact.value, (fact,))
 
@@ -181,14 +181,14 @@ def is_stalled(rebalance: Rebalance, vitals: Vitals | None) -> bool:
     return vitals is not None and vitals.stalled_ms * 4 >= rebalance.timeout_ms
 
 
-def why_late(rebalance: Rebalance, who: Who) -> str | None:
+def why_late(rebalance: Rebalance, member: ClientIdentity) -> str | None:
     """Return why a member delayed the rebalance, or None if unknown.
 
     ``dead``, ``silent``, ``not_polling``, ``slow_to_revoke`` or ``broker_stalled``. Clients rejoin when the application
     polls. A late member with heartbeats did not poll; a late member with commits polled, but was slow to revoke.
     """
-    gone = next((r for r in rebalance.removed if r.who.member_id == who.member_id), None)
-    arrived = next((a for a in rebalance.arrivals if a.who.member_id == who.member_id), None)
+    gone = next((r for r in rebalance.removed if r.member.member_id == member.member_id), None)
+    arrived = next((a for a in rebalance.arrivals if a.member.member_id == member.member_id), None)
     vitals = gone.vitals if gone is not None else arrived.vitals if arrived is not None else None
     if vitals is None:
         return None
@@ -201,20 +201,20 @@ def why_late(rebalance: Rebalance, who: Who) -> str | None:
     return "not_polling" if vitals.last_seen_ms > rebalance.opened_at_ms else "silent"
 
 
-def blocker(rebalance: Rebalance) -> tuple[Who, int] | None:
+def blocker(rebalance: Rebalance) -> tuple[ClientIdentity, int] | None:
     """Return the member that joined last or never, and the time that all other members waited for it, in ms."""
     if rebalance.not_rejoined and rebalance.join_ms is not None:
         last_ms = max((a.after_ms for a in rebalance.arrivals), default=0)
-        return rebalance.not_rejoined[0].who, rebalance.join_ms - last_ms
+        return rebalance.not_rejoined[0].member, rebalance.join_ms - last_ms
     if rebalance.released_by is not None:
         removed, waited_ms = rebalance.released_by
-        return removed.who, waited_ms
+        return removed.member, waited_ms
     return rebalance.held_up
 
 
 def _head(rebalance: Rebalance) -> str:
     if rebalance.generation is None:
-        came = len({a.who.member_id for a in rebalance.arrivals})
+        came = len({a.member.member_id for a in rebalance.arrivals})
         return f"After generation {rebalance.from_generation} ({count(came, 'member')} joined so far)"
     members = f"{count(len(rebalance.members_after), 'member')}{' left' if not rebalance.members_after else ''}"
     moved = f", {count(len(rebalance.moves), 'partition')} moved" if rebalance.assigned_at_ms is not None else ""
@@ -240,30 +240,30 @@ def _tail(rebalance: Rebalance) -> str:
 def _waiting(rebalance: Rebalance) -> str:
     gone = rebalance.not_rejoined
     if gone:
-        names = names_of([r.who for r in gone])
+        names = names_of([r.member for r in gone])
         return f", of which {seconds(rebalance.join_ms or 0)} waiting for {names}, which did not rejoin in time"
     if rebalance.initial:
         return f", of which {seconds(rebalance.join_ms or 0)} waiting for more members"
     if rebalance.released_by is not None:
         by, waited_ms = rebalance.released_by
-        return f", of which {seconds(waited_ms)} waiting for {name_of(by.who)} until its removal ({by.why})"
+        return f", of which {seconds(waited_ms)} waiting for {name_of(by.member)} until its removal ({by.why})"
     if rebalance.held_up is not None:
-        who, waited_ms = rebalance.held_up
-        return f", of which {seconds(waited_ms)} waiting for {name_of(who)}"
+        member, waited_ms = rebalance.held_up
+        return f", of which {seconds(waited_ms)} waiting for {name_of(member)}"
     return ""
 
 
 def _facts_of_the_round(rebalance: Rebalance) -> list[Evidence]:
     facts = _facts_of(rebalance.phases_ms)
     facts += [
-        Evidence("not_rejoined", f"{name_of(r.who)} did not rejoin within {limit(rebalance.timeout_ms)}", r.at_ms)
+        Evidence("not_rejoined", f"{name_of(r.member)} did not rejoin within {limit(rebalance.timeout_ms)}", r.at_ms)
         for r in rebalance.not_rejoined
     ]
-    also = [r for r in rebalance.removed if r.why != "join_timeout" and r.who != rebalance.trigger.who]
-    facts += [Evidence("also_removed", f"{name_of(r.who)}: {r.why}", r.at_ms) for r in also]
+    also = [r for r in rebalance.removed if r.why != "join_timeout" and r.member != rebalance.trigger.member]
+    facts += [Evidence("also_removed", f"{name_of(r.member)}: {r.why}", r.at_ms) for r in also]
     if rebalance.held_up is not None:
-        who, waited_ms = rebalance.held_up
-        facts.append(Evidence("last_to_join", f"{name_of(who)}, {seconds(waited_ms)} after the others"))
+        member, waited_ms = rebalance.held_up
+        facts.append(Evidence("last_to_join", f"{name_of(member)}, {seconds(waited_ms)} after the others"))
     return facts + _stale(rebalance.fenced)
 
 
@@ -278,14 +278,14 @@ def find_cause_of_raise(rebalance: EpochRebalance, raised: EpochRaised) -> Findi
 
 def _raise_left(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
     begin = raise_beginning(rebalance, raised)
-    return find_left(begin, begin.fact("left", f"{begin.member} sent a leave"))
+    return find_left(begin, begin.fact("left", f"{begin.member_text} sent a leave"))
 
 
 def _raise_expired(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
-    who, vitals = raised.cause.who, raised.cause.vitals
-    if who is None or vitals is None:
+    member, vitals = raised.cause.member, raised.cause.vitals
+    if member is None or vitals is None:
         return expired_without_vitals(raise_beginning(rebalance, raised))
-    return find_expiry(who, vitals, raised.at_ms, rebalance)
+    return find_expiry(member, vitals, raised.at_ms, rebalance)
 
 
 RAISE_FINDERS: Final[dict[EpochEvent, Callable[[EpochRebalance, EpochRaised], Finding]]] = {
@@ -300,7 +300,7 @@ RAISE_FINDERS: Final[dict[EpochEvent, Callable[[EpochRebalance, EpochRaised], Fi
     "assignor_changed": changes.assignor_changed,
     "topics_changed": changes.topics_changed,
     "converted": coordination.converted,
-    "member_gone": find_raised_departure,
+    "member_departed": find_raised_departure,
     "unexplained": coordination.epoch_unexplained,
 }
 
@@ -344,20 +344,20 @@ def _revoking(rebalance: EpochRebalance) -> str:
     if slow is None:
         return ""
     what = partitions_text((topic, p) for topic, of in slow.revoked.items() for p in of)
-    return f", of which {seconds(slow.revoked_after_ms or 0)} waiting for {name_of(slow.who)} to revoke {what}"
+    return f", of which {seconds(slow.revoked_after_ms or 0)} waiting for {name_of(slow.member)} to revoke {what}"
 
 
 def _still(rebalance: EpochRebalance) -> str:
     if rebalance.unrevoked:
         texts = [
-            f"{name_of(row.who)} has not revoked {partitions_text(row.revoking)}" for row in rebalance.unrevoked[:3]
+            f"{name_of(row.member)} has not revoked {partitions_text(row.revoking)}" for row in rebalance.unrevoked[:3]
         ]
         rest = len(rebalance.unrevoked) - len(texts)
         return f": {', '.join(texts)}" + (f" and {count(rest, 'other')} have not" if rest else "")
     behind = [row for row in rebalance.members if rebalance.target is not None and row.epoch != rebalance.target.epoch]
     if not behind:
         return ""
-    return f": {names_of([row.who for row in behind])} must send a heartbeat"
+    return f": {names_of([row.member for row in behind])} must send a heartbeat"
 
 
 def _unowned(rebalance: EpochRebalance) -> list[str]:
@@ -375,19 +375,19 @@ def _unowned(rebalance: EpochRebalance) -> list[str]:
 
 
 def _facts_of_the_epoch(rebalance: EpochRebalance) -> list[Evidence]:
-    names = {member_id: name_of(who) for member_id, who in members_in(rebalance).items()}
+    names = {member_id: name_of(member) for member_id, member in members_in(rebalance).items()}
     facts = _facts_of(rebalance.phases_ms)
     if rebalance.target is not None:
         by = f", by {rebalance.target.assignor}" if rebalance.target.assignor else ""
         value = f"for epoch {rebalance.target.epoch}{by}"
         facts.append(Evidence("target_computed", value, rebalance.target.at_ms))
     for row in rebalance.unrevoked:
-        value = f"{name_of(row.who)} has not revoked {partitions_text(row.revoking)}"
+        value = f"{name_of(row.member)} has not revoked {partitions_text(row.revoking)}"
         facts.append(Evidence("not_revoked", value, row.revoking_since_ms))
     facts += [fact for row in rebalance.members if (fact := _waits(row, names)) is not None]
     if rebalance.target is not None and rebalance.undisturbed:
         facts.append(
-            Evidence("undisturbed", f"{names_of([row.who for row in rebalance.undisturbed])} kept their partitions")
+            Evidence("undisturbed", f"{names_of([row.member for row in rebalance.undisturbed])} kept their partitions")
         )
     return facts + _stale(rebalance.fenced)
 
@@ -397,25 +397,28 @@ def _waits(row: MemberRow, names: dict[str, str]) -> Evidence | None:
         return None
     owners = ", ".join(sorted({_owner_text(names, one.owner) for one in row.awaited}))
     what = partitions_text((one.topic, one.partition) for one in row.awaited)
-    return Evidence("waits", f"{name_of(row.who)} waits for {what}, owned by {owners} at its last heartbeat")
+    return Evidence("waits", f"{name_of(row.member)} waits for {what}, owned by {owners} at its last heartbeat")
 
 
 def _owner_text(names: dict[str, str], member_id: str | None) -> str:
     return "no member" if member_id is None else names.get(member_id) or short_id(member_id)
 
 
-def members_in(rebalance: EpochRebalance) -> dict[str, Who]:
-    members = [row.who for row in rebalance.members] + [step.who for step in rebalance.steps]
+def members_in(rebalance: EpochRebalance) -> dict[str, ClientIdentity]:
+    members = [row.member for row in rebalance.members] + [step.member for step in rebalance.steps]
     members += [
-        who for raised in rebalance.raises for who in (raised.cause.who, *raised.cause.others) if who is not None
+        member
+        for raised in rebalance.raises
+        for member in (raised.cause.member, *raised.cause.others)
+        if member is not None
     ]
-    return {who.member_id: who for who in members}
+    return {member.member_id: member for member in members}
 
 
 # a watcher sees no trigger of a rebalance, so a cause in a classic group never has the confidence ``proof``
 
 SHOWN: Final = 3
-AFTER_FAILOVER: Final = ("MEMBER_GONE", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
+AFTER_FAILOVER: Final = ("MEMBER_DEPARTED", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
 """Lowered confidence of a cause, by its full confidence, for a rebalance with several causes."""
 

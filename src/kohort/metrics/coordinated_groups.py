@@ -218,7 +218,7 @@ class CoordinatedGroups:
         committed = None if kept is None else kept.offset
         if log is None:
             return PartitionSnapshot(
-                partition=place, committed=committed, error="there is no such partition", gone=True
+                partition=place, committed=committed, error="there is no such partition", deleted=True
             )
         time = None
         if committed is not None and committed < log.high_watermark:

@@ -154,7 +154,7 @@ class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.e
     """Error of a request to the console; ``members`` of the group prevent the requested change."""
 
     error: str
-    what_to_do: str
+    advice: str
     members: list[str] = []
 
 

@@ -48,7 +48,7 @@ class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
     topic_regex: str | None
     rack_id: str | None
     target_assignment: list[str] | None
-    to_give_up: list[str]
+    to_revoke: list[str]
     to_get: list[str]
     lag: int | None
 

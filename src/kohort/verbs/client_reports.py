@@ -119,28 +119,28 @@ def journaled_software(entries: Iterable[JournalEntry]) -> dict[str, str]:
         about = entry.cause if isinstance(entry, EpochRaised) else entry
         if not isinstance(about, (MemberArrived, StaticReplaced, EpochCause)):
             continue
-        if about.who is not None and about.software is not None:
-            found[about.who.member_id] = about.software
+        if about.member is not None and about.software is not None:
+            found[about.member.member_id] = about.software
     return found
 
 
 def _journaled(entry: JournalEntry) -> Iterator[tuple[str, ClientLimits | None, Vitals | None]]:
     if isinstance(entry, GenerationSeen):
         for seen in entry.members:
-            yield seen.who.member_id, ClientLimits(seen.session_timeout_ms, seen.rebalance_timeout_ms), None
+            yield seen.member.member_id, ClientLimits(seen.session_timeout_ms, seen.rebalance_timeout_ms), None
         return
     about = (
         entry.trigger if isinstance(entry, RoundOpened) else entry.cause if isinstance(entry, EpochRaised) else entry
     )
-    who, vitals = getattr(about, "who", None), getattr(about, "vitals", None)
-    if who is None:
+    member, vitals = getattr(about, "member", None), getattr(about, "vitals", None)
+    if member is None:
         return
     limits = None
     if isinstance(entry, MemberArrived) and entry.session_timeout_ms is not None:
         limits = ClientLimits(entry.session_timeout_ms, entry.rebalance_timeout_ms)
     elif vitals is not None:
         limits = ClientLimits(vitals.session_timeout_ms, vitals.rebalance_timeout_ms)
-    yield who.member_id, limits, vitals
+    yield member.member_id, limits, vitals
 
 
 def _client(
@@ -234,12 +234,12 @@ def _pushed(
 ) -> tuple[str | None, str]:
     from kohort.telemetry.report import report_of_member
 
-    who = rebalance.trigger
-    if who is None:
+    member = rebalance.trigger
+    if member is None:
         return None, NO_TRIGGER
     if reports is None:
         return None, why_no_reports
-    report = report_of_member(reports, rebalance.group, who.member_id, who.client_id, who.host)
+    report = report_of_member(reports, rebalance.group, member.member_id, member.client_id, member.host)
     if report is None:
         return None, NO_PUSH if rebalance.origin == "inferred" else NOT_JOURNALED
     return software_of(report), NOT_NAMED

@@ -88,7 +88,7 @@ def _member_row(member: MemberDescription, lag: int | None) -> GroupMemberRow:
         topic_regex=member.topic_regex,
         rack_id=member.rack_id,
         target_assignment=None if target is None else [str(tp) for tp in sorted(target)],
-        to_give_up=[str(tp) for tp in member.to_give_up],
+        to_revoke=[str(tp) for tp in member.to_revoke],
         to_get=[str(tp) for tp in member.to_get],
         lag=lag,
     )

@@ -164,7 +164,7 @@ class Moved:
     after: dict[TopicPartition, int]
     about: GroupDescription | None
     failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
-    gone: Sequence[TopicPartition] = ()
+    missing: Sequence[TopicPartition] = ()
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     """New offsets with the commit metadata of the group that is cloned, by partition; empty for a reset."""
 
@@ -181,19 +181,19 @@ def move(admin: Admin, group_id: str, topics: Sequence[str], way: OffsetTarget, 
     if execute and about is not None:
         check_inactive(about, "reset", most=10)
     committed = {} if about is None else committed_offsets(admin, group_id)
-    gone: list[TopicPartition] = []
+    missing: list[TopicPartition] = []
     if topics:
         partitions = parse_partitions(admin, topics)
     else:
         partitions = sorted(ends_of(admin, committed, "latest"))
-        gone = sorted(set(committed) - set(partitions))
+        missing = sorted(set(committed) - set(partitions))
         if not partitions and way.name != "from-file":
             raise NothingThere(f"group {group_id!r} has no committed offsets: set --topic")
     after = offsets_for(admin, way, group_id, committed, partitions)
     if not after:
         raise NothingThere(f"the file has no offsets for group {group_id!r}")
     failed = admin.alter_group_offsets(group_id, after, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
-    return Moved(committed, after, about, failed, gone)
+    return Moved(committed, after, about, failed, missing)
 
 
 def moved_rows(moved: Mapping[str, Moved]) -> list[MovedPartition]:

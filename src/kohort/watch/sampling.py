@@ -145,7 +145,7 @@ def _reason(error: KohortError) -> str:
     return REASONS.get(error.code, str(error)) if isinstance(error, ApiError) else str(error)
 
 
-def _is_gone(error: KohortError) -> bool:
+def _is_deleted(error: KohortError) -> bool:
     return isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -227,7 +227,7 @@ def _partition(
         log_end=log_end,
         last_stable=last_stable,
         error=None if error is None else _reason(error),
-        gone=error is not None and _is_gone(error),
+        deleted=error is not None and _is_deleted(error),
     )
 
 

@@ -11,21 +11,21 @@ import { countsIn } from "../../../src/kohort/console/static/timeline/rounds.js"
 import { tableRows } from "../../../src/kohort/console/static/timeline/table-rows.js";
 import { around, panned, placeRows, rowsWithin, windowOn, zoomed } from "../../../src/kohort/console/static/timeline/view.js";
 
-const who = (name, more = {}) => ({ member_id: `${name}-id`, client_id: name, host: "/h", instance_id: null, ...more });
+const member = (name, more = {}) => ({ member_id: `${name}-id`, client_id: name, host: "/h", instance_id: null, ...more });
 const spell = (from_ms, until_ms, ...partitions) => ({ from_ms, until_ms, partitions });
-const lane = (of, spells, marks = []) => ({ who: of, spells, marks });
+const lane = (of, assignments, marks = []) => ({ member: of, assignments, marks });
 const column = (from_ms, until_ms, generation, more = {}) => ({
   from_ms, until_ms, generation, protocol: "classic", cause: "NEW_MEMBER", trigger: null, took_ms: 100, rebalance: `g/${generation}`, ...more,
 });
 const finding = (generation, more = {}) => ({
   id: `g/${generation}`, group: "g", protocol: "classic", generation, from_generation: generation - 1, parent: null, end: "stable",
-  took_ms: 100, cause: "NEW_MEMBER", sentence: "", blocker: null, phases_ms: {}, moves: [], gone: {}, ...more,
+  took_ms: 100, cause: "NEW_MEMBER", sentence: "", blocker: null, phases_ms: {}, moves: [], departures: {}, ...more,
 });
 const timeline = (columns, lanes, until_ms = 1000) => ({ group: "g", from_ms: 0, until_ms, columns, lanes });
 const spansOf = (model, row) => model.rows[row].spans.map(({ from, until, style, text }) => [from, until, style, text]);
 
-const A = who("a");
-const B = who("b");
+const A = member("a");
+const B = member("b");
 const TWO = timeline(
   [column(0, 500, 1, { cause: "GROUP_FORMING" }), column(500, null, 2)],
   [lane(A, [spell(0, 600, "t-0", "t-1"), spell(600, null, "t-0")]), lane(B, [spell(600, null, "t-1")])],
@@ -41,7 +41,7 @@ test("what stays is kept, what comes is moved in until the next rebalance, what 
 });
 
 test("a process that came back goes on in its row, with a break; two at a time have a row each", () => {
-  const again = who("a", { member_id: "a-2" });
+  const again = member("a", { member_id: "a-2" });
   const one = timeline([], [lane(A, [spell(0, 400, "t-0")]), lane(again, [spell(600, null, "t-0")])]);
   const both = timeline([], [lane(A, [spell(0, 700, "t-0")]), lane(again, [spell(600, null, "t-0")])]);
 
@@ -70,7 +70,7 @@ test("a gap is a time in which nobody had a partition, whether its owners show i
 
 test("many partitions are counted, and the darkest row has the most", () => {
   const many = Array.from({ length: 100 }, (_, n) => `t-${n}`);
-  const model = layOut({ timeline: timeline([], [lane(A, [spell(0, null, ...many)]), lane(B, [spell(0, null, "t-1")]), lane(who("c"), [spell(0, null)])]) });
+  const model = layOut({ timeline: timeline([], [lane(A, [spell(0, null, ...many)]), lane(B, [spell(0, null, "t-1")]), lane(member("c"), [spell(0, null)])]) });
 
   assert.equal(model.chips, false);
   assert.deepEqual(model.rows.map((row) => [row.spans[0].style, row.spans[0].text]), [[SOME + 4, "100"], [SOME + 1, "1"], [SOME, "0"]]);
@@ -83,8 +83,8 @@ test("the rounds of a cooperative rebalance are one family", () => {
   assert.deepEqual(model.families.map(({ rounds, from, until }) => [rounds, from, until]), [[[0, 1], 0, 300], [[2], 500, 600]]);
 });
 
-test("who held up the others has a bracket in its row, to the end of the join, or of the revocations", () => {
-  const classic = finding(2, { took_ms: 9000, phases_ms: { join: 9000 }, blocker: { who: B, waited_ms: 8100, because: "busy" } });
+test("the blocker of a rebalance has a bracket from its join phase to its end", () => {
+  const classic = finding(2, { took_ms: 9000, phases_ms: { join: 9000 }, blocker: { member: B, waited_ms: 8100, because: "busy" } });
   const modern = { ...classic, phases_ms: { target: 500, revoke: 8000, give: 100 } };
   const blockers = (one) => layOut({ timeline: TWO, rebalances: [one] }).blockers.map(({ row, from, until, text }) => [row, from, until, text]);
 
@@ -104,7 +104,7 @@ test("what happened has its sign: whoever was put out has that of why, also in s
   assert.deepEqual(kinds({ at_ms: 600, kind: "fenced", how: null, text: "Heartbeat: X" })[0].slice(1), ["fenced", "refused: Heartbeat: X"]);
 });
 
-test("what somebody had who was silent is not drawn as kept, whatever is drawn", () => {
+test("partitions of a silent member are drawn as silent in every view", () => {
   const silent = { ...lane(A, [spell(0, 600, "t-0")]), silences: [{ from_ms: 450, until_ms: 600, text: "put out: silent" }] };
   const model = layOut({ timeline: timeline(TWO.columns, [silent]) });
   assert.deepEqual(spansOf(model, 0), [[0, 450, KEPT, "0"], [450, 600, SILENT, ""], [600, Infinity, TAIL, ""]]);
@@ -114,18 +114,18 @@ test("what somebody had who was silent is not drawn as kept, whatever is drawn",
   const rows = layOut({ timeline: timeline(TWO.columns, [silent]), mode: "partitions" });
   assert.deepEqual(spansOf(rows, 0), [[0, 450, OWNED, "a"], [450, 600, SILENT, "a, silent"]]);
 
-  const many = { ...silent, spells: [spell(0, 600, ...Array.from({ length: 100 }, (_, n) => `t-${n}`))] };
+  const many = { ...silent, assignments: [spell(0, 600, ...Array.from({ length: 100 }, (_, n) => `t-${n}`))] };
   assert.deepEqual(spansOf(layOut({ timeline: timeline([], [many]) }), 0), [[0, 450, SOME + 4, "100"], [450, 600, SILENT, "100 silent"]]);
 });
 
-test("who is away now is silent as far as is drawn", () => {
+test("an absent static member is silent to the end of the drawing", () => {
   const away = { ...lane(A, [spell(0, null, "t-0")]), silences: [{ from_ms: 700, until_ms: null, text: "away" }] };
   assert.deepEqual(spansOf(layOut({ timeline: timeline([], [away]) }), 0), [[0, 700, KEPT, "0"], [700, 1000, SILENT, ""]]);
   assert.deepEqual(cutAt(0, 10, []), [{ from: 0, until: 10, silence: null }]);
 });
 
 test("words and numbers agree: members in rows, rebalances in rounds", () => {
-  const again = who("a", { member_id: "a-2" });
+  const again = member("a", { member_id: "a-2" });
   const columns = [column(0, 200, 1), column(200, 500, 2), column(500, null, 3)];
   const twice = timeline(columns, [lane(A, [spell(0, 400, "t-0")]), lane(again, [spell(600, null, "t-0")]), lane(B, [spell(0, null, "t-1")])]);
 
@@ -134,7 +134,7 @@ test("words and numbers agree: members in rows, rebalances in rounds", () => {
 });
 
 test("names from the cluster are made visible", () => {
-  const model = layOut({ timeline: timeline([], [lane(who("evil\u202e\u001b"), [spell(0, null, "t-0")])]) });
+  const model = layOut({ timeline: timeline([], [lane(member("evil\u202e\u001b"), [spell(0, null, "t-0")])]) });
 
   assert.equal(model.rows[0].label, "evil⟨U+202E⟩⟨U+001B⟩");
 });
@@ -174,7 +174,7 @@ test("zooming keeps the place under the pointer, and neither it nor panning leav
 });
 
 test("rows are found by their height, and all fit where that is asked for", () => {
-  const lanes = Array.from({ length: 200 }, (_, n) => lane(who(`m${n}`), [spell(0, null, ...Array.from({ length: 20 }, (_, p) => `t-${n * 20 + p}`))]));
+  const lanes = Array.from({ length: 200 }, (_, n) => lane(member(`m${n}`), [spell(0, null, ...Array.from({ length: 20 }, (_, p) => `t-${n * 20 + p}`))]));
   const model = layOut({ timeline: timeline([], lanes) });
   const placed = placeRows(model);
 
@@ -184,14 +184,14 @@ test("rows are found by their height, and all fit where that is asked for", () =
   assert.deepEqual(rowsWithin({ tops: [], heights: [] }, 0, 10), [0, -1]);
 });
 
-test("the table says who had, got and gave up what", () => {
-  const rows = tableRows(TWO).map((row) => [row.column.generation, row.who.client_id, row.has, row.got, row.lost]);
+test("the table shows owned, gained and lost partitions of each member", () => {
+  const rows = tableRows(TWO).map((row) => [row.column.generation, row.member.client_id, row.owned, row.gained, row.lost]);
 
   assert.deepEqual(rows, [[1, "a", ["t-0", "t-1"], ["t-0", "t-1"], []], [2, "a", ["t-0"], [], ["t-1"]], [2, "b", ["t-1"], ["t-1"], []]]);
 });
 
 test("the board puts each partition where the prediction moves it", () => {
-  const group = { members: [{ who: A, partitions: ["t-0", "t-1"] }, { who: B, partitions: ["t-2"] }] };
+  const group = { members: [{ member: A, partitions: ["t-0", "t-1"] }, { member: B, partitions: ["t-2"] }] };
   const load = (member_id, before, after) => ({ member_id, client_id: "", instance_id: null, partitions_before: before, partitions_after: after });
   const prediction = {
     loads: [load("new-1", null, 2), load("a-id", 2, 1), load("b-id", 1, null)],

@@ -61,26 +61,26 @@ _ALL: Final = (
     ),
     Truth(
         "MEMBER_LEFT",
-        broader={APACHE: ("MEMBER_GONE",)},
+        broader={APACHE: ("MEMBER_DEPARTED",)},
         because="a watcher does not see the request",
     ),
     Truth(
         "SESSION_TIMEOUT.process_died",
         also={APACHE: ("SESSION_TIMEOUT",)},
-        broader={OURS: ("SESSION_TIMEOUT",), APACHE: ("MEMBER_GONE",)},
+        broader={OURS: ("SESSION_TIMEOUT",), APACHE: ("MEMBER_DEPARTED",)},
         because="a watcher does not see connections; SESSION_TIMEOUT has no reason of the silence",
     ),
     Truth(
         "SESSION_TIMEOUT.frozen",
         also={APACHE: ("SESSION_TIMEOUT",)},
-        broader={OURS: ("SESSION_TIMEOUT",), APACHE: ("MEMBER_GONE",)},
+        broader={OURS: ("SESSION_TIMEOUT",), APACHE: ("MEMBER_DEPARTED",)},
         because="a watcher does not see connections; SESSION_TIMEOUT has no reason of the silence",
     ),
-    Truth("MAX_POLL_EXCEEDED", broader={APACHE: ("MEMBER_GONE",)}, because="the reason is part of a request"),
+    Truth("MAX_POLL_EXCEEDED", broader={APACHE: ("MEMBER_DEPARTED",)}, because="the reason is part of a request"),
     Truth("STATIC_RESTART"),
     Truth(
         "STATIC_EXPIRED",
-        broader={APACHE: ("MEMBER_GONE", "SESSION_TIMEOUT")},
+        broader={APACHE: ("MEMBER_DEPARTED", "SESSION_TIMEOUT")},
         because="the session of a static member expires like others",
     ),
     Truth(
@@ -106,7 +106,7 @@ _ALL: Final = (
     ),
     Truth(
         "ADMIN_REMOVED",
-        broader={APACHE: ("MEMBER_LEFT", "MEMBER_GONE")},
+        broader={APACHE: ("MEMBER_LEFT", "MEMBER_DEPARTED")},
         because="the request is an ordinary LeaveGroup, and a watcher does not see its sender",
     ),
     Truth("USER_ENFORCED"),
@@ -114,13 +114,13 @@ _ALL: Final = (
     Truth(LEADERS_OWN),
     Truth(
         "COORDINATOR_FAILOVER",
-        broader=_everywhere("SESSION_TIMEOUT", "MEMBER_GONE"),
+        broader=_everywhere("SESSION_TIMEOUT", "MEMBER_DEPARTED"),
         because="members with slow reconnects are removed; the catalog has SESSION_TIMEOUT for the time after a "
         "failover",
     ),
     Truth(
         "BROKER_STALL",
-        broader={APACHE: ("SESSION_TIMEOUT", "MEMBER_GONE", "STATIC_EXPIRED")},
+        broader={APACHE: ("SESSION_TIMEOUT", "MEMBER_DEPARTED", "STATIC_EXPIRED")},
         because="the session expired; a watcher does not see the reason",
     ),
     Truth("GROUP_DELETED"),
@@ -128,7 +128,7 @@ _ALL: Final = (
 AFTERWARDS: Final = (
     "a rebalance that the leader starts after a metadata change is right as LEADER_REJOIN",
     "a removed member, or one without polls, may return within the same rebalance without a second report",
-    "after a failover SESSION_TIMEOUT and MEMBER_GONE are broader causes, as in the catalog",
+    "after a failover SESSION_TIMEOUT and MEMBER_DEPARTED are broader causes, as in the catalog",
     "a group that became empty by an action on its broker forms again",
     "a single member without polls leaves an empty group, which forms again at its return",
     "a client may notice an action on topics during the next action",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kohort.broker.counters import ENTRIES_KEPT, ENTRIES_KEPT_BYTES, ITEM_US, BrokerCounters, Durations
-from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, RequestFenced, Who
+from kohort.coordinator.journal import ClientIdentity, GroupLoaded, GroupUnloaded, RequestFenced
 from kohort.coordinator.journal_evidence import GROUPS_MOST, NAMES_MOST_BYTES, FencedCounters
 from kohort.errors import ErrorCode
 from kohort.steps import STEP_US, Pace, at_once
@@ -187,7 +187,13 @@ def test_copied_log_counters_do_not_change(stage):
 def test_journal_entries_are_counted_and_kept_only_for_a_reader():
     counters = BrokerCounters()
     fenced = RequestFenced(
-        at_ms=1, group="g", who=Who("m"), api="Heartbeat", error="UNKNOWN_MEMBER_ID", generation=1, current=2
+        at_ms=1,
+        group="g",
+        member=ClientIdentity("m"),
+        api="Heartbeat",
+        error="UNKNOWN_MEMBER_ID",
+        generation=1,
+        current=2,
     )
 
     counters.journal_written([fenced, GroupUnloaded(at_ms=1, group="g", generation=1)])
@@ -215,7 +221,7 @@ def test_number_of_kept_journal_entries_is_limited():
 def test_bytes_of_kept_journal_entries_are_limited():
     counters = BrokerCounters()
     counters.keeps_entries = True
-    members = tuple(Who(f"m{number}", "c" * 1_000) for number in range(1_000))
+    members = tuple(ClientIdentity(f"m{number}", "c" * 1_000) for number in range(1_000))
     large = GroupLoaded(at_ms=1, group="g", generation=1, members=members)
 
     counters.journal_written([large] * 100)

@@ -9,13 +9,13 @@ from kohort.broker.io import Stalled
 from kohort.config import BrokerConfig
 from kohort.coordinator.journal import (
     AssignmentWritten,
+    ClientIdentity,
     GivenPartition,
     MemberReconciled,
     Move,
     RoundClosed,
     RoundOpened,
     Trigger,
-    Who,
 )
 from kohort.coordinator.journal_events import ResumedPartition
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -24,7 +24,7 @@ from kohort.log.topics import Topics
 from kohort.wire.messages.group_records import OffsetCommitValue
 from support.machines.broker_stage import BrokerStage
 
-A, B = Who("a-1", "a", "/h"), Who("b-1", "b", "/h")
+A, B = ClientIdentity("a-1", "a", "/h"), ClientIdentity("b-1", "b", "/h")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_first_fetch_of_the_new_owner_is_journaled_once_with_its_lag(first):
     assert first.fetched("b", "/other", [("t", 0, 5)], 9) == []
     (entry,) = first.fetched("b", "/h", [("t", 0, 0), ("t", 1, 0), ("t", 2, 0), ("u", 0, 0)], 9)
 
-    assert (entry.at_ms, entry.group, entry.who, entry.generation) == (9, "g", B, 2)
+    assert (entry.at_ms, entry.group, entry.member, entry.generation) == (9, "g", B, 2)
     assert entry.partitions == (ResumedPartition("t", 0, 0, 0, 0), ResumedPartition("t", 1, 0, 0, None))
     assert first.fetched("b", "/h", [("t", 0, 1)], 10) == []
     assert not first
@@ -81,7 +81,7 @@ def test_first_fetch_of_a_partition_that_moves_again_is_awaited_from_its_latest_
 def test_first_fetch_of_a_consumer_group_member_is_awaited(first):
     given = (GivenPartition("t", 2, 5), GivenPartition("gone", 7))
     entry = MemberReconciled(
-        at_ms=1, group="m", who=B, epoch=4, from_epoch=3, target_epoch=4, state="stable", given=given
+        at_ms=1, group="m", member=B, epoch=4, from_epoch=3, target_epoch=4, state="stable", given=given
     )
     first.follow([entry], nothing_committed)
 
@@ -103,7 +103,7 @@ def test_number_of_partitions_that_await_their_first_fetch_is_limited(first):
 
 
 def test_number_of_joining_members_is_limited_over_all_groups(first):
-    crowd = tuple(Who(f"m-{i}", "a", "/h") for i in range(OF_GROUPS_MOST // 2))
+    crowd = tuple(ClientIdentity(f"m-{i}", "a", "/h") for i in range(OF_GROUPS_MOST // 2))
     for i in range(3):
         first.follow(generation((i, None, "m-1"), group=f"g{i}", members=crowd)[:2], nothing_committed)
     for i in range(3):
@@ -115,10 +115,10 @@ def test_number_of_joining_members_is_limited_over_all_groups(first):
 
 
 def test_first_fetch_of_a_member_with_a_very_long_id_is_not_awaited(first):
-    long = Who("m-" + "x" * 30_000, "a", "/h")
+    long = ClientIdentity("m-" + "x" * 30_000, "a", "/h")
     first.follow(generation((0, None, long.member_id), members=(long,)), nothing_committed)
     given = MemberReconciled(
-        at_ms=1, group="m", who=long, epoch=4, from_epoch=3, target_epoch=4, state="stable",
+        at_ms=1, group="m", member=long, epoch=4, from_epoch=3, target_epoch=4, state="stable",
         given=(GivenPartition("t", 1, 5),),
     )  # fmt: skip
     first.follow([given], nothing_committed)

@@ -3,11 +3,11 @@
 import pytest
 
 from kohort.broker.group_journal import WAITING_MOST, WAITING_MOST_BYTES, GroupJournal
-from kohort.coordinator.journal import JournalEntry, RoundDropped, Who
+from kohort.coordinator.journal import ClientIdentity, JournalEntry, RoundDropped
 from kohort.coordinator.journal_events import (
     CommitUnfenced,
+    JoinRejected,
     MemberDisconnected,
-    MemberTurnedAway,
     OptionsChanged,
     PartitionsResumed,
 )
@@ -21,7 +21,7 @@ def journal(stage):
 
 
 def quiet(number: int, name: str = "m") -> JournalEntry:
-    entry = MemberDisconnected(at_ms=number, group="g", who=Who(name), after_ms=1)
+    entry = MemberDisconnected(at_ms=number, group="g", member=ClientIdentity(name), after_ms=1)
     assert entry.QUIET
     return entry
 
@@ -42,13 +42,13 @@ def test_quiet_journal_entries_are_written_once_there_are_many(stage, journal):
 
 
 def test_quiet_journal_entry_is_written_with_the_next_rebalance_entry(stage, journal):
-    who = Who("m")
+    who = ClientIdentity("m")
     beside = [
-        MemberTurnedAway(at_ms=1, group="g", who=who, members=2),
+        JoinRejected(at_ms=1, group="g", member=who, members=2),
         quiet(1),
-        CommitUnfenced(at_ms=1, group="g", who=who, offsets=()),
+        CommitUnfenced(at_ms=1, group="g", member=who, offsets=()),
         OptionsChanged(at_ms=1, group="g", options={"consumer.session.timeout.ms": (None, 50_000)}),
-        PartitionsResumed(at_ms=1, group="g", who=who, generation=1, partitions=()),
+        PartitionsResumed(at_ms=1, group="g", member=who, generation=1, partitions=()),
     ]
     for entry in beside:
         journal.append([entry], 1)

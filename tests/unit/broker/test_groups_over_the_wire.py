@@ -236,7 +236,7 @@ def test_expired_member_is_in_the_journal_after_a_restart(stage):
 
     removed = [entry for entry in journal(stage) if entry["kind"] == "member_removed"]
 
-    assert [(entry["who"]["member_id"], entry["why"]) for entry in removed] == [(ben.member_id, "session_expired")]
+    assert [(entry["member"]["member_id"], entry["why"]) for entry in removed] == [(ben.member_id, "session_expired")]
 
 
 def test_failed_journal_write_does_not_delay_a_group(stage, monkeypatch):

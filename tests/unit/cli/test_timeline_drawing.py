@@ -48,16 +48,16 @@ def orders():
         column(43, 20, None, "MAX_POLL_EXCEEDED", trigger=member("c-2"), took_ms=8_200),
     )
     lanes = (
-        LaneFinding(who=member("c-1"), spells=(spell(0, 20, 0, 1, 2), spell(20, None, 0, 1, 2, 3))),
+        LaneFinding(member=member("c-1"), assignments=(spell(0, 20, 0, 1, 2), spell(20, None, 0, 1, 2, 3))),
         LaneFinding(
-            who=member("c-2"),
-            spells=(spell(0, 10, 3, 4, 5, 6), spell(10, 20, 3, 4, 5)),
+            member=member("c-2"),
+            assignments=(spell(0, 10, 3, 4, 5, 6), spell(10, 20, 3, 4, 5)),
             marks=(
                 MarkFinding(at_ms=20 * MINUTE, kind="removed", text="left"),
                 MarkFinding(at_ms=21 * MINUTE, kind="fenced", text="OffsetCommit: UNKNOWN_MEMBER_ID"),
             ),
         ),
-        LaneFinding(who=member("c-3"), spells=(spell(10, 20, 6, 7, 8), spell(20, None, 4, 5, 6, 7, 8))),
+        LaneFinding(member=member("c-3"), assignments=(spell(10, 20, 6, 7, 8), spell(20, None, 4, 5, 6, 7, 8))),
     )
     return TimelineFinding(group="orders", from_ms=0, until_ms=30 * MINUTE, columns=columns, lanes=lanes)
 
@@ -106,9 +106,9 @@ def silence(from_min, until_min):
 
 
 def test_timeline_breaks_line_of_silent_member():
-    died = LaneFinding(who=member("died"), spells=(spell(0, 20, 0),), silences=(silence(5, 20),))
-    away = LaneFinding(who=member("away"), spells=(spell(0, None, 1),), silences=(silence(25, None),))
-    stalled = LaneFinding(who=member("slow"), spells=(spell(0, None, 2),), silences=(silence(12, 12.01),))
+    died = LaneFinding(member=member("died"), assignments=(spell(0, 20, 0),), silences=(silence(5, 20),))
+    away = LaneFinding(member=member("away"), assignments=(spell(0, None, 1),), silences=(silence(25, None),))
+    stalled = LaneFinding(member=member("slow"), assignments=(spell(0, None, 2),), silences=(silence(12, 12.01),))
     columns = (column(1, 0, 10), column(2, 10, 20), column(3, 20, None, "SESSION_EXPIRED", trigger=member("died")))
     found = TimelineFinding(group="g", from_ms=0, until_ms=30 * MINUTE, columns=columns, lanes=(died, away, stalled))
 
@@ -126,7 +126,11 @@ def test_timeline_breaks_line_of_silent_member():
 
 def test_timeline_names_topics_if_there_are_several():
     both = (*names(0, 1), *names(7, topic="payments"))
-    lanes = (LaneFinding(who=member("c"), spells=(AssignmentSpanFinding(from_ms=0, until_ms=None, partitions=both),)),)
+    lanes = (
+        LaneFinding(
+            member=member("c"), assignments=(AssignmentSpanFinding(from_ms=0, until_ms=None, partitions=both),)
+        ),
+    )
     found = TimelineFinding(group="g", from_ms=0, until_ms=MINUTE, columns=(column(1, 0, None),), lanes=lanes)
 
     assert "orders:0-1;payments:7" in draw_timeline(found, by="member", width=80)[1]
@@ -136,8 +140,8 @@ def test_timeline_escapes_hostile_names():
     evil = "\x1b[2J\nevil\u202e" + "x" * 65_536
     lanes = (
         LaneFinding(
-            who=member(evil),
-            spells=(AssignmentSpanFinding(from_ms=0, until_ms=None, partitions=("\x1b]0;t\x07-3",)),),
+            member=member(evil),
+            assignments=(AssignmentSpanFinding(from_ms=0, until_ms=None, partitions=("\x1b]0;t\x07-3",)),),
             marks=tuple(MarkFinding(at_ms=0, kind="fenced", text=evil) for _ in range(1000)),
         ),
     )
@@ -151,7 +155,7 @@ def test_timeline_escapes_hostile_names():
 
 
 def test_timeline_cuts_many_lanes_with_note():
-    lanes = tuple(LaneFinding(who=member(f"m-{n}"), spells=(spell(0, None, n),)) for n in range(1000))
+    lanes = tuple(LaneFinding(member=member(f"m-{n}"), assignments=(spell(0, None, n),)) for n in range(1000))
     found = TimelineFinding(group="g", from_ms=0, until_ms=MINUTE, columns=(column(1, 0, None),), lanes=lanes)
 
     lines = draw_timeline(found, by="member", width=80)

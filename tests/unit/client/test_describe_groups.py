@@ -137,9 +137,9 @@ def test_describe_consumer_group_returns_epochs_and_target_assignments(world):
     )
     assert (first.member_type, first.member_epoch, first.topics, first.topic_regex) == ("classic", 6, ("t",), None)
     assert (first.assignment, first.target_assignment) == (of_t(2, 0, 1), of_t(0))
-    assert (first.to_give_up, first.to_get) == (of_t(1, 2), ())
+    assert (first.to_revoke, first.to_get) == (of_t(1, 2), ())
     assert (second.member_type, second.member_epoch, second.topics, second.topic_regex) == ("consumer", 7, (), "t.*")
-    assert (second.group_instance_id, second.rack_id, second.to_give_up, second.to_get) == (None, None, (), of_t(1, 2))
+    assert (second.group_instance_id, second.rack_id, second.to_revoke, second.to_get) == (None, None, (), of_t(1, 2))
     assert world.broker.requests(DescribeGroupsRequest) == []
 
 

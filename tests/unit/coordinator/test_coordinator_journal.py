@@ -11,6 +11,7 @@ from kohort.coordinator.journal import (
     AssignmentWritten,
     AwaitedPartition,
     Change,
+    ClientIdentity,
     EpochCause,
     GivenPartition,
     GroupUnloaded,
@@ -23,26 +24,25 @@ from kohort.coordinator.journal import (
     SignsOfLife,
     Trigger,
     Vitals,
-    Who,
     build_entry,
     parse_entry,
 )
 from kohort.coordinator.journal_events import MemberMetrics, OffsetMove, OptionsChanged, ResumedPartition, held_bytes
 
-WHO = Who("app-1", "app", "/127.0.0.1", "i-1")
+MEMBER = ClientIdentity("app-1", "app", "/127.0.0.1", "i-1")
 OPENED = RoundOpened(
     at_ms=5,
     group="g",
     trigger=Trigger(
         event="session_expired",
-        who=WHO,
+        member=MEMBER,
         reason="über\nlong",
         vitals=Vitals(session_timeout_ms=1, rebalance_timeout_ms=2, last_seen_ms=0, connection_closed_at_ms=4),
         change=Change(was_leader=True, topics_added=("t",), partitions_changed={"t": (1, 2)}),
-        others=(Who("app-2"),),
+        others=(ClientIdentity("app-2"),),
     ),
     from_generation=0,
-    members=(WHO,),
+    members=(MEMBER,),
     timeout_ms=0,
 )
 WRITTEN = AssignmentWritten(
@@ -77,8 +77,8 @@ def _fields(entry):
     return {name: getattr(entry, name) for name in ("at_ms", "group", "from_generation", "members", "timeout_ms")}
 
 
-PARTS = (Who, Vitals, Change, Trigger, Move, SignsOfLife, EpochCause, GivenPartition, AwaitedPartition, SeenMember,
-         OffsetMove, ResumedPartition, MemberMetrics)  # fmt: skip
+PARTS = (ClientIdentity, Vitals, Change, Trigger, Move, SignsOfLife, EpochCause, GivenPartition, AwaitedPartition,
+         SeenMember, OffsetMove, ResumedPartition, MemberMetrics)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *PARTS])
@@ -120,11 +120,14 @@ def test_journal_entry_parser_rejects_invalid_json_and_unknown_kinds(value):
         parse_entry(value)
 
 
-MEMBER = Who("m12", "app", "/h", "i")
+MEMBER = ClientIdentity("m12", "app", "/h", "i")
 ENTRIES = {
     "a name": (GroupUnloaded(at_ms=1, group="group", generation=2), 5),
     "a member": (RoundSettled(at_ms=1, group="g", generation=2, last=MEMBER, took_ms=1), 1 + 3 + 3 + 2 + 1),
-    "a reason": (MemberArrived(at_ms=1, group="g", who=Who("m"), after_ms=1, new=True, reason="because"), 1 + 1 + 7),
+    "a reason": (
+        MemberArrived(at_ms=1, group="g", member=ClientIdentity("m"), after_ms=1, new=True, reason="because"),
+        1 + 1 + 7,
+    ),
     "partitions": (
         AssignmentWritten(at_ms=1, group="g", generation=2, took_ms=1, partitions={"m12": {"topic": (0, 1, 2)}}),
         1 + (100 + 3) + (100 + 5) + 3 * 8,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import GroupUnloaded, MemberRemoved, RoundDropped, Who
+from kohort.coordinator.journal import ClientIdentity, GroupUnloaded, MemberRemoved, RoundDropped
 from kohort.coordinator.journal_events import MemberDisconnected, MemberMetrics
 from kohort.coordinator.outcome import TimerKey
 from kohort.notes import Level
@@ -115,7 +115,7 @@ def test_broker_stall_is_journaled_in_the_removal_entries_of_silent_members(stag
 def test_pushed_client_metrics_are_in_the_members_removal_entry(stage):
     (a,), _ = stage.stable(1)
     words = MemberMetrics(at_ms=stage.now, longest_poll_gap_ms=400_000)
-    stage.coordinator.add_client_metrics("c", Who(a, "app", "/127.0.0.1"), words)
+    stage.coordinator.add_client_metrics("c", ClientIdentity(a, "app", "/127.0.0.1"), words)
 
     stage.leave(a)
 
@@ -132,7 +132,7 @@ def test_closed_connection_of_a_departed_member_is_journaled(stage):
     stage.check()
 
     (entry,) = stage.entries(MemberDisconnected)
-    assert (entry.who.member_id, entry.after_ms, entry.at_ms) == (a, 70, stage.now)
+    assert (entry.member.member_id, entry.after_ms, entry.at_ms) == (a, 70, stage.now)
 
 
 def test_coordinator_adds_an_entry_of_the_broker_to_the_journal(stage):

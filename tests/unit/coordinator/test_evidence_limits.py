@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.coordinator.journal_events import MemberDisconnected, MemberMetrics
 from kohort.coordinator.journal_evidence import (
     BrokerStalls,
@@ -15,7 +15,7 @@ from kohort.coordinator.journal_evidence import (
     names_fit,
 )
 
-WHO = Who("m", "app", "/h")
+MEMBER = ClientIdentity("m", "app", "/h")
 
 
 class TestClosedConnections:
@@ -56,16 +56,16 @@ class TestDepartedMembers:
     def test_latest_1000_departed_members_are_kept_until_their_connection_closes(self):
         leavers = DepartedMembers()
         for connection in range(1_001):
-            leavers.add(connection, "g", WHO, 5)
+            leavers.add(connection, "g", MEMBER, 5)
 
         assert leavers.closed(0, 9) is None
-        assert leavers.closed(1, 9) == MemberDisconnected(at_ms=9, group="g", who=WHO, after_ms=4)
+        assert leavers.closed(1, 9) == MemberDisconnected(at_ms=9, group="g", member=MEMBER, after_ms=4)
         assert leavers.closed(1, 9) is None, "it was told"
 
     @pytest.mark.parametrize(("group", "told"), [("g" * 996, True), ("g" * 997, False)])
     def test_departed_member_with_names_over_1000_letters_is_not_recorded(self, group, told):
         leavers = DepartedMembers()
-        leavers.add(1, group, WHO, 5)
+        leavers.add(1, group, MEMBER, 5)
 
         assert (leavers.closed(1, 9) is not None) == told
 
@@ -79,36 +79,36 @@ class TestNonMemberCommitters:
         self, after_ms, backwards, news
     ):
         committers = NonMemberCommitters()
-        assert committers.should_journal("g", WHO, 50, backwards=False)
+        assert committers.should_journal("g", MEMBER, 50, backwards=False)
 
-        assert committers.should_journal("g", WHO, 50 + after_ms, backwards=backwards) == news
+        assert committers.should_journal("g", MEMBER, 50 + after_ms, backwards=backwards) == news
 
     def test_non_member_that_commits_is_identified_by_group_client_id_and_host(self):
         committers = NonMemberCommitters()
-        others = [("h", WHO), ("g", Who("m", "other", "/h")), ("g", Who("m", "app", "/i"))]
-        assert committers.should_journal("g", WHO, 1, backwards=False)
+        others = [("h", MEMBER), ("g", ClientIdentity("m", "other", "/h")), ("g", ClientIdentity("m", "app", "/i"))]
+        assert committers.should_journal("g", MEMBER, 1, backwards=False)
 
         assert [committers.should_journal(group, who, 2, backwards=False) for group, who in others] == [True] * 3
-        assert not committers.should_journal("g", Who("n", "app", "/h"), 3, backwards=False)
+        assert not committers.should_journal("g", ClientIdentity("n", "app", "/h"), 3, backwards=False)
 
     def test_latest_1000_non_members_that_commit_are_kept(self):
         committers = NonMemberCommitters()
         for number in range(1_000):
-            committers.should_journal(f"g{number}", WHO, 1, backwards=False)
-        assert not committers.should_journal("g0", WHO, 2, backwards=False)
-        assert committers.should_journal("g0", WHO, 2_000, backwards=True), "which makes it the latest"
+            committers.should_journal(f"g{number}", MEMBER, 1, backwards=False)
+        assert not committers.should_journal("g0", MEMBER, 2, backwards=False)
+        assert committers.should_journal("g0", MEMBER, 2_000, backwards=True), "which makes it the latest"
 
-        assert committers.should_journal("g1000", WHO, 2_001, backwards=False)
+        assert committers.should_journal("g1000", MEMBER, 2_001, backwards=False)
 
-        assert not committers.should_journal("g0", WHO, 2_002, backwards=False)
-        assert not committers.should_journal("g2", WHO, 2_002, backwards=False)
-        assert committers.should_journal("g1", WHO, 2_002, backwards=False)
+        assert not committers.should_journal("g0", MEMBER, 2_002, backwards=False)
+        assert not committers.should_journal("g2", MEMBER, 2_002, backwards=False)
+        assert committers.should_journal("g1", MEMBER, 2_002, backwards=False)
 
 
 class TestClientMetrics:
     def test_client_metrics_of_the_latest_10000_members_are_kept(self):
         said = MetricsByMember()
-        people = [Who(f"m{number}", "app", "/h") for number in range(10_001)]
+        people = [ClientIdentity(f"m{number}", "app", "/h") for number in range(10_001)]
         for who in people:
             said.add("c", who, MemberMetrics(at_ms=1))
 
@@ -117,34 +117,34 @@ class TestClientMetrics:
 
     @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
     def test_client_metrics_of_two_clients_without_member_id_are_used_after_five_minutes(self, after_ms, known):
-        said, nobody = MetricsByMember(), Who("", "app", "/h")
+        said, nobody = MetricsByMember(), ClientIdentity("", "app", "/h")
         said.add("first", nobody, MemberMetrics(at_ms=10))
         said.add("second", nobody, MemberMetrics(at_ms=10 + after_ms))
 
-        assert (said.of(WHO) is not None) == known
+        assert (said.of(MEMBER) is not None) == known
 
     def test_later_client_metrics_replace_earlier_ones_of_the_client(self):
-        said, nobody = MetricsByMember(), Who("", "app", "/h")
+        said, nobody = MetricsByMember(), ClientIdentity("", "app", "/h")
         for at_ms in (10, 20):
             said.add("first", nobody, MemberMetrics(at_ms=at_ms))
 
-        assert said.of(WHO) == MemberMetrics(at_ms=20)
+        assert said.of(MEMBER) == MemberMetrics(at_ms=20)
 
     def test_latest_client_metrics_of_two_clients_with_one_member_id_are_used(self):
         said = MetricsByMember()
-        said.add("first", WHO, MemberMetrics(at_ms=10))
-        said.add("second", WHO, MemberMetrics(at_ms=20))
+        said.add("first", MEMBER, MemberMetrics(at_ms=10))
+        said.add("second", MEMBER, MemberMetrics(at_ms=20))
 
-        assert said.of(WHO) == MemberMetrics(at_ms=20)
-        assert said.of(Who("other", "app", "/h")) is None
+        assert said.of(MEMBER) == MemberMetrics(at_ms=20)
+        assert said.of(ClientIdentity("other", "app", "/h")) is None
 
     def test_client_metrics_with_member_id_take_precedence_over_those_of_the_host(self):
         said = MetricsByMember()
-        said.add("first", WHO, MemberMetrics(at_ms=10))
-        said.add("other", Who("", "app", "/h"), MemberMetrics(at_ms=20))
+        said.add("first", MEMBER, MemberMetrics(at_ms=10))
+        said.add("other", ClientIdentity("", "app", "/h"), MemberMetrics(at_ms=20))
 
-        assert said.of(WHO) == MemberMetrics(at_ms=10)
-        assert said.of(Who("n", "app", "/h")) == MemberMetrics(at_ms=20)
+        assert said.of(MEMBER) == MemberMetrics(at_ms=10)
+        assert said.of(ClientIdentity("n", "app", "/h")) == MemberMetrics(at_ms=20)
 
 
 def test_client_with_names_of_1000_letters_in_all_is_recorded():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.coordinator.journal_events import MemberMetrics
 from kohort.coordinator.journal_evidence import (
     JOURNAL_AGAIN_MS,
@@ -23,7 +23,7 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 def test_latest_client_metrics_of_many_members_are_kept():
     said = MetricsByMember(limit=2)
-    people = [Who(f"m{number}", "app", "/h") for number in range(3)]
+    people = [ClientIdentity(f"m{number}", "app", "/h") for number in range(3)]
 
     for at_ms, who in enumerate(people):
         said.add(str(at_ms), who, MemberMetrics(at_ms=at_ms))
@@ -72,30 +72,31 @@ def test_describe_groups_has_an_error_message_for_a_missing_group_from_v6(versio
 def test_connections_of_the_latest_1000_departed_members_are_journaled_when_closed():
     leavers = DepartedMembers()
     for connection in range(1_001):
-        leavers.add(connection, "g", Who(f"m{connection}", "app", "/h"), 1)
+        leavers.add(connection, "g", ClientIdentity(f"m{connection}", "app", "/h"), 1)
 
     assert leavers.closed(0, 2) is None
     assert all(leavers.closed(connection, 2) is not None for connection in range(1, 1_001))
 
 
-WHO = Who("", "tool", "/h")
+MEMBER = ClientIdentity("", "tool", "/h")
 
 
 @pytest.mark.parametrize(("backwards", "after_ms"), [(False, JOURNAL_AGAIN_MS), (True, JOURNAL_BACKWARD_AGAIN_MS)])
 def test_repeated_commit_of_a_non_member_is_journaled_once_per_hour(backwards, after_ms):
     committers = NonMemberCommitters()
-    assert committers.should_journal("g", WHO, 1_000_000, backwards=backwards)
+    assert committers.should_journal("g", MEMBER, 1_000_000, backwards=backwards)
 
     late = [
-        committers.should_journal("g", WHO, 1_000_000 + ms, backwards=backwards) for ms in (1, after_ms - 1, after_ms)
+        committers.should_journal("g", MEMBER, 1_000_000 + ms, backwards=backwards)
+        for ms in (1, after_ms - 1, after_ms)
     ]
 
     assert late == [False, False, True]
-    assert not committers.should_journal("g", WHO, 1_000_000 + after_ms + 1, backwards=backwards)
+    assert not committers.should_journal("g", MEMBER, 1_000_000 + after_ms + 1, backwards=backwards)
 
 
 def test_non_members_commit_to_another_group_is_journaled_at_once():
     committers = NonMemberCommitters()
-    committers.should_journal("g", WHO, 0, backwards=False)
-    assert committers.should_journal("h", WHO, 1, backwards=False)
-    assert committers.should_journal("g", Who("", "other", "/h"), 1, backwards=False)
+    committers.should_journal("g", MEMBER, 0, backwards=False)
+    assert committers.should_journal("h", MEMBER, 1, backwards=False)
+    assert committers.should_journal("g", ClientIdentity("", "other", "/h"), 1, backwards=False)

@@ -3,7 +3,7 @@
 import tracemalloc
 from contextlib import contextmanager
 
-from kohort.coordinator.journal import RequestFenced, Who
+from kohort.coordinator.journal import ClientIdentity, RequestFenced
 from kohort.coordinator.journal_events import MemberMetrics
 from kohort.coordinator.journal_evidence import DepartedMembers, MetricsByMember, NonMemberCommitters
 from kohort.errors import ErrorCode
@@ -33,14 +33,16 @@ def test_clients_with_long_names_are_not_recorded_for_the_journal():
 
     with holding_little():
         for i in range(COUNT):
-            who = Who("m", made_up(i), "/h")
+            who = ClientIdentity("m", made_up(i), "/h")
             said.add(str(i), who, MemberMetrics(at_ms=1))
             leavers.add(i, "g", who, 1)
             committers.should_journal("g", who, 1, backwards=False)
 
-    assert not committers.should_journal("g", Who("m", made_up(1), "/h"), 2, backwards=False), "one like it was told of"
+    assert not committers.should_journal("g", ClientIdentity("m", made_up(1), "/h"), 2, backwards=False), (
+        "one like it was told of"
+    )
     assert leavers.closed(1, 2) is None
-    assert said.of(Who("m", made_up(1), "/h")) is None
+    assert said.of(ClientIdentity("m", made_up(1), "/h")) is None
 
 
 def test_fenced_members_are_journaled_once_per_beginning_of_their_ids():
@@ -54,8 +56,8 @@ def test_fenced_members_are_journaled_once_per_beginning_of_their_ids():
 
 
 def test_journal_cuts_names_of_assignors_and_clients_at_300_letters():
-    committers, who = NonMemberCommitters(), Who("m", "app", "/h")
-    assert committers.should_journal("g" * 300 + "a", who, 1, backwards=False)
+    committers, member = NonMemberCommitters(), ClientIdentity("m", "app", "/h")
+    assert committers.should_journal("g" * 300 + "a", member, 1, backwards=False)
 
-    assert not committers.should_journal("g" * 300 + "b", who, 2, backwards=False)
-    assert committers.should_journal("g" * 299 + "b", who, 2, backwards=False)
+    assert not committers.should_journal("g" * 300 + "b", member, 2, backwards=False)
+    assert committers.should_journal("g" * 299 + "b", member, 2, backwards=False)

@@ -10,6 +10,7 @@ from kohort.coordinator.journal import (
     AssignmentWritten,
     AwaitedPartition,
     Change,
+    ClientIdentity,
     EpochCause,
     EpochRaised,
     GenerationSeen,
@@ -35,61 +36,62 @@ from kohort.coordinator.journal import (
     TargetComputed,
     Trigger,
     Vitals,
-    Who,
     build_entry,
     parse_entry,
 )
 from kohort.coordinator.journal_events import (
     CommitUnfenced,
+    JoinRejected,
     MemberDisconnected,
-    MemberTurnedAway,
     OffsetMove,
     OptionsChanged,
     PartitionsResumed,
     ResumedPartition,
 )
 
-WHO = Who("app-1", "app", "/127.0.0.1", "i-1")
-WHO_STORED = b'{"member_id":"app-1","client_id":"app","client_host":"/127.0.0.1","instance_id":"i-1"}'
+MEMBER = ClientIdentity("app-1", "app", "/127.0.0.1", "i-1")
+MEMBER_STORED = b'{"member_id":"app-1","client_id":"app","client_host":"/127.0.0.1","instance_id":"i-1"}'
 
 TRIGGER = Trigger(
     event="session_expired",
-    who=WHO,
+    member=MEMBER,
     reason="über\nlong\x01\udc80",
     vitals=Vitals(session_timeout_ms=1, rebalance_timeout_ms=2, last_seen_ms=0, connection_closed_at_ms=4),
     change=Change(was_leader=True, topics_added=("t",), partitions_changed={"t": (1, 2)}),
-    others=(Who("app-2"),),
+    others=(ClientIdentity("app-2"),),
 )
 TRIGGER_STORED = (
-    b'{"event":"session_expired","who":%b,"reason":"\xc3\xbcber\\nlong\\u0001\xed\xb2\x80",'
+    b'{"event":"session_expired","member":%b,"reason":"\xc3\xbcber\\nlong\\u0001\xed\xb2\x80",'
     b'"vitals":{"session_timeout_ms":1,"rebalance_timeout_ms":2,"last_seen_ms":0,"connection_closed_at_ms":4},'
     b'"change":{"was_leader":true,"topics_added":["t"],"partitions_changed":{"t":[1,2]}},'
-    b'"others":[{"member_id":"app-2"}]}' % WHO_STORED
+    b'"others":[{"member_id":"app-2"}]}' % MEMBER_STORED
 )
 
 STORED = [
     (
-        RoundOpened(at_ms=5, group="g", trigger=TRIGGER, from_generation=0, members=(WHO,), timeout_ms=0),
+        RoundOpened(at_ms=5, group="g", trigger=TRIGGER, from_generation=0, members=(MEMBER,), timeout_ms=0),
         b'"round_opened","at_ms":5,"group":"g","trigger":%b,"from_generation":0,"members":[%b],"timeout_ms":0}'
-        % (TRIGGER_STORED, WHO_STORED),
+        % (TRIGGER_STORED, MEMBER_STORED),
     ),
     (
-        MemberArrived(at_ms=6, group="g", who=WHO, after_ms=1, new=True, api_version=9, software="franz 1"),
-        b'"member_arrived","at_ms":6,"group":"g","who":%b,"after_ms":1,"new":true,"api_version":9,'
-        b'"software":"franz 1"}' % WHO_STORED,
+        MemberArrived(at_ms=6, group="g", member=MEMBER, after_ms=1, new=True, api_version=9, software="franz 1"),
+        b'"member_arrived","at_ms":6,"group":"g","member":%b,"after_ms":1,"new":true,"api_version":9,'
+        b'"software":"franz 1"}' % MEMBER_STORED,
     ),
     (
-        MemberRemoved(at_ms=7, group="g", who=WHO, why="left", reason="bye", by=Who("", "admin", "/h")),
-        b'"member_removed","at_ms":7,"group":"g","who":%b,"why":"left","reason":"bye",'
-        b'"by":{"member_id":"","client_id":"admin","client_host":"/h"}}' % WHO_STORED,
+        MemberRemoved(
+            at_ms=7, group="g", member=MEMBER, why="left", reason="bye", by=ClientIdentity("", "admin", "/h")
+        ),
+        b'"member_removed","at_ms":7,"group":"g","member":%b,"why":"left","reason":"bye",'
+        b'"by":{"member_id":"","client_id":"admin","client_host":"/h"}}' % MEMBER_STORED,
     ),
     (
         RoundClosed(
-            at_ms=8, group="g", generation=2, members=(WHO,), leader=None, protocol_type="consumer", protocol="range",
-            took_ms=3,
+            at_ms=8, group="g", generation=2, members=(MEMBER,), leader=None, protocol_type="consumer",
+            protocol="range", took_ms=3,
         ),
         b'"round_closed","at_ms":8,"group":"g","generation":2,"members":[%b],"leader":null,'
-        b'"protocol_type":"consumer","protocol":"range","took_ms":3}' % WHO_STORED,
+        b'"protocol_type":"consumer","protocol":"range","took_ms":3}' % MEMBER_STORED,
     ),
     (
         AssignmentWritten(
@@ -100,34 +102,36 @@ STORED = [
         b'"moves":[{"topic":"t","partition":0,"before":null,"after":"app-1"}]}',
     ),
     (
-        RoundSettled(at_ms=10, group="g", generation=2, last=WHO, took_ms=1),
-        b'"round_settled","at_ms":10,"group":"g","generation":2,"last":%b,"took_ms":1}' % WHO_STORED,
+        RoundSettled(at_ms=10, group="g", generation=2, last=MEMBER, took_ms=1),
+        b'"round_settled","at_ms":10,"group":"g","generation":2,"last":%b,"took_ms":1}' % MEMBER_STORED,
     ),
     (
         RoundDropped(at_ms=11, group="g", error="X", generation=-1),
         b'"round_dropped","at_ms":11,"group":"g","error":"X","generation":-1}',
     ),
     (
-        StaticReplaced(at_ms=12, group="g", who=WHO, old_member_id="app-0", software="franz 1"),
-        b'"static_replaced","at_ms":12,"group":"g","who":%b,"old_member_id":"app-0","software":"franz 1"}'
-        % WHO_STORED,
+        StaticReplaced(at_ms=12, group="g", member=MEMBER, old_member_id="app-0", software="franz 1"),
+        b'"static_replaced","at_ms":12,"group":"g","member":%b,"old_member_id":"app-0","software":"franz 1"}'
+        % MEMBER_STORED,
     ),
     (
         RequestFenced(
-            at_ms=13, group="g", who=Who("app-0"), api="Heartbeat", error="FENCED_INSTANCE_ID", generation=1, current=2
+            at_ms=13, group="g", member=ClientIdentity("app-0"), api="Heartbeat", error="FENCED_INSTANCE_ID",
+            generation=1, current=2,
         ),
-        b'"request_fenced","at_ms":13,"group":"g","who":{"member_id":"app-0"},"api":"Heartbeat",'
+        b'"request_fenced","at_ms":13,"group":"g","member":{"member_id":"app-0"},"api":"Heartbeat",'
         b'"error":"FENCED_INSTANCE_ID","generation":1,"current":2}',
     ),
     (
         EpochRaised(
             at_ms=14, group="g", epoch=3, members=2,
             cause=EpochCause(
-                event="subscription_changed", who=WHO, topics_added=("t",), topics_removed=("u",), software="franz 1"
+                event="subscription_changed", member=MEMBER, topics_added=("t",), topics_removed=("u",),
+                software="franz 1",
             ),
         ),
-        b'"epoch_raised","at_ms":14,"group":"g","epoch":3,"cause":{"event":"subscription_changed","who":%b,'
-        b'"topics_added":["t"],"topics_removed":["u"],"software":"franz 1"},"members":2}' % WHO_STORED,
+        b'"epoch_raised","at_ms":14,"group":"g","epoch":3,"cause":{"event":"subscription_changed","member":%b,'
+        b'"topics_added":["t"],"topics_removed":["u"],"software":"franz 1"},"members":2}' % MEMBER_STORED,
     ),
     (
         TargetComputed(
@@ -139,65 +143,65 @@ STORED = [
     ),
     (
         MemberReconciled(
-            at_ms=14, group="g", who=WHO, epoch=3, from_epoch=2, target_epoch=3, state="unreleased_partitions",
+            at_ms=14, group="g", member=MEMBER, epoch=3, from_epoch=2, target_epoch=3, state="unreleased_partitions",
             revoked={"t": (1,)}, revoked_after_ms=7, given=(GivenPartition("t", 0, 9),),
             awaited=(AwaitedPartition("t", 2, "app-2"),),
         ),
-        b'"member_reconciled","at_ms":14,"group":"g","who":%b,"epoch":3,"from_epoch":2,"target_epoch":3,'
+        b'"member_reconciled","at_ms":14,"group":"g","member":%b,"epoch":3,"from_epoch":2,"target_epoch":3,'
         b'"state":"unreleased_partitions","revoked":{"t":[1]},"revoked_after_ms":7,'
         b'"given":[{"topic":"t","partition":0,"unowned_ms":9}],'
-        b'"awaited":[{"topic":"t","partition":2,"owner":"app-2"}]}' % WHO_STORED,
+        b'"awaited":[{"topic":"t","partition":2,"owner":"app-2"}]}' % MEMBER_STORED,
     ),
     (
-        StaticAway(at_ms=14, group="g", who=WHO),
-        b'"static_away","at_ms":14,"group":"g","who":%b}' % WHO_STORED,
+        StaticAway(at_ms=14, group="g", member=MEMBER),
+        b'"static_away","at_ms":14,"group":"g","member":%b}' % MEMBER_STORED,
     ),
     (
         GenerationSeen(
             at_ms=14, group="g", observed=True, generation=2, protocol_type="consumer", protocol="range",
             leader="app-1",
-            members=(SeenMember(who=WHO, session_timeout_ms=1, rebalance_timeout_ms=2, topics=("t",), owned={},
+            members=(SeenMember(member=MEMBER, session_timeout_ms=1, rebalance_timeout_ms=2, topics=("t",), owned={},
                                 partitions={"t": (0,)}),),
             joined_ms=13, leader_epoch=0, signs=(SignsOfLife(member_id="app-1", since_ms=1, last_commit_ms=0),),
             present=(),
         ),
         b'"generation_seen","at_ms":14,"group":"g","observed":true,"generation":2,"protocol_type":"consumer",'
-        b'"protocol":"range","leader":"app-1","members":[{"who":%b,"session_timeout_ms":1,"rebalance_timeout_ms":2,'
+        b'"protocol":"range","leader":"app-1","members":[{"member":%b,"session_timeout_ms":1,"rebalance_timeout_ms":2,'
         b'"topics":["t"],"owned":{},"partitions":{"t":[0]}}],"joined_ms":13,"leader_epoch":0,'
-        b'"signs":[{"member_id":"app-1","since_ms":1,"last_commit_ms":0}],"present":[]}' % WHO_STORED,
+        b'"signs":[{"member_id":"app-1","since_ms":1,"last_commit_ms":0}],"present":[]}' % MEMBER_STORED,
     ),
     (
-        GroupLoaded(at_ms=14, group="g", generation=2, members=(WHO,), partitions={"app-1": {"t": (0,)}}),
+        GroupLoaded(at_ms=14, group="g", generation=2, members=(MEMBER,), partitions={"app-1": {"t": (0,)}}),
         b'"group_loaded","at_ms":14,"group":"g","generation":2,"members":[%b],"partitions":{"app-1":{"t":[0]}}}'
-        % WHO_STORED,
+        % MEMBER_STORED,
     ),
     (
         GroupUnloaded(at_ms=15, group="g", generation=2),
         b'"group_unloaded","at_ms":15,"group":"g","generation":2}',
     ),
     (
-        GroupConverted(at_ms=15, group="g", to="consumer", epoch=3, members=(WHO,)),
-        b'"group_converted","at_ms":15,"group":"g","to":"consumer","epoch":3,"members":[%b]}' % WHO_STORED,
+        GroupConverted(at_ms=15, group="g", to="consumer", epoch=3, members=(MEMBER,)),
+        b'"group_converted","at_ms":15,"group":"g","to":"consumer","epoch":3,"members":[%b]}' % MEMBER_STORED,
     ),
     (
         GroupDeleted(at_ms=16, group="\ud800", why="expired"),
         b'"group_deleted","at_ms":16,"group":"\xed\xa0\x80","why":"expired"}',
     ),
     (
-        MemberTurnedAway(at_ms=17, group="g", who=WHO, members=3),
-        b'"member_turned_away","at_ms":17,"group":"g","who":%b,"members":3}' % WHO_STORED,
+        JoinRejected(at_ms=17, group="g", member=MEMBER, members=3),
+        b'"join_rejected","at_ms":17,"group":"g","member":%b,"members":3}' % MEMBER_STORED,
     ),
     (
-        MemberDisconnected(at_ms=18, group="g", who=WHO, after_ms=4),
-        b'"member_disconnected","at_ms":18,"group":"g","who":%b,"after_ms":4}' % WHO_STORED,
+        MemberDisconnected(at_ms=18, group="g", member=MEMBER, after_ms=4),
+        b'"member_disconnected","at_ms":18,"group":"g","member":%b,"after_ms":4}' % MEMBER_STORED,
     ),
     (
         CommitUnfenced(
-            at_ms=19, group="g", who=Who("", "admin", "/h", principal="User:a"), backwards=1,
+            at_ms=19, group="g", member=ClientIdentity("", "admin", "/h", principal="User:a"), backwards=1,
             offsets=(OffsetMove("t", 0, 5, 9), OffsetMove("t", 1, 0)),
         ),
         b'"commit_unfenced","at_ms":19,"group":"g",'
-        b'"who":{"member_id":"","client_id":"admin","client_host":"/h","principal":"User:a"},'
+        b'"member":{"member_id":"","client_id":"admin","client_host":"/h","principal":"User:a"},'
         b'"offsets":[{"topic":"t","partition":0,"after":5,"before":9},{"topic":"t","partition":1,"after":0}],'
         b'"backwards":1}',
     ),
@@ -207,10 +211,10 @@ STORED = [
     ),
     (
         PartitionsResumed(
-            at_ms=21, group="g", who=WHO, generation=2, partitions=(ResumedPartition("t", 0, 7, 3, 1),)
+            at_ms=21, group="g", member=MEMBER, generation=2, partitions=(ResumedPartition("t", 0, 7, 3, 1),)
         ),
-        b'"partitions_resumed","at_ms":21,"group":"g","who":%b,"generation":2,'
-        b'"partitions":[{"topic":"t","partition":0,"offset":7,"lag":3,"lag_before":1}]}' % WHO_STORED,
+        b'"partitions_resumed","at_ms":21,"group":"g","member":%b,"generation":2,'
+        b'"partitions":[{"topic":"t","partition":0,"offset":7,"lag":3,"lag_before":1}]}' % MEMBER_STORED,
     ),
 ]  # fmt: skip
 HEAD = b'{"schema":"kohort/journal/1","kind":'
@@ -235,19 +239,19 @@ DEFAULTS = {
     "AssignmentWritten": {"moves": ()},
     "Change": {
         "was_leader": False, "protocols_before": (), "protocols_after": (), "topics_added": (), "topics_removed": (),
-        "owned_changed": False, "partitions_changed": {}, "topics_made": (), "topics_gone": (),
+        "owned_changed": False, "partitions_changed": {}, "topics_created": (), "topics_deleted": (),
     },
     "CommitUnfenced": {"more": 0, "backwards": 0, "in_transaction": False},
     "EpochCause": {"others": (), "topics_added": (), "topics_removed": (), "partitions_changed": {}},
     "GenerationSeen": {"leader_epoch": -1, "signs": ()},
     "MemberReconciled": {"revoking": {}, "revoked": {}, "given": (), "awaited": ()},
-    "MemberTurnedAway": {"error": "GROUP_MAX_SIZE_REACHED", "offered": (), "accepted": ()},
+    "JoinRejected": {"error": "GROUP_MAX_SIZE_REACHED", "offered": (), "accepted": ()},
     "RequestFenced": {"offsets": (), "more": 0},
     "RoundOpened": {"initial": False},
     "SeenMember": {"topics": ()},
     "Trigger": {"others": (), "leader_lost": False},
     "Vitals": {"longest_gap_ms": 0, "commits": 0, "stalled_ms": 0},
-    "Who": {"client_id": "", "client_host": "", "classic": False, "principal": ""},
+    "ClientIdentity": {"client_id": "", "client_host": "", "classic": False, "principal": ""},
 }  # fmt: skip
 
 
@@ -279,5 +283,5 @@ def test_default_values_of_omitted_journal_fields_are_stable():
 def test_journal_entry_parser_ignores_unknown_fields_at_every_depth():
     stored = HEAD + b'"round_settled","new":[1],"at_ms":1,"group":"g","generation":2,"took_ms":0,"last":{%b}}'
     assert parse_entry(stored % b'"member_id":"a","new":{"a":1}') == RoundSettled(
-        at_ms=1, group="g", generation=2, took_ms=0, last=Who("a")
+        at_ms=1, group="g", generation=2, took_ms=0, last=ClientIdentity("a")
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator.journal import MemberRemoved, Who
+from kohort.coordinator.journal import ClientIdentity, MemberRemoved
 from kohort.demo.group import KilledMember, removal_of
 
 
 def gone(name: str, at_ms: int) -> MemberRemoved:
-    return MemberRemoved(at_ms=at_ms, group="g", who=Who("id", name, "/127.0.0.1"), why="session_timeout")
+    return MemberRemoved(at_ms=at_ms, group="g", member=ClientIdentity("id", name, "/127.0.0.1"), why="session_timeout")
 
 
 def test_last_removal_counts_for_a_member_that_rejoined() -> None:

@@ -40,9 +40,9 @@ def test_judge_accepts_findings_with_exactly_the_injected_causes():
 def test_judge_accepts_broader_cause_only_at_low_confidence_and_on_apache_kafka():
     back = finding(2, "CLIENT_RESET", "medium")
 
-    assert verdicts(finding(1, "MEMBER_GONE", "low"), back, ground=APACHE)[0][2] == "right"
-    assert verdicts(finding(1, "MEMBER_GONE", "high"), back, ground=APACHE)[0][2] == "wrong"
-    assert verdicts(finding(1, "MEMBER_GONE", "low"), back, ground=OURS)[0][2] == "wrong"
+    assert verdicts(finding(1, "MEMBER_DEPARTED", "low"), back, ground=APACHE)[0][2] == "right"
+    assert verdicts(finding(1, "MEMBER_DEPARTED", "high"), back, ground=APACHE)[0][2] == "wrong"
+    assert verdicts(finding(1, "MEMBER_DEPARTED", "low"), back, ground=OURS)[0][2] == "wrong"
 
 
 def test_judge_of_later_rebalances_ignores_an_earlier_wrong_cause():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import MemberRemoved, RoundOpened, Trigger, Who, build_entry, parse_entry
+from kohort.coordinator.journal import ClientIdentity, MemberRemoved, RoundOpened, Trigger, build_entry, parse_entry
 from kohort.errors import ErrorCode
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.names import short_id
@@ -229,9 +229,9 @@ def stage_with_static(stage):
 
 
 class TestTopics:
-    def rejoin(self, stage, ids, *topics, who=0, **said):
+    def rejoin(self, stage, ids, *topics, member=0, **said):
         protocols = (("range", subscription(*topics, **said)),)
-        stage.join(ids[who], client_id=f"app-{who}", connection=who, protocols=protocols)
+        stage.join(ids[member], client_id=f"app-{member}", connection=member, protocols=protocols)
         return rebalance(stage)
 
     def test_subscription_to_created_topics_has_topic_created_as_cause_of_the_rebalance(self, stage):
@@ -240,7 +240,7 @@ class TestTopics:
         stage.topics.make("new", 3)
         stage.topics.made["new"] = stage.now
 
-        this = self.rejoin(stage, ids, "t", "new", who=1)
+        this = self.rejoin(stage, ids, "t", "new", member=1)
 
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "proof")
         assert "subscribed topics were created (new)" in this.sentence
@@ -250,13 +250,13 @@ class TestTopics:
         stage.advance(5)
         stage.topics.make("new", 3)
         stage.topics.made["new"] = stage.now
-        self.rejoin(stage, ids, "t", "new", who=0)
+        self.rejoin(stage, ids, "t", "new", member=0)
         stage.advance(10)
         stage.join(ids[1], client_id="app-1", connection=1)
         share(stage, ids, generation + 1)
         stage.topics.made.clear()
 
-        this = self.rejoin(stage, ids, "t", "new", who=1)
+        this = self.rejoin(stage, ids, "t", "new", member=1)
 
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "high")
         assert "after another member" in this.sentence
@@ -264,7 +264,7 @@ class TestTopics:
     def test_subscription_to_existing_topics_has_subscription_changed_as_cause(self, stage):
         ids, _ = group_of(stage)
 
-        assert self.rejoin(stage, ids, "t", "u", who=1).cause == "SUBSCRIPTION_CHANGED"
+        assert self.rejoin(stage, ids, "t", "u", member=1).cause == "SUBSCRIPTION_CHANGED"
 
     def test_rejoin_without_a_deleted_topic_has_topic_deleted_as_cause(self, stage):
         wide = (("range", subscription("t", "u")),)
@@ -425,7 +425,7 @@ class TestLateMember:
         stage.advance(2_000)
         stage.join(ids[1], client_id="app-1", connection=1)
         this = rebalance(stage)
-        assert (this.blocker.who.client_id, this.blocker.waited_ms) == ("app-1", 4_000)
+        assert (this.blocker.member.client_id, this.blocker.waited_ms) == ("app-1", 4_000)
         return this.blocker.because
 
     def test_late_join_of_member_that_sent_heartbeats_is_explained_as_not_polling(self, stage):
@@ -459,12 +459,12 @@ class TestLateMember:
 def test_each_of_thousands_of_client_resets_is_explained_quickly():
     entries = []
     for turn in range(3000):
-        who = Who(f"m{turn}", "worker", "/10.0.0.1")
-        joined = Trigger(event="member_joined", who=who)
+        member = ClientIdentity(f"m{turn}", "worker", "/10.0.0.1")
+        joined = Trigger(event="member_joined", member=member)
         at_ms = turn * 60_000
         entries += [
             RoundOpened(at_ms=at_ms, group="g", trigger=joined, from_generation=turn, members=(), timeout_ms=60_000),
-            MemberRemoved(at_ms=at_ms + 10_000, group="g", who=who, why="session_expired"),
+            MemberRemoved(at_ms=at_ms + 10_000, group="g", member=member, why="session_expired"),
         ]
 
     last = find_rebalances(entries)[-1]

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.coordinator.journal import (
-    Who,
+    ClientIdentity,
     build_entry,
     parse_entry,
 )
@@ -144,7 +144,7 @@ def test_join_rejected_by_group_max_size_is_an_event_that_names_the_client(proto
 
 
 def test_change_of_group_options_is_an_event_that_names_the_client():
-    by = Who("", "ops", "/10.0.0.9", principal="User:olga")
+    by = ClientIdentity("", "ops", "/10.0.0.9", principal="User:olga")
     options = {"consumer.session.timeout.ms": (None, 9_500), "consumer.heartbeat.interval.ms": (3_000, None)}
 
     (event,) = events([OptionsChanged(at_ms=5, group="g", options=options, by=by)])

@@ -16,7 +16,7 @@ A = member("a", 0)
 LONG_AGO = {"committed_record_at_ms": T0 - 600_000}
 
 
-def rebalance(at_s, cause="NEW_MEMBER", who="a", members=("a",), **more):
+def rebalance(at_s, cause="NEW_MEMBER", member="a", members=("a",), **more):
     refs = tuple(MemberRef(member_id=f"{name}-id", client_id=name, host="/h") for name in members)
     return RebalanceFinding(
         id="g/1",
@@ -28,7 +28,7 @@ def rebalance(at_s, cause="NEW_MEMBER", who="a", members=("a",), **more):
         confidence="high",
         sentence="It rebalanced.",
         evidence=(EvidenceFinding(kind="join_group", value="somebody came"),),
-        trigger=MemberRef(member_id=f"{who}-id", client_id=who, host="/h"),
+        trigger=MemberRef(member_id=f"{member}-id", client_id=member, host="/h"),
         members=refs,
         **more,
     )
@@ -49,7 +49,7 @@ def test_group_finding_summarises_health_in_one_sentence():
         "g is Stable, 1 member, 1 of 1 partition owned, 4 records behind (10 min 20 s). "
         "STALL: t-0, owned by a-id: no commit progress for 20.0 s."
     )
-    assert (found.health, found.looked_for_ms, found.blame, found.blamed) == (
+    assert (found.health, found.sample_span_ms, found.blame, found.blamed) == (
         ("STALL", 20_000, "stopped_member", MemberRef(member_id="a-id", client_id="a", host="/h"))
     )
     assert (found.rebalances_1h, found.last_rebalance) == (None, None)
@@ -100,7 +100,7 @@ def test_storm_health_counts_only_rebalances_that_interrupt_members():
 @pytest.mark.parametrize(
     ("looks", "expected"),
     [
-        ([look(0, [], {0: (5, 9)})], ("nobody-reads", "error")),
+        ([look(0, [], {0: (5, 9)})], ("no-consumer", "error")),
         ([look(0, [A], {0: (9, 9), 1: (5, 9)})], ("no-owner", "error")),
         ([look(s, [A], {0: (5, 9)}) for s in (0, 20)], ("stalled", "error")),
         ([look(s, [A], [part(0, None, 5 + s)]) for s in (0, 20)], ("never-committed", "warning")),
@@ -111,9 +111,9 @@ def test_storm_health_counts_only_rebalances_that_interrupt_members():
         ([look(0, [A], [part(0, 5, None, error="the topic or partition does not exist")])],
          ("topic-missing", "warning")),
         ([look(0, [], [part(0, 5, None, error="the topic or partition does not exist")])],
-         ("topic-gone", "info")),
-        ([look(0, [A], [part(0, 5, None, error="not authorised to describe the topic")])], ("not-seen", "info")),
-        ([look(0, [], [], error="not authorised to describe the group")], ("not-seen", "info")),
+         ("topic-deleted", "info")),
+        ([look(0, [A], [part(0, 5, None, error="not authorised to describe the topic")])], ("lag-unknown", "info")),
+        ([look(0, [], [], error="not authorised to describe the group")], ("lag-unknown", "info")),
         ([look(0, [A, member("b")], {0: (9, 9)})], ("idle", "info")),
     ],
 )  # fmt: skip
@@ -145,11 +145,11 @@ def test_doctor_reports_unread_records_that_retention_deleted_or_will_delete():
 
 
 def test_doctor_reports_missed_poll_only_if_the_member_did_not_rejoin():
-    left = rebalance(-600, cause="MAX_POLL_EXCEEDED", who="b", members=("a",))
+    left = rebalance(-600, cause="MAX_POLL_EXCEEDED", member="b", members=("a",))
     fine = look(0, [A], {0: (9, 9)})
 
-    assert rules(fine, rebalances=[left]) == [("left-unheard", "warning")]
-    assert rules(fine, rebalances=[left, rebalance(-300, who="b", members=("a", "b"))]) == []
+    assert rules(fine, rebalances=[left]) == [("missed-poll", "warning")]
+    assert rules(fine, rebalances=[left, rebalance(-300, member="b", members=("a", "b"))]) == []
     assert rules(look(0, [A, member("b", 1)], {0: (9, 9), 1: (9, 9)}), rebalances=[left]) == []
 
 

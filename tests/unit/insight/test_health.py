@@ -291,12 +291,12 @@ def test_health_with_one_unread_offset_is_unknown_as_it_may_be_a_transaction_mar
 
 
 def test_committed_offset_of_deleted_topic_does_not_affect_group_health():
-    old = part(0, 5, None, topic="old", error="the topic does not exist", gone=True)
+    old = part(0, 5, None, topic="old", error="the topic does not exist", deleted=True)
 
     assert words(look(0, [A], [part(0, 9, 9), old])) == ("OK", ["OK", "OK"])
     assert words(look(0, [], [part(0, 9, 9), old])) == ("OK", ["OK", "OK"])
     assert report(look(0, [A], [part(0, 9, 9), old])).partitions[1].clause == (
         "its topic was deleted; only a leftover offset"
     )
-    missed = [part(0, 9, 9), part(0, None, None, topic="u", error="the topic does not exist", gone=True)]
+    missed = [part(0, 9, 9), part(0, None, None, topic="u", error="the topic does not exist", deleted=True)]
     assert words(look(0, [member("a", 0, topics=("t", "u"))], missed))[0] is None, "it is to be read"

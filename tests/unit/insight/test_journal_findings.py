@@ -8,6 +8,7 @@ import pytest
 from kohort.coordinator.journal import (
     KINDS,
     AssignmentWritten,
+    ClientIdentity,
     EpochCause,
     EpochRaised,
     GenerationSeen,
@@ -25,7 +26,6 @@ from kohort.coordinator.journal import (
     StaticReplaced,
     Trigger,
     Vitals,
-    Who,
 )
 from kohort.coordinator.journal_events import (
     CommitUnfenced,
@@ -40,15 +40,15 @@ from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.findings.timeline import find_timeline
 from kohort.insight.rebalances import RECENT_MS, _History, _take
 
-A, B = Who("a-1", "reader-a", "/10.0.0.1"), Who("b-1", "reader-b", "/10.0.0.2")
-STATIC = Who("s-1", "billing", "/10.0.0.3", "billing-3")
+A, B = ClientIdentity("a-1", "reader-a", "/10.0.0.1"), ClientIdentity("b-1", "reader-b", "/10.0.0.2")
+STATIC = ClientIdentity("s-1", "billing", "/10.0.0.3", "billing-3")
 
 
-def generation(at_ms, number, members, partitions, *, event="member_joined", who=None):
+def generation(at_ms, number, members, partitions, *, event="member_joined", member=None):
     about = {"group": "g"}
     return [
         RoundOpened(
-            at_ms=at_ms, **about, trigger=Trigger(event=event, who=who), from_generation=number - 1,
+            at_ms=at_ms, **about, trigger=Trigger(event=event, member=member), from_generation=number - 1,
             members=tuple(members), timeout_ms=1000,
         ),
         RoundClosed(
@@ -66,12 +66,14 @@ def generation(at_ms, number, members, partitions, *, event="member_joined", who
     ]  # fmt: skip
 
 
-def fenced(at_ms, who, error, api="OffsetCommit", generation=3, current=4):
-    return RequestFenced(at_ms=at_ms, group="g", who=who, api=api, error=error, generation=generation, current=current)
+def fenced(at_ms, member, error, api="OffsetCommit", generation=3, current=4):
+    return RequestFenced(
+        at_ms=at_ms, group="g", member=member, api=api, error=error, generation=generation, current=current
+    )
 
 
-def removed(at_ms, who, why="session_expired"):
-    return MemberRemoved(at_ms=at_ms, group="g", who=who, why=why)
+def removed(at_ms, member, why="session_expired"):
+    return MemberRemoved(at_ms=at_ms, group="g", member=member, why=why)
 
 
 def test_every_kind_of_journal_entry_has_a_sentence():
@@ -79,7 +81,7 @@ def test_every_kind_of_journal_entry_has_a_sentence():
 
 
 def test_events_have_sentences_that_state_the_journal_entries():
-    found = find_events(generation(1000, 4, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B))
+    found = find_events(generation(1000, 4, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=B))
 
     assert [event.sentence for event in found] == [
         "rebalance after generation 3: member joined reader-b/b-1; 2 members",
@@ -88,17 +90,17 @@ def test_events_have_sentences_that_state_the_journal_entries():
         "generation 4 is stable: last SyncGroup of reader-b/b-1, 10 ms",
     ]
     assert [event.generation for event in found] == [3, 4, 4, 4]
-    assert found[0].who.client_id == "reader-b"
+    assert found[0].member.client_id == "reader-b"
     assert found[1].entry["leader"] == "a-1"
 
 
 def test_control_characters_in_leave_reason_are_escaped_in_the_sentence_only():
     evil = "\x1b[2J" + "x" * 100_000
-    found = event_finding(removed(1, Who(evil, evil, evil))).sentence
+    found = event_finding(removed(1, ClientIdentity(evil, evil, evil))).sentence
 
     assert found.isprintable()
     assert len(found) < 500
-    entry = MemberRemoved(at_ms=1, group="g", who=A, why="left", reason=evil)
+    entry = MemberRemoved(at_ms=1, group="g", member=A, why="left", reason=evil)
     assert event_finding(entry).entry["reason"] == evil
 
 
@@ -125,16 +127,16 @@ def test_zombie_finding_has_removal_time_of_member_and_number_of_rejected_commit
 
 
 def test_two_processes_with_one_instance_id_are_reported_with_both_hosts():
-    other = Who("s-2", "billing", "/10.0.0.9", "billing-3")
+    other = ClientIdentity("s-2", "billing", "/10.0.0.9", "billing-3")
     entries = [
-        StaticReplaced(at_ms=1, group="g", who=other, old_member_id="s-1"),
+        StaticReplaced(at_ms=1, group="g", member=other, old_member_id="s-1"),
         fenced(2, STATIC, "FENCED_INSTANCE_ID", "Heartbeat"),
     ]
 
     (found,) = find_fenced(entries)
 
     assert found.verdict == "duplicate"
-    assert [who.host for who in found.others] == ["/10.0.0.9"]
+    assert [member.host for member in found.others] == ["/10.0.0.9"]
     assert "instance id billing-3, seen at /10.0.0.3 and /10.0.0.9" in found.sentence
 
 
@@ -153,22 +155,26 @@ def test_each_error_of_rejected_requests_has_its_verdict(error, verdict):
 def test_rejected_requests_of_ten_thousand_members_are_grouped_quickly():
     entries = []
     for n in range(10_000):
-        who = Who(f"m-{n}", "reader", "/10.0.0.1", f"i-{n}")
-        entries += [removed(n, who), fenced(n + 1, who, "UNKNOWN_MEMBER_ID"), fenced(n + 2, who, "FENCED_INSTANCE_ID")]
+        member = ClientIdentity(f"m-{n}", "reader", "/10.0.0.1", f"i-{n}")
+        entries += [
+            removed(n, member),
+            fenced(n + 1, member, "UNKNOWN_MEMBER_ID"),
+            fenced(n + 2, member, "FENCED_INSTANCE_ID"),
+        ]
 
     assert len(find_fenced(entries)) == 20_000
 
 
-def spells(lane):
-    return [(s.from_ms, s.until_ms, s.partitions) for s in lane.spells]
+def assignments(lane):
+    return [(s.from_ms, s.until_ms, s.partitions) for s in lane.assignments]
 
 
 def test_timeline_of_classic_group_has_assignments_by_member():
     entries = [
-        *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, who=A),
-        *generation(2_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B),
+        *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, member=A),
+        *generation(2_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=B),
         removed(3_000, B),
-        *generation(3_000, 3, [A], {"a-1": {"t": (0, 1)}}, event="session_expired", who=B),
+        *generation(3_000, 3, [A], {"a-1": {"t": (0, 1)}}, event="session_expired", member=B),
         fenced(4_000, B, "UNKNOWN_MEMBER_ID"),
     ]
 
@@ -178,34 +184,38 @@ def test_timeline_of_classic_group_has_assignments_by_member():
         (1, 1_000, 2_000, "a-1"), (2, 2_000, 3_000, "b-1"), (3, 3_000, None, "b-1"),
     ]  # fmt: skip
     a, b = found.lanes
-    assert spells(a)[-3:] == [(1_020, 2_020, ("t-0", "t-1")), (2_020, 3_020, ("t-0",)), (3_020, None, ("t-0", "t-1"))]
-    assert spells(b) == [(2_010, 2_020, ()), (2_020, 3_000, ("t-1",))]
+    assert assignments(a)[-3:] == [
+        (1_020, 2_020, ("t-0", "t-1")),
+        (2_020, 3_020, ("t-0",)),
+        (3_020, None, ("t-0", "t-1")),
+    ]
+    assert assignments(b) == [(2_010, 2_020, ()), (2_020, 3_000, ("t-1",))]
     assert [(m.at_ms, m.kind) for m in b.marks] == [(3_000, "removed"), (4_000, "fenced")]
 
 
 def test_timeline_start_shows_assignments_of_earlier_rebalances():
     entries = [
-        *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, who=A),
-        *generation(50_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B),
+        *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, member=A),
+        *generation(50_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=B),
     ]
 
     found = find_timeline(entries, group="g", from_ms=40_000, until_ms=60_000)
 
     assert [(c.generation, c.from_ms) for c in found.columns] == [(1, 40_000), (2, 50_000)]
-    assert spells(found.lanes[0]) == [(40_000, 50_020, ("t-0", "t-1")), (50_020, None, ("t-0",))]
+    assert assignments(found.lanes[0]) == [(40_000, 50_020, ("t-0", "t-1")), (50_020, None, ("t-0",))]
 
 
 def test_static_member_keeps_its_timeline_lane_after_a_restart():
     again = msgspec.structs.replace(STATIC, member_id="s-2")
     entries = [
-        *generation(1_000, 1, [STATIC], {"s-1": {"t": (0,)}}, who=STATIC),
-        StaticReplaced(at_ms=2_000, group="g", who=again, old_member_id="s-1"),
+        *generation(1_000, 1, [STATIC], {"s-1": {"t": (0,)}}, member=STATIC),
+        StaticReplaced(at_ms=2_000, group="g", member=again, old_member_id="s-1"),
     ]
 
     (lane,) = find_timeline(entries, group="g", from_ms=0, until_ms=5_000).lanes
 
-    assert lane.who.member_id == "s-2"
-    assert spells(lane)[-1] == (1_020, None, ("t-0",))
+    assert lane.member.member_id == "s-2"
+    assert assignments(lane)[-1] == (1_020, None, ("t-0",))
 
 
 def vitals(last_seen_ms, **more):
@@ -214,9 +224,9 @@ def vitals(last_seen_ms, **more):
 
 def two_of_whom_one_goes(gone):
     return [
-        *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=A),
+        *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=A),
         gone,
-        *generation(gone.at_ms, 2, [A], {"a-1": {"t": (0, 1)}}, event="session_expired", who=B),
+        *generation(gone.at_ms, 2, [A], {"a-1": {"t": (0, 1)}}, event="session_expired", member=B),
     ]
 
 
@@ -227,12 +237,12 @@ def lane_of_b(gone, from_ms=0):
 
 def test_silence_of_expired_member_in_timeline_begins_at_its_last_request():
     gone = MemberRemoved(
-        at_ms=12_500, group="g", who=B, why="session_expired", vitals=vitals(2_500, connection_closed_at_ms=3_000)
+        at_ms=12_500, group="g", member=B, why="session_expired", vitals=vitals(2_500, connection_closed_at_ms=3_000)
     )
 
     lane = lane_of_b(gone)
 
-    assert spells(lane)[-1] == (1_020, 12_500, ("t-1",))
+    assert assignments(lane)[-1] == (1_020, 12_500, ("t-1",))
     (silence,) = lane.silences
     assert (silence.from_ms, silence.until_ms) == (2_500, 12_500)
     assert (
@@ -261,7 +271,8 @@ def test_silence_of_expired_member_in_timeline_begins_at_its_last_request():
             " (its limit is 30 s between polls)",
         ),
         (
-            {"why": "left", "reason": "spring cleaning", "by": Who("", "admin", "/10.0.0.9")}, "removed", "removed",
+            {"why": "left", "reason": "spring cleaning", "by": ClientIdentity("", "admin", "/10.0.0.9")},
+            "removed", "removed",
             'removed by admin at /10.0.0.9 ("spring cleaning")',
         ),
         (
@@ -272,35 +283,35 @@ def test_silence_of_expired_member_in_timeline_begins_at_its_last_request():
     ],
 )  # fmt: skip
 def test_removed_member_has_a_timeline_mark_with_the_reason(gone, kind, how, text):
-    lane = lane_of_b(MemberRemoved(at_ms=35_000, group="g", who=B, **gone))
+    lane = lane_of_b(MemberRemoved(at_ms=35_000, group="g", member=B, **gone))
 
     assert [(m.kind, m.how, m.text) for m in lane.marks] == [(kind, how, text)]
     assert lane.silences == ()
 
 
 def test_rebalance_finding_lists_departures_of_members_besides_the_trigger():
-    round_ = generation(2_000, 2, [A], {"a-1": {"t": (0, 1)}}, event="member_rejoined", who=A)
+    round_ = generation(2_000, 2, [A], {"a-1": {"t": (0, 1)}}, event="member_rejoined", member=A)
     gone = MemberRemoved(
-        at_ms=2_005, group="g", who=B, why="left", reason="consumer poll timeout has expired.", vitals=vitals(2_004)
+        at_ms=2_005, group="g", member=B, why="left", reason="consumer poll timeout has expired.", vitals=vitals(2_004)
     )
     entries = [
-        *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=A), round_[0], gone, *round_[1:]
+        *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=A), round_[0], gone, *round_[1:]
     ]  # fmt: skip
 
-    assert find_rebalances(entries)[1].gone == {"b-1": "max_poll_exceeded"}
+    assert find_rebalances(entries)[1].departures == {"b-1": "max_poll_exceeded"}
 
 
 def test_partitions_of_absent_static_member_have_a_silence_in_the_timeline():
     def reconciled(at_ms, epoch):
         return MemberReconciled(
-            at_ms=at_ms, group="g", who=STATIC, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
+            at_ms=at_ms, group="g", member=STATIC, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
             given=(GivenPartition("t", 0),),
         )  # fmt: skip
 
-    cause = EpochCause(event="member_joined", who=STATIC)
+    cause = EpochCause(event="member_joined", member=STATIC)
     entries = [
         EpochRaised(at_ms=1, group="g", epoch=1, cause=cause, members=1), reconciled(2, 1),
-        StaticAway(at_ms=50, group="g", who=STATIC),
+        StaticAway(at_ms=50, group="g", member=STATIC),
     ]  # fmt: skip
     away = find_timeline(entries, group="g", from_ms=0, until_ms=100).lanes[0]
     back = find_timeline([*entries, reconciled(80, 1)], group="g", from_ms=0, until_ms=100).lanes[0]
@@ -316,8 +327,9 @@ def test_timeline_from_a_watcher_has_inferred_departures():
             at_ms=at_ms, group="g", observed=True, generation=number, protocol_type="consumer", protocol="range",
             leader="a-1",
             members=tuple(
-                SeenMember(who=who, session_timeout_ms=10_000, rebalance_timeout_ms=300_000, partitions={"t": (n,)})
-                for n, who in enumerate(members)
+                SeenMember(member=member, session_timeout_ms=10_000, rebalance_timeout_ms=300_000,
+                           partitions={"t": (n,)})
+                for n, member in enumerate(members)
             ),
             signs=signs,
         )  # fmt: skip
@@ -338,38 +350,38 @@ def test_timeline_from_a_watcher_has_inferred_departures():
 
 
 def test_timeline_of_consumer_group_ends_with_its_deletion():
-    def reconciled(at_ms, who, epoch, given=(), revoked=None, revoking=None):
+    def reconciled(at_ms, member, epoch, given=(), revoked=None, revoking=None):
         return MemberReconciled(
-            at_ms=at_ms, group="g", who=who, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
+            at_ms=at_ms, group="g", member=member, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
             given=tuple(GivenPartition("t", n) for n in given), revoked=revoked or {}, revoking=revoking or {},
         )  # fmt: skip
 
     entries = [
-        EpochRaised(at_ms=1, group="g", epoch=1, cause=EpochCause(event="member_joined", who=A), members=1),
+        EpochRaised(at_ms=1, group="g", epoch=1, cause=EpochCause(event="member_joined", member=A), members=1),
         reconciled(2, A, 1, given=(0, 1)),
-        EpochRaised(at_ms=10, group="g", epoch=2, cause=EpochCause(event="member_joined", who=B), members=2),
+        EpochRaised(at_ms=10, group="g", epoch=2, cause=EpochCause(event="member_joined", member=B), members=2),
         reconciled(11, A, 1, revoking={"t": (1,)}),
         reconciled(12, A, 2, revoked={"t": (1,)}),
         reconciled(13, B, 2, given=(1,)),
-        EpochRaised(at_ms=20, group="g", epoch=3, cause=EpochCause(event="session_expired", who=B), members=1),
+        EpochRaised(at_ms=20, group="g", epoch=3, cause=EpochCause(event="session_expired", member=B), members=1),
         GroupDeleted(at_ms=30, group="g", why="deleted"),
     ]
 
     found = find_timeline(entries, group="g", from_ms=0, until_ms=100)
 
     a, b = found.lanes
-    assert spells(a)[-2:] == [(2, 12, ("t-0", "t-1")), (12, 30, ("t-0",))]
-    assert spells(b)[-1] == (13, 20, ("t-1",))
+    assert assignments(a)[-2:] == [(2, 12, ("t-0", "t-1")), (12, 30, ("t-0",))]
+    assert assignments(b)[-1] == (13, 20, ("t-1",))
     assert [mark.kind for mark in b.marks] == ["removed"]
 
 
 def test_member_without_changed_assignment_has_a_timeline_lane():
-    entries = generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=A)
+    entries = generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=A)
 
     a, b = find_timeline(entries, group="g", from_ms=5_000, until_ms=9_000).lanes
 
-    assert (spells(a), spells(b)) == ([(5_000, None, ("t-0",))], [(5_000, None, ("t-1",))])
-    assert find_timeline(entries[:3], group="g", from_ms=0, until_ms=9_000).lanes[1].who.member_id == "b-1"
+    assert (assignments(a), assignments(b)) == ([(5_000, None, ("t-0",))], [(5_000, None, ("t-1",))])
+    assert find_timeline(entries[:3], group="g", from_ms=0, until_ms=9_000).lanes[1].member.member_id == "b-1"
 
 
 def test_timeline_of_empty_journal_is_empty():
@@ -380,7 +392,7 @@ def test_timeline_of_empty_journal_is_empty():
 
 def test_accepted_commits_of_non_members_have_the_verdict_unfenced():
     moves = (OffsetMove("t", 0, 1, 9), OffsetMove("t", 1, 5))
-    entries = [CommitUnfenced(at_ms=at, group="g", who=A, offsets=moves, backwards=1) for at in (1, 2)]
+    entries = [CommitUnfenced(at_ms=at, group="g", member=A, offsets=moves, backwards=1) for at in (1, 2)]
 
     (found,) = find_fenced(entries)
 
@@ -394,7 +406,7 @@ def test_accepted_commits_of_non_members_have_the_verdict_unfenced():
 
 
 def test_journal_events_without_rebalances_are_findings():
-    resumed = PartitionsResumed(at_ms=1, group="g", who=A, generation=4, partitions=(ResumedPartition("t", 0, 7),))
+    resumed = PartitionsResumed(at_ms=1, group="g", member=A, generation=4, partitions=(ResumedPartition("t", 0, 7),))
     altered = OptionsChanged(at_ms=1, group="g", options={"consumer.session.timeout.ms": (None, 9000)}, by=B)
 
     assert [event.sentence for event in find_events([resumed, altered])] == [
@@ -404,8 +416,8 @@ def test_journal_events_without_rebalances_are_findings():
 
 
 def test_rebalance_history_of_group_keeps_only_recent_removals():
-    who, history = Who("m", "app", "/h"), _History()
+    member, history = ClientIdentity("m", "app", "/h"), _History()
     for minute in range(500):
-        _take(history, removed(minute * 60_000, who))
-        _take(history, fenced(minute * 60_000, who, "UNKNOWN_MEMBER_ID"))
+        _take(history, removed(minute * 60_000, member))
+        _take(history, fenced(minute * 60_000, member, "UNKNOWN_MEMBER_ID"))
     assert len(history.removed) == len(history.fenced) == RECENT_MS // 60_000 + 1

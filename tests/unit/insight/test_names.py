@@ -2,32 +2,32 @@
 
 import pytest
 
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.insight.names import count, limit, name_and_place, name_of, printable, seconds
 
 UUID = "1a2b3c4d-0000-4000-8000-000000000000"
 
 
 @pytest.mark.parametrize(
-    ("who", "name"),
+    ("member", "name"),
     [
-        (Who(f"demo-2-{UUID}", "demo-2", "/127.0.0.1"), "demo-2-1a2b3c4d"),
-        (Who(f"node-7-{UUID}", "demo", "/127.0.0.1", "node-7"), "node-7-1a2b3c4d"),
-        (Who(UUID, "rdkafka"), "rdkafka/1a2b3c4d"),
-        (Who(f"-{UUID}"), "-1a2b3c4d"),
-        (Who("", "admin"), "admin"),
-        (Who(""), "an unknown client"),
-        (Who("x" * 100, ""), "x" * 60 + "…"),
+        (ClientIdentity(f"demo-2-{UUID}", "demo-2", "/127.0.0.1"), "demo-2-1a2b3c4d"),
+        (ClientIdentity(f"node-7-{UUID}", "demo", "/127.0.0.1", "node-7"), "node-7-1a2b3c4d"),
+        (ClientIdentity(UUID, "rdkafka"), "rdkafka/1a2b3c4d"),
+        (ClientIdentity(f"-{UUID}"), "-1a2b3c4d"),
+        (ClientIdentity("", "admin"), "admin"),
+        (ClientIdentity(""), "an unknown client"),
+        (ClientIdentity("x" * 100, ""), "x" * 60 + "…"),
     ],
 )
-def test_name_of_member_is_client_id_and_head_of_member_id(who, name):
-    assert name_of(who) == name
+def test_name_of_member_is_client_id_and_head_of_member_id(member, name):
+    assert name_of(member) == name
 
 
 def test_name_and_place_of_member_has_client_id_and_host():
-    assert name_and_place(Who(f"a-{UUID}", "a", "/10.0.0.1")) == "a-1a2b3c4d (client a at /10.0.0.1)"
-    assert name_and_place(Who(f"i-{UUID}", "a", "/h", "i")) == "i-1a2b3c4d (static i, client a at /h)"
-    assert name_and_place(Who("m")) == "m"
+    assert name_and_place(ClientIdentity(f"a-{UUID}", "a", "/10.0.0.1")) == "a-1a2b3c4d (client a at /10.0.0.1)"
+    assert name_and_place(ClientIdentity(f"i-{UUID}", "a", "/h", "i")) == "i-1a2b3c4d (static i, client a at /h)"
+    assert name_and_place(ClientIdentity("m")) == "m"
 
 
 def test_texts_from_clients_are_shown_without_control_characters():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator.journal import build_entry, parse_entry
-from kohort.coordinator.journal_events import MemberTurnedAway
+from kohort.coordinator.journal_events import JoinRejected
 from kohort.errors import ErrorCode
 from kohort.insight.findings.doctor import examine
 from kohort.insight.findings.fenced import find_fenced
@@ -62,7 +62,7 @@ class TestDelayedRound:
         this = rebalance(stage)
 
         assert (this.cause, this.also) == ("SESSION_TIMEOUT.process_died", ("NEW_MEMBER",))
-        assert (this.trigger.client_id, this.blocker.who.client_id) == ("app-2", "app-1")
+        assert (this.trigger.client_id, this.blocker.member.client_id) == ("app-2", "app-1")
         assert this.advice == "find the reason why the process ended; a closed consumer leaves at once instead"
 
     def test_member_that_does_not_rejoin_in_time_is_the_cause_before_the_join(self, stage):
@@ -123,7 +123,7 @@ class TestRefusedJoin:
             ticket = stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
             assert stage.answer(ticket).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
-        (entry,) = stage.entries(MemberTurnedAway)
+        (entry,) = stage.entries(JoinRejected)
         assert (entry.offered, entry.accepted, entry.types) == (("cooperative-sticky",), ("range",), None)
 
     def test_join_with_unsupported_assignor_is_an_event_with_both_assignors_in_its_sentence(self, stage):
@@ -198,7 +198,7 @@ class TestRefusedJoin:
         settled_pair(stage)
         stage.join(protocols=[(f"{i:03}" + "x" * 30_000, b"") for i in range(100)])
 
-        (entry,) = stage.entries(MemberTurnedAway)
+        (entry,) = stage.entries(JoinRejected)
         assert (len(entry.offered), {len(name) for name in entry.offered}) == (10, {300})
 
 

@@ -140,7 +140,7 @@ def test_watched_departure_at_session_end_is_session_timeout(stage):
     assert {"fits_session_timeout", "unknown"} <= kinds(finding)
 
 
-def test_watched_departure_of_member_without_commits_is_member_gone(stage):
+def test_watched_departure_of_member_without_commits_is_member_departed(stage):
     group = Group(stage, ["a", "b"])
     group.beat(300_000)
     group.leave("b")
@@ -148,7 +148,7 @@ def test_watched_departure_of_member_without_commits_is_member_gone(stage):
 
     finding = latest(stage)
 
-    assert (finding.cause, finding.confidence) == ("MEMBER_GONE", "low")
+    assert (finding.cause, finding.confidence) == ("MEMBER_DEPARTED", "low")
     assert "indistinguishable" in finding.sentence
 
 
@@ -192,7 +192,7 @@ def test_watched_return_after_a_poll_interval_without_commits_makes_the_departur
     gone, back = stage.findings()[-2:]
 
     # the member that departed without a return may have left
-    assert (alone.cause, alone.confidence) == ("MEMBER_GONE", "low")
+    assert (alone.cause, alone.confidence) == ("MEMBER_DEPARTED", "low")
     assert (gone.cause, gone.confidence) == ("MAX_POLL_EXCEEDED", "medium")
     assert (back.cause, back.confidence) == ("CLIENT_RESET", "medium")
     assert short_id(old) in gone.sentence
@@ -238,7 +238,7 @@ def test_watched_return_of_expired_member_is_client_reset(stage):
     finding = latest(stage)
 
     assert (finding.cause, finding.confidence) == ("CLIENT_RESET", "medium")
-    assert "gone_before" in kinds(finding)
+    assert "departed_before" in kinds(finding)
 
 
 def test_watched_member_that_does_not_rejoin_in_a_long_rebalance_is_join_timeout(stage):
@@ -483,7 +483,7 @@ class TestRestartedCoordinator:
         finding = self.put_out(stage)
 
         assert (finding.cause, finding.confidence) == ("COORDINATOR_FAILOVER", "medium")
-        assert finding.also == ("MEMBER_GONE",)
+        assert finding.also == ("MEMBER_DEPARTED",)
         assert "coordinator_moved" in kinds(finding)
 
     def test_expired_member_with_commits_to_the_new_coordinator_has_session_timeout_as_cause(self, stage):
@@ -510,7 +510,7 @@ def test_watched_rebalance_finding_has_departures_by_member_id(stage):
     del group.ids["b"]
     group.round()
 
-    assert [one.gone for one in stage.findings()[-2:]] == [{left: "left"}, {silent: "session_expired"}]
+    assert [one.departures for one in stage.findings()[-2:]] == [{left: "left"}, {silent: "session_expired"}]
 
 
 def test_watched_departure_of_static_member_before_its_session_end_is_admin_removed(stage):

@@ -71,7 +71,7 @@ def test_watched_join_to_consumer_group_lists_awaited_partitions_without_proof(s
 
     assert (forming.cause, forming.confidence) == ("GROUP_FORMING", "high")
     assert (joined.cause, joined.confidence, joined.end) == ("NEW_MEMBER", "high", "stable")
-    assert joined.blocker.who.member_id == "m1"
+    assert joined.blocker.member.member_id == "m1"
     assert joined.blocker.waited_ms == 1_000
 
 
@@ -115,14 +115,14 @@ class TestDepartedMember:
 
         assert (finding.cause, finding.confidence) == ("SESSION_TIMEOUT", "medium")
 
-    def test_watched_departure_with_unknown_session_timeout_is_member_gone(self, stage):
+    def test_watched_departure_with_unknown_session_timeout_is_member_departed(self, stage):
         self.find(stage, None)
         second_comes(stage)
         stage.beat("m2", -1)
 
         finding = stage.findings()[-1]
 
-        assert (finding.cause, finding.confidence) == ("MEMBER_GONE", "low")
+        assert (finding.cause, finding.confidence) == ("MEMBER_DEPARTED", "low")
 
     def test_watched_departure_with_pending_revocation_at_its_timeout_is_revocation_timeout(self):
         stage = WatchedStage()
@@ -133,7 +133,7 @@ class TestDepartedMember:
         stage.beat("m1", 2, client_id="one")
         for _ in range(6):
             stage.advance(1_000)
-            if any(isinstance(e, EpochRaised) and e.cause.event == "member_gone" for e in stage.seen):
+            if any(isinstance(e, EpochRaised) and e.cause.event == "member_departed" for e in stage.seen):
                 break
             stage.beat("m1", 2, parts("t", 0, 1, 2, 3), client_id="one")
 
@@ -205,7 +205,7 @@ def test_watcher_repeats_the_state_of_a_quiet_consumer_group_before_its_next_epo
     assert stands.partitions == {"m1": {"t": (0, 1)}, "m2": {"t": (2, 3)}, "m3": {}}
     finding = stage.findings()[-1]
     assert finding.cause == "NEW_MEMBER"
-    assert {one.who.member_id: one.has for one in finding.standing}["m1"] == ("t-0", "t-1")
+    assert {one.member.member_id: one.assignment for one in finding.standing}["m1"] == ("t-0", "t-1")
 
 
 def test_watcher_writes_the_whole_state_of_consumer_group_with_compacted_records(stage):
@@ -225,7 +225,7 @@ def test_watcher_writes_the_whole_state_of_consumer_group_with_compacted_records
     assert watcher.caught_up(stage.now) == []
     stage.watcher, stage.seen = watcher, [stands]
     stage.beat("m2", -1)
-    assert stage.findings()[-1].cause in ("MEMBER_LEFT", "MEMBER_GONE")
+    assert stage.findings()[-1].cause in ("MEMBER_LEFT", "MEMBER_DEPARTED")
     assert [type(entry) for entry in stage.seen][1] is EpochRaised
 
 

@@ -184,13 +184,13 @@ def test_what_if_lag_peaks_after_the_pause_and_drains_with_the_slowest_member():
     assert (found.written_per_s, found.handled_from_per_s, found.unread) == (90.0, 60.0, 0)
     assert (found.peak_lag_from, found.peak_lag_to) == (360 + 1263, 360 + 1443)
     assert found.drained_from_s is not None
-    assert found.behind_for_ever == (), "40 and 50 records a second for the two that are left"
+    assert found.members_with_growing_lag == (), "40 and 50 records a second for the two that are left"
     assert (found.drained_from_s, found.drained_to_s) == pytest.approx((98.2, 110.2))
     swamped = what_if(
         three(), Scenario(kill=(("a-id", "sigkill"),)), cluster=rates(three(), in_per_s=90.0, drain_per_s=40.0)
     )
     assert swamped.drain is not None
-    assert (swamped.drain.drained_to_s, len(swamped.drain.behind_for_ever)) == (None, 2)
+    assert (swamped.drain.drained_to_s, len(swamped.drain.members_with_growing_lag)) == (None, 2)
 
 
 def test_what_if_drain_time_with_skewed_rates_is_that_of_the_slowest_member():
@@ -203,10 +203,10 @@ def test_what_if_drain_time_with_skewed_rates_is_that_of_the_slowest_member():
 
     assert found is not None
     assert (found.written_per_s, found.handled_from_per_s, found.handled_to_per_s) == (130.0, 40.0, 50.0)
-    assert (found.slowest, found.behind_for_ever, found.drained_from_s) == ("a-id", ("a-id", "b-id"), None)
+    assert (found.slowest, found.members_with_growing_lag, found.drained_from_s) == ("a-id", ("a-id", "b-id"), None)
     quick = what_if(looks[-1], Scenario(), cluster=rates(*looks, drain_per_s=200.0)).drain
     assert quick is not None
-    assert (quick.slowest, quick.behind_for_ever) == ("a-id", ())
+    assert (quick.slowest, quick.members_with_growing_lag) == ("a-id", ())
     assert quick.drained_to_s == pytest.approx((500 + 90 * 3.1) / 110)
 
 

@@ -245,7 +245,7 @@ class TestJoin:
 
         rebalance, _ = told(stage)
 
-        assert {who.client_id for who in rebalance.members_before} == {"demo-0", "demo-1", "demo-2"}
+        assert {member.client_id for member in rebalance.members_before} == {"demo-0", "demo-1", "demo-2"}
 
 
 class TestLeave:
@@ -320,9 +320,9 @@ class TestLeave:
 
 
 class TestRejoin:
-    def rejoin(self, stage, protocols=RANGE, who="demo-1", reason=None):
+    def rejoin(self, stage, protocols=RANGE, member="demo-1", reason=None):
         ids, _ = trio(stage)
-        stage.join(ids[who], client_id=who, protocols=protocols, reason=reason)
+        stage.join(ids[member], client_id=member, protocols=protocols, reason=reason)
         return told(stage)
 
     def test_rejoin_with_other_subscription_has_subscription_changed_as_cause(self, stage):
@@ -361,7 +361,7 @@ class TestRejoin:
         ],
     )
     def test_rejoin_reason_of_leader_decides_the_cause_of_the_rebalance(self, stage, reason, cause, confidence):
-        _, explanation = self.rejoin(stage, who="demo-0", reason=reason)
+        _, explanation = self.rejoin(stage, member="demo-0", reason=reason)
 
         assert (explanation.cause, explanation.confidence) == (cause, confidence)
         assert "\n" not in explanation.sentence
@@ -408,7 +408,7 @@ class TestWaitingRound:
         assert explanation.sentence.endswith(
             f"the round took 20.0 s, of which 20.0 s waiting for {short_id(late)}, which did not rejoin in time."
         )
-        assert [name_of(r.who) for r in rebalance.not_rejoined] == [short_id(late)]
+        assert [name_of(r.member) for r in rebalance.not_rejoined] == [short_id(late)]
         assert "max.poll.interval.ms" in explanation.advice
 
     def test_explanation_names_members_without_sync_group_before_the_timeout(self, stage):

@@ -77,7 +77,7 @@ def test_unfinished_rebalance_names_revoking_member_its_start_and_the_waiting_me
         "0 of 2 members reached it: one/m1 has not revoked t-2, t-3."
     )
     (row,) = rebalance.unrevoked
-    assert (row.who.member_id, row.revoking, row.revoking_since_ms) == ("m1", (("t", 2), ("t", 3)), told_at_ms)
+    assert (row.member.member_id, row.revoking, row.revoking_since_ms) == ("m1", (("t", 2), ("t", 3)), told_at_ms)
     (waits,) = [fact for fact in explanation.evidence if fact.kind == "waits"]
     assert waits.value == "two/m2 waits for t-2, t-3, owned by one/m1 at its last heartbeat"
     one, two = member_rows(rebalance)
@@ -107,7 +107,7 @@ def test_finished_rebalance_names_the_longest_wait_and_the_unowned_time(stage):
     assert rows[0] == ("t-2", "one/m1", "two/m2", "0.5 s")
     as_json = to_builtins(found)
     assert as_json["unowned_partition_ms"] == 1000
-    assert [m["has"] for m in as_json["standing"]] == [("t-0", "t-1"), ("t-2", "t-3")]
+    assert [m["assignment"] for m in as_json["standing"]] == [("t-0", "t-1"), ("t-2", "t-3")]
     assert [(m["from"], m["to"], m["unowned_ms"]) for m in as_json["moves"]] == [("m1", "m2", 500)] * 2
 
 
@@ -174,7 +174,7 @@ def test_explanation_names_members_with_unchanged_assignment(stage):
     rebalance, explanation = told(stage)
 
     assert rebalance.end == "stable"
-    assert [row.who.member_id for row in rebalance.undisturbed] == ["m1", "m2"]
+    assert [row.member.member_id for row in rebalance.undisturbed] == ["m1", "m2"]
     assert "undisturbed" in kinds(explanation)
 
 
@@ -209,7 +209,7 @@ def test_new_epoch_during_reconciliation_begins_another_rebalance(stage):
     assert explain(found[1]).sentence.endswith(
         "the epoch was raised again before all members reached it: one/m1 has not revoked t-2, t-3."
     )
-    assert [row.who.member_id for row in found[2].unrevoked] == ["m1"]
+    assert [row.member.member_id for row in found[2].unrevoked] == ["m1"]
 
 
 def test_several_epochs_with_one_target_assignment_are_one_rebalance(stage):
@@ -234,7 +234,7 @@ def test_conversion_from_and_to_a_classic_group_has_protocol_migration_as_cause(
     assert (explanation.cause, rebalance.end) == ("PROTOCOL_MIGRATION", "reconciling")
     assert "member modern/new" in explanation.sentence
     assert "the classic group of 1 member became a consumer group" in explanation.sentence
-    assert [row.had for row in rebalance.members if row.who.member_id == classic] == [(("t", 0),)]
+    assert [row.assignment_before for row in rebalance.members if row.member.member_id == classic] == [(("t", 0),)]
 
     stage.beat("new", -1, client_id="modern")
 
@@ -279,7 +279,9 @@ def test_replacement_of_static_member_causes_no_rebalance_of_consumer_group():
 
     assert [rebalance.end for rebalance in found] == ["stable", "reconciling"]
     assert {move.before for move in found[1].moves} == {"m1b"}
-    assert [row.had for row in found[1].members if row.who.member_id == "m1b"] == [tuple(parts("t", 0, 1, 2, 3))]
+    assert [row.assignment_before for row in found[1].members if row.member.member_id == "m1b"] == [
+        tuple(parts("t", 0, 1, 2, 3))
+    ]
 
 
 def test_pattern_that_matches_new_topics_has_regex_resolved_as_cause():
@@ -385,13 +387,13 @@ class TestGroupOfBothProtocols:
     def test_journal_marks_classic_protocol_members_of_a_consumer_group(self, mixed):
         stage, classic, generation = mixed
         (converted,) = stage.entries(GroupConverted)
-        assert [(who.member_id, who.classic) for who in converted.members] == [(classic, True)]
+        assert [(member.member_id, member.classic) for member in converted.members] == [(classic, True)]
 
         stage.heartbeat(classic, generation)
         stage.advance(60_000)
 
         causes = [entry.cause for entry in stage.entries(EpochRaised)]
-        gone = {cause.who.member_id: cause.who.classic for cause in causes if cause.vitals is not None}
+        gone = {cause.member.member_id: cause.member.classic for cause in causes if cause.vitals is not None}
         assert gone.get(classic) is True
         assert all(not is_classic for member_id, is_classic in gone.items() if member_id != classic)
 
@@ -414,5 +416,5 @@ class TestGroupOfBothProtocols:
         rebalance, explanation = told(stage)
 
         assert (explanation.cause, rebalance.end) == ("PROTOCOL_MIGRATION", "reconciling")
-        (row,) = [row for row in rebalance.members if row.who.member_id == classic]
-        assert row.who.classic
+        (row,) = [row for row in rebalance.members if row.member.member_id == classic]
+        assert row.member.classic

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_fd_to_metric_families
 
 from kohort.coordinator.journal import (
     AssignmentWritten,
+    ClientIdentity,
     GroupDeleted,
     JournalEntry,
     MemberArrived,
@@ -22,7 +23,6 @@ from kohort.coordinator.journal import (
     RoundOpened,
     RoundSettled,
     Trigger,
-    Who,
 )
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition, held_bytes
 from kohort.metrics.exposition import OPENMETRICS, render_page
@@ -142,16 +142,16 @@ def test_deleted_group_has_no_rebalance_counters(stage):
     assert len(page) == 0
 
 
-A, B = Who("a-1", "a", "/h"), Who("b-1", "b", "/h")
+A, B = ClientIdentity("a-1", "a", "/h"), ClientIdentity("b-1", "b", "/h")
 
 
 def a_round(
-    at_ms: int, number: int, *moves: Move, settled_ms: int | None = 30, left: Who | None = A
+    at_ms: int, number: int, *moves: Move, settled_ms: int | None = 30, left: ClientIdentity | None = A
 ) -> list[JournalEntry]:
-    trigger = Trigger(event="member_left" if left else "member_rejoined", who=left or A)
+    trigger = Trigger(event="member_left" if left else "member_rejoined", member=left or A)
     entries: list[JournalEntry] = [
         RoundOpened(at_ms=at_ms, group="g", trigger=trigger, from_generation=number - 1, members=(B,), timeout_ms=1),
-        MemberArrived(at_ms=at_ms, group="g", who=B, after_ms=0, new=False),
+        MemberArrived(at_ms=at_ms, group="g", member=B, after_ms=0, new=False),
         RoundClosed(at_ms=at_ms + 10, group="g", generation=number, members=(B,), leader="b-1",
                     protocol_type="consumer", protocol="range", took_ms=10),
         AssignmentWritten(at_ms=at_ms + 20, group="g", generation=number, took_ms=10, partitions=None, moves=moves),
@@ -164,7 +164,7 @@ def a_round(
 
 def resumed(at_ms: int, number: int, *partitions: int) -> PartitionsResumed:
     told = tuple(ResumedPartition("t", partition, 0, 0, None) for partition in partitions)
-    return PartitionsResumed(at_ms=at_ms, group="g", who=B, generation=number, partitions=told)
+    return PartitionsResumed(at_ms=at_ms, group="g", member=B, generation=number, partitions=told)
 
 
 def test_late_assignment_and_first_fetches_are_counted_despite_earlier_scrapes():
@@ -236,7 +236,9 @@ def histories(seed: int) -> list[JournalEntry]:
             number += 1
             entries += [resumed(at_ms + ms, number - 1, 0) for ms in (40, 7_000, 70_000) if rng.random() < 0.4]
             if rng.random() < 0.3:
-                removed = MemberRemoved(at_ms=at_ms + rng.choice([50, 9_000]), group="g", who=A, why="session_expired")
+                removed = MemberRemoved(
+                    at_ms=at_ms + rng.choice([50, 9_000]), group="g", member=A, why="session_expired"
+                )
                 entries.append(removed)
         elif rng.random() < 0.5:
             entries.append(RoundDropped(at_ms=at_ms + 5, group="g", error="disk", generation=number - 1))
@@ -283,7 +285,7 @@ def test_journal_entries_beyond_the_limit_are_dropped_after_their_rebalances_are
 @pytest.mark.heavy
 def test_kept_journal_entries_are_limited_by_bytes():
     counts = RebalanceCounts()
-    many = tuple(Who(f"m-{number}", "c" * 500) for number in range(1_000))
+    many = tuple(ClientIdentity(f"m-{number}", "c" * 500) for number in range(1_000))
     for number in range(200):
         opened, *others = a_round(1_000 * number, number + 1)
         group = f"g{number % 40}"

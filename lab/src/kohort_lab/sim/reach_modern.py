@@ -64,7 +64,7 @@ KINDS: Final = (
     journal.GroupDeleted,
 )
 """Journal kinds of consumer groups; conversions are distinguished by their target."""
-OBSERVED: Final = frozenset({"member_gone", "unexplained"})
+OBSERVED: Final = frozenset({"member_departed", "unexplained"})
 """Causes that only external observers write."""
 RECORDS: Final = (MemberWritten, EpochWritten, TargetWritten, TargetEpochWritten, CurrentWritten, RegexResolved)
 IMPOSSIBLE: Final = frozenset({(ConsumerGroupState.EMPTY, ConsumerGroupState.RECONCILING)})

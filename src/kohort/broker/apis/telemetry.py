@@ -12,7 +12,7 @@ from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import unguarded
 from kohort.broker.request import Answer, AnswerInSteps, Request, principal_of
 from kohort.broker.state import BrokerState
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.coordinator.journal_events import MemberMetrics
 from kohort.errors import CorruptRecord, ErrorCode, ProtocolError
 from kohort.telemetry.instances import ClientInstance
@@ -82,7 +82,7 @@ def _report_to_coordinator(state: BrokerState, request: Request, report: ClientR
         commit_latency_ms=values.get("coordinator.commit.latency.avg"),
         rebalance_latency_ms=values.get("coordinator.rebalance.latency.max"),
     )
-    who = Who(report.member_id or "", request.client_id, request.client_host)
+    who = ClientIdentity(report.member_id or "", request.client_id, request.client_host)
     state.coordinator.add_client_metrics(report.client_instance_id, who, report_)
 
 

@@ -143,7 +143,7 @@ def way_of(given: Mapping[str, Any], *, one_group: bool) -> OffsetTarget:
 
 def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output: str, *, execute: bool) -> None:
     for group_id, each in moved.items():
-        for missing in each.gone:
+        for missing in each.missing:
             text = f"group {group_id!r}: partition {missing} does not exist; its committed offset is unchanged"
             click.echo(harmless(text), err=True)
     rows = moved_rows(moved)

@@ -127,7 +127,7 @@ def reconciling_note(group: GroupDescribed) -> str | None:
         )
     if group.state != "Reconciling":
         return None
-    to_revoke, to_get = sum(len(m.to_give_up) for m in group.members), sum(len(m.to_get) for m in group.members)
+    to_revoke, to_get = sum(len(m.to_revoke) for m in group.members), sum(len(m.to_get) for m in group.members)
     return (
         f"group {group.group!r} reconciles to its target assignment of epoch {group.assignment_epoch}: "
         f"{count(to_revoke, 'partition')} to revoke, {to_get} to assign; --members shows the members"
@@ -186,7 +186,7 @@ def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) 
 
 def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
     """Return a table with a row per member; ``verbose``: with columns for epochs and target assignment (KIP-1099)."""
-    findings = {one.who.member_id: one for one in status.members}
+    findings = {one.member.member_id: one for one in status.members}
     static = any(m.group_instance_id for m in group.members)
     is_consumer = group.group_type == "consumer"
     mixed = is_consumer and {"classic", "consumer"} <= {m.member_type for m in group.members}
@@ -207,7 +207,7 @@ def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool)
             waited = None if one is None else lag_time_text(one.lag, one.lag_ms, complete=one.lag_ms_complete)
             row += [m.lag, waited, None if one is None else eta_text(one.draining, one.eta_ms)]
         else:
-            row += [_ranges(m.to_give_up), _ranges(m.to_get)] if is_consumer else [m.lag, _ranges(m.assignment)]
+            row += [_ranges(m.to_revoke), _ranges(m.to_get)] if is_consumer else [m.lag, _ranges(m.assignment)]
         return (*row, *((None, None) if one is None else (one.state, one.reason)))
 
     rows = [cells(m, findings.get(m.member_id)) for m in group.members]

@@ -132,7 +132,7 @@ def fenced(group_id: str, since: int | None, store: Path | None, cluster: Cluste
 
 def print_rejected(rejected: FencedFinding) -> None:
     """Print the rejected requests of one client."""
-    client, name = rejected.who, cell(name_of_member(rejected.who))
+    client, name = rejected.member, cell(name_of_member(rejected.member))
     click.echo(f"{rejected.verdict.upper()}  {name}  {cell(rejected.error)}  ({ago(rejected.last_at_ms)})")
     print_prose(cell(rejected.sentence))
     print_fact("REQUESTS", ", ".join(f"{cell(api)} {number}" for api, number in rejected.by_api.items()))

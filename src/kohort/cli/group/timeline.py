@@ -46,7 +46,8 @@ class TextLane(NamedTuple):
 
 def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
     """Draw the timeline of a group in lines of at most ``width`` characters; ``plain``: only in ASCII."""
-    one_topic = len({name.rpartition("-")[0] for lane in found.lanes for s in lane.spells for name in s.partitions}) < 2
+    topics = {name.rpartition("-")[0] for lane in found.lanes for s in lane.assignments for name in s.partitions}
+    one_topic = len(topics) < 2
     lanes = _member_lanes(found, one_topic) if by == "member" else _partition_lanes(found)
     shown, left = lanes[:LANES_SHOWN], lanes[LANES_SHOWN:]
     names = min(NAME_MAX, max((len(lane.name) for lane in shown), default=0))
@@ -111,7 +112,7 @@ def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
 def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
     """Return a member's last partitions in a column (None: not a member), and True if it was a member to the end."""
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
-    within = [s for s in lane.spells if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
+    within = [s for s in lane.assignments if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:
         return None, False
     last = within[-1]
@@ -155,7 +156,7 @@ def _member_lanes(found: TimelineFinding, one_topic: bool) -> list[TextLane]:
                 text = " ".join(filter(None, (_short(kept, one_topic), _short(new, one_topic, "+"))))
                 cells.append(TextCell(text or NONE, marks, through, _silent(lane, column, found.until_ms)))
             before = frozenset() if owned is None else owned
-        lanes.append(TextLane(cell(name_of_member(lane.who)), tuple(cells)))
+        lanes.append(TextLane(cell(name_of_member(lane.member)), tuple(cells)))
     return lanes
 
 
@@ -169,7 +170,7 @@ def _short(names: frozenset[str], one_topic: bool, sign: str = "") -> str:
 def _partition_lanes(found: TimelineFinding) -> list[TextLane]:
     owners: dict[str, dict[int, TextCell]] = {}
     for lane in found.lanes:
-        owner = shortened(cell(name_of_member(lane.who)), NAME_MAX)
+        owner = shortened(cell(name_of_member(lane.member)), NAME_MAX)
         for i, column in enumerate(found.columns):
             names, through = _owned(lane, column, found.until_ms)
             silent = _silent(lane, column, found.until_ms)
@@ -189,7 +190,7 @@ silent. Marks: ← the member left, ✕ it was removed, ⚑ one of its requests 
 Examples:
   kohort group timeline my-group --since 30m
   kohort group timeline my-group --by partition
-  kohort group timeline my-group --output json | jq '.timeline.lanes[].spells'
+  kohort group timeline my-group --output json | jq '.timeline.lanes[]'
 """
 PIPE_WIDTH = 120
 

@@ -92,7 +92,7 @@ def print_rebalance(rebalance: RebalanceFinding) -> None:
         print_fact("TOOK", f"{seconds(rebalance.took_ms)} = {phases}{then}")
     if rebalance.blocker is not None and rebalance.blocker.because is not None:
         why = LATE.get(rebalance.blocker.because, rebalance.blocker.because)
-        name = name_of_member(rebalance.blocker.who)
+        name = name_of_member(rebalance.blocker.member)
         print_fact("DELAYED", f"by {name} for {seconds(rebalance.blocker.waited_ms)}: {why}")
     for fact in rebalance.evidence:
         if not fact.kind.startswith("phase_"):
@@ -136,13 +136,13 @@ def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> t
     """Return the table row of a consumer group's member in a rebalance; ``?`` marks values missing in the journal."""
     names = names_of(rebalance)
     since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)
-    has = spans(row.has) if row.known else f"{spans(row.has)}?"
+    has = spans(row.assignment) if row.known else f"{spans(row.assignment)}?"
     target = "?" if row.target is None else spans(row.target)
     missing = [
         name + (f" ({owner(names, row.awaited_from[name])})" if name in row.awaited_from else "")
         for name in row.still_to_get
     ]
-    return name_of_member(row.who), row.epoch, has, target, spans(row.to_revoke), since, missing
+    return name_of_member(row.member), row.epoch, has, target, spans(row.to_revoke), since, missing
 
 
 def moves_table(rebalance: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:

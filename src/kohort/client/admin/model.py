@@ -173,7 +173,7 @@ class MemberDescription:
     rack_id: str | None = None
 
     @property
-    def to_give_up(self) -> tuple[TopicPartition, ...]:
+    def to_revoke(self) -> tuple[TopicPartition, ...]:
         """Owned partitions of the member that its target assignment lacks, sorted; empty in a classic group."""
         if self.target_assignment is None:
             return ()

@@ -137,7 +137,7 @@ async function answerOf(ask) {
     return body;
   }
   throw new AskError(response.status, body?.error ?? `the server answered ${response.status}`,
-    body?.what_to_do ?? "check the log of the console", body);
+    body?.advice ?? "check the log of the console", body);
 }
 
 const EVENTS = ["reach", "looked", "groups", "group", "entries", "resync", "bye"];

@@ -12,8 +12,8 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member, Protocols
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import Change, Move, RequestFenced, Who
-from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
+from kohort.coordinator.journal import Change, ClientIdentity, Move, RequestFenced
+from kohort.coordinator.journal_events import JoinRejected, OffsetMove
 from kohort.coordinator.journal_evidence import name_prefix
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.errors import ApiError, ErrorCode, ProtocolError
@@ -115,10 +115,10 @@ def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Conte
         topics_removed=tuple(removed),
         owned_changed=owned_changed,
         partitions_changed={topic: (was, now) for topic, (was, now) in counts.items() if was != now},
-        topics_made=tuple(
+        topics_created=tuple(
             t for t in added if (at := topics.made_at_ms(t)) is not None and at >= rebalance.opened_at_ms
         ),
-        topics_gone=tuple(t for t in removed if topics.partition_count(t) is None),
+        topics_deleted=tuple(t for t in removed if topics.partition_count(t) is None),
         racks=racks if racks[0] != racks[1] else None,
     )
 
@@ -180,21 +180,21 @@ def note_refusal(
     message = request.message
     member_id = getattr(message, "member_id", "")
     differs = code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL and isinstance(message, JoinGroupRequest)
-    turned_away = differs or code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    if not turned_away and (code not in FENCING or not member_id):
+    rejected_join = differs or code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    if not rejected_join and (code not in FENCING or not member_id):
         return
     api = type(message).__name__.removesuffix("Request")
-    if not turned_away:
+    if not rejected_join:
         ctx.evidence.fenced.refused(group.group_id, api, code.name)
-    name = name_prefix(request.client_id) + request.client_host if turned_away else name_prefix(member_id)
+    name = name_prefix(request.client_id) + request.client_host if rejected_join else name_prefix(member_id)
     key = (name, api, code.name)
     if key in group.noted or len(group.noted) >= FENCED_MAX:
         return
     group.noted.add(key)
     instance_id = getattr(message, "instance_id", None) or getattr(message, "group_instance_id", None)
-    who = Who(member_id, request.client_id, request.client_host, instance_id)
-    if turned_away:
-        entry = MemberTurnedAway(at_ms=ctx.now_ms, group=group.group_id, who=who, members=group.members)
+    who = ClientIdentity(member_id, request.client_id, request.client_host, instance_id)
+    if rejected_join:
+        entry = JoinRejected(at_ms=ctx.now_ms, group=group.group_id, member=who, members=group.members)
         if differs and isinstance(message, JoinGroupRequest):
             entry = _with_assignors(entry, message, group)
         out.journal.append(entry)
@@ -203,7 +203,7 @@ def note_refusal(
         RequestFenced(
             at_ms=ctx.now_ms,
             group=group.group_id,
-            who=who,
+            member=who,
             api=api,
             error=code.name,
             generation=next((getattr(message, one) for one in GENERATIONS if hasattr(message, one)), -1),
@@ -214,7 +214,7 @@ def note_refusal(
     )
 
 
-def _with_assignors(entry: MemberTurnedAway, message: JoinGroupRequest, group: RefusingGroup) -> MemberTurnedAway:
+def _with_assignors(entry: JoinRejected, message: JoinGroupRequest, group: RefusingGroup) -> JoinRejected:
     offered = [name_prefix(protocol.name) for protocol in message.protocols[:ASSIGNORS_NOTED]]
     types = (name_prefix(message.protocol_type), name_prefix(group.protocol_type))
     return msgspec.structs.replace(
@@ -226,8 +226,8 @@ def _with_assignors(entry: MemberTurnedAway, message: JoinGroupRequest, group: R
     )
 
 
-def refusal_note(entry: MemberTurnedAway) -> Note:
-    client = f"client {entry.who.client_id!r} at {entry.who.client_host}"
+def refusal_note(entry: JoinRejected) -> Note:
+    client = f"client {entry.member.client_id!r} at {entry.member.client_host}"
     head = f"group {entry.group!r} refused {client} ({entry.error})"
     if entry.error == ErrorCode.GROUP_MAX_SIZE_REACHED.name:
         return warning(f"{head}: it has {entry.members} members, the maximum", "refused join")

@@ -11,7 +11,7 @@ from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
 from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import MemberRemoved, Trigger, Who
+from kohort.coordinator.journal import ClientIdentity, MemberRemoved, Trigger
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, SetTimer, TimerKey
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
@@ -47,7 +47,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
     why: Literal["new_member_expired", "session_expired"] = "new_member_expired" if member.is_new else "session_expired"
     vitals = member.vitals(ctx)
     remove_member(group, ctx, out, member_id, why)
-    after_removal(group, ctx, out, Trigger(event=why, who=member.who, vitals=vitals))
+    after_removal(group, ctx, out, Trigger(event=why, member=member.identity, vitals=vitals))
     return out
 
 
@@ -55,7 +55,7 @@ def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
     """Drop an assigned member id whose client did not rejoin with it in time; the rebalance stops waiting for it."""
     out = Outcome()
     if group.round.pending_join.pop(member_id, None) is not None:
-        who = Who(member_id)
-        out.journal.append(MemberRemoved(at_ms=ctx.now_ms, group=group.group_id, who=who, why="pending_expired"))
+        who = ClientIdentity(member_id)
+        out.journal.append(MemberRemoved(at_ms=ctx.now_ms, group=group.group_id, member=who, why="pending_expired"))
         maybe_close_round(group, ctx, out, cut_delay=True)
     return out

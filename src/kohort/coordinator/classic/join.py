@@ -130,7 +130,7 @@ def _keep_generation(
     leads = skips and rebalance.leader == member.member_id
     out.records.append(GroupWritten(group.group_id, generation_of(rebalance)))
     replaced = StaticReplaced(
-        at_ms=ctx.now_ms, group=group.group_id, who=member.who, old_member_id=old_id, software=request.software
+        at_ms=ctx.now_ms, group=group.group_id, member=member.identity, old_member_id=old_id, software=request.software
     )
     out.journal.append(replaced)
     response = JoinGroupResponse(
@@ -302,4 +302,4 @@ def _park(group: ClassicGroup, member: Member, request: GroupRequest, out: Outco
 
 def join_trigger(event: TriggerEvent, member: Member, request: GroupRequest, change: Change | None = None) -> Trigger:
     reason = request.message_as(JoinGroupRequest).reason
-    return Trigger(event=event, who=member.who, reason=reason, api_version=request.api_version, change=change)
+    return Trigger(event=event, member=member.identity, reason=reason, api_version=request.api_version, change=change)

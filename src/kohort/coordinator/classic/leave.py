@@ -15,7 +15,7 @@ from kohort.coordinator.classic.evidence import places_in
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
 from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import MemberRemoved, Trigger, Vitals, Who
+from kohort.coordinator.journal import ClientIdentity, MemberRemoved, Trigger, Vitals
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -48,7 +48,7 @@ def answer_leave(request: GroupRequest, remove: Callable[[MemberIdentity], None]
 def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
     group = groups.by_id.get(request.message_as(LeaveGroupRequest).group_id)
     out = Outcome()
-    removed: list[tuple[Who, Vitals | None, str | None]] = []
+    removed: list[tuple[ClientIdentity, Vitals | None, str | None]] = []
 
     def remove(entry: MemberIdentity) -> None:
         removed.append((*_remove_named(group, entry, request, ctx, out), entry.reason))
@@ -58,7 +58,12 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
         who, vitals, reason = removed[0]
         others = tuple(other for other, _, _ in removed[1:])
         trigger = Trigger(
-            event="member_left", who=who, reason=reason, api_version=request.api_version, vitals=vitals, others=others
+            event="member_left",
+            member=who,
+            reason=reason,
+            api_version=request.api_version,
+            vitals=vitals,
+            others=others,
         )
         after_removal(group, ctx, out, trigger)
         if all(v is None for _, v, _ in removed):  # all were pending member ids, which no client has joined with
@@ -73,19 +78,19 @@ def refuse_leave(request: GroupRequest, code: ErrorCode) -> Reply:
 
 def _remove_named(
     group: ClassicGroup | None, entry: MemberIdentity, request: GroupRequest, ctx: Context, out: Outcome
-) -> tuple[Who, Vitals | None]:
+) -> tuple[ClientIdentity, Vitals | None]:
     if group is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     rebalance = group.round
     if entry.member_id and entry.member_id in rebalance.pending_join:
         del rebalance.pending_join[entry.member_id]
         out.timers.append(CancelTimer(TimerKey("pending", group.group_id, entry.member_id)))
-        who = Who(entry.member_id, request.client_id, request.client_host)
+        who = ClientIdentity(entry.member_id, request.client_id, request.client_host)
         out.journal.append(
             MemberRemoved(
                 at_ms=ctx.now_ms,
                 group=group.group_id,
-                who=who,
+                member=who,
                 why="pending_left",
                 reason=entry.reason,
                 api_version=request.api_version,
@@ -99,7 +104,7 @@ def _remove_named(
     by_itself = bool(entry.member_id) and request.client_id == member.client_id
     by = None if by_itself else request.sender
     if by_itself:
-        ctx.evidence.departed.add(request.connection, group.group_id, member.who, ctx.now_ms)
+        ctx.evidence.departed.add(request.connection, group.group_id, member.identity, ctx.now_ms)
     vitals = replace(member.vitals(ctx), lag=ctx.lag_of(group.group_id, places_in(member.assignment)))
     remove_member(group, ctx, out, member_id, "left", entry.reason, request.api_version, by)
-    return member.who, vitals
+    return member.identity, vitals

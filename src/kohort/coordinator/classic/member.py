@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import Vitals, Who
+from kohort.coordinator.journal import ClientIdentity, Vitals
 from kohort.coordinator.outcome import GroupRequest
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
@@ -79,8 +79,8 @@ class Member(Presence):
         return self.instance_id is not None
 
     @property
-    def who(self) -> Who:
-        return Who(self.member_id, self.client_id, self.client_host, self.instance_id)
+    def identity(self) -> ClientIdentity:
+        return ClientIdentity(self.member_id, self.client_id, self.client_host, self.instance_id)
 
     def metadata_of(self, protocol: str | None) -> bytes:
         for name, metadata in self.protocols:
@@ -105,4 +105,4 @@ class Member(Presence):
 
     def vitals(self, ctx: Context) -> Vitals:
         vitals = self.evidence(self.session_timeout_ms, self.rebalance_timeout_ms, ctx)
-        return replace(vitals, client_metrics=ctx.evidence.client_metrics.of(self.who))
+        return replace(vitals, client_metrics=ctx.evidence.client_metrics.of(self.identity))

@@ -11,6 +11,7 @@ from kohort.coordinator.classic.round import Round, refuse_join, refuse_parked, 
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
+    ClientIdentity,
     MemberArrived,
     MemberRemoved,
     Removal,
@@ -19,7 +20,6 @@ from kohort.coordinator.journal import (
     RoundOpened,
     Trigger,
     Vitals,
-    Who,
 )
 from kohort.coordinator.outcome import CancelTimer, Outcome, Reply, SetTimer, TimerKey
 from kohort.coordinator.records import GroupWritten
@@ -57,7 +57,7 @@ def open_round(
             group=group.group_id,
             trigger=trigger,
             from_generation=rebalance.generation_id,
-            members=tuple(m.who for m in rebalance.members.values()),
+            members=tuple(m.identity for m in rebalance.members.values()),
             timeout_ms=timeout_ms,
             initial=rebalance.initial,
         )
@@ -85,7 +85,7 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
         MemberArrived(
             at_ms=ctx.now_ms,
             group=group.group_id,
-            who=member.who,
+            member=member.identity,
             after_ms=ctx.now_ms - group.round.opened_at_ms,
             new=member.is_new,
             reason=getattr(member.join.message, "reason", None),
@@ -190,7 +190,7 @@ def _note_closed(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
             at_ms=ctx.now_ms,
             group=group.group_id,
             generation=rebalance.generation_id,
-            members=tuple(m.who for m in rebalance.members.values()),
+            members=tuple(m.identity for m in rebalance.members.values()),
             leader=rebalance.leader,
             protocol_type=rebalance.protocol_type,
             protocol=rebalance.protocol_name,
@@ -227,7 +227,7 @@ def remove_member(
     why: Removal,
     reason: str | None = None,
     api_version: int | None = None,
-    by: Who | None = None,
+    by: ClientIdentity | None = None,
 ) -> Member:
     """Remove a member and refuse its waiting requests; the caller then begins or ends a rebalance.
 
@@ -245,7 +245,7 @@ def remove_member(
         MemberRemoved(
             at_ms=ctx.now_ms,
             group=group.group_id,
-            who=member.who,
+            member=member.identity,
             why=why,
             reason=reason,
             api_version=api_version,

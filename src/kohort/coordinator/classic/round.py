@@ -13,7 +13,7 @@ from typing import Final
 
 from kohort.coordinator.classic.member import Member, Protocols
 from kohort.coordinator.classic.states import GroupState, may_follow
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.errors import ErrorCode, ProtocolError
 from kohort.wire.consumer_protocol import (
@@ -83,7 +83,7 @@ class Round:
         self.delay_ms = 0
         self.remaining_ms = 0
         self.assigned_at_ms = state_since_ms
-        self.last_to_sync: Who | None = None
+        self.last_to_sync: ClientIdentity | None = None
         self.fenced: set[tuple[str, str, str]] = set()
 
     @classmethod

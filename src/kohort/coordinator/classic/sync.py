@@ -112,7 +112,7 @@ def _note_synced(group: ClassicGroup, member: Member, ctx: Context, out: Outcome
         rebalance.pending_sync.remove(member.member_id)
         if not rebalance.pending_sync:
             out.timers.append(CancelTimer(TimerKey("sync", group.group_id)))
-            rebalance.last_to_sync = member.who
+            rebalance.last_to_sync = member.identity
     if rebalance.state is GroupState.STABLE and not rebalance.pending_sync and rebalance.last_to_sync is not None:
         settled = RoundSettled(
             at_ms=ctx.now_ms,
@@ -141,9 +141,9 @@ def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
     removed = [remove_member(group, ctx, out, member_id, "sync_timeout") for member_id in missing]
     trigger = Trigger(
         event="sync_timeout",
-        who=removed[0].who,
+        member=removed[0].identity,
         vitals=removed[0].vitals(ctx),
-        others=tuple(m.who for m in removed[1:]),
+        others=tuple(m.identity for m in removed[1:]),
         leader_lost=led,
     )
     open_round(group, ctx, out, trigger)

@@ -10,7 +10,7 @@ import msgspec
 from kohort.coordinator.classic.evidence import NO_COMMIT, RefusedOffsets, RefusingGroup, note_refusal
 from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup
 from kohort.coordinator.consumer.group_epoch import RaisedEpoch, note_epoch
-from kohort.coordinator.consumer.member import Beat, who_of
+from kohort.coordinator.consumer.member import Beat, identity_of
 from kohort.coordinator.consumer.reconcile import (
     NO_PARTITIONS,
     AssignedPartitions,
@@ -22,11 +22,11 @@ from kohort.coordinator.consumer.reconcile import (
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
     AwaitedPartition,
+    ClientIdentity,
     GivenPartition,
     MemberReconciled,
     StaticReplaced,
     TargetComputed,
-    Who,
 )
 from kohort.coordinator.outcome import GroupRequest, Outcome, TopicsView
 from kohort.errors import ApiError
@@ -57,20 +57,20 @@ def note_changes(
             StaticReplaced(
                 at_ms=ctx.now_ms,
                 group=group.group_id,
-                who=who_of(arrival.member_id, old.metadata),
+                member=identity_of(arrival.member_id, old.metadata),
                 old_member_id=old.member_id,
                 software=beat.software,
             )
         )
     if raised is not None:
         cause = raised.cause
-        if cause.who is not None and beat.software is not None:
+        if cause.member is not None and beat.software is not None:
             cause = msgspec.structs.replace(cause, software=beat.software)
         note_epoch(group, raised.epoch, cause, len(group.members) + (arrival.metadata is None), ctx, out)
     if computed is not None:
         out.journal.append(target_computed(group, computed, ctx))
     if reconciliation is not None and current is not arrival.current:
-        out.journal.append(note_reconciled(group, beat.who, arrival.current, current, reconciliation, ctx))
+        out.journal.append(note_reconciled(group, beat.member, arrival.current, current, reconciliation, ctx))
 
 
 def target_computed(group: ModernGroup, computed: ComputedTarget, ctx: Context) -> TargetComputed:
@@ -88,7 +88,7 @@ def target_computed(group: ModernGroup, computed: ComputedTarget, ctx: Context) 
 
 def note_reconciled(
     group: ModernGroup,
-    who: Who,
+    who: ClientIdentity,
     before: CurrentAssignment,
     after: CurrentAssignment,
     reconciliation: ReconciliationTarget,
@@ -113,7 +113,7 @@ def note_reconciled(
     return MemberReconciled(
         at_ms=now_ms,
         group=group.group_id,
-        who=who,
+        member=who,
         epoch=after.epoch,
         from_epoch=before.epoch,
         target_epoch=reconciliation.epoch,

@@ -89,7 +89,7 @@ def remove_members(
 
 
 def remove_member(group: ModernGroup, member: ConsumerMember, event: EpochEvent, ctx: Context, out: Outcome) -> None:
-    cause = EpochCause(event=event, who=member.who, vitals=vitals_of(group, member, ctx))
+    cause = EpochCause(event=event, member=member.identity, vitals=vitals_of(group, member, ctx))
     remove_members(group, [member], cause, ctx, out)
 
 
@@ -103,7 +103,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
         _keep_place(group, member, ctx, out)
     else:
         remove_member(group, member, "member_left", ctx, out)
-        ctx.evidence.departed.add(request.connection, group.group_id, member.who, ctx.now_ms)
+        ctx.evidence.departed.add(request.connection, group.group_id, member.identity, ctx.now_ms)
     response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=message.member_epoch)
     out.replies.append(Reply(request, response))
     return out
@@ -118,4 +118,4 @@ def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: O
     out.timers.append(CancelTimer(TimerKey("revocation", group.group_id, member.member_id)))
     let_go = ((topic, p, epoch) for topic, of in current.pending.items() for p, epoch in of.items())
     group.volatile.note_released(let_go, ctx.now_ms)
-    out.journal.append(StaticAway(at_ms=ctx.now_ms, group=group.group_id, who=member.who))
+    out.journal.append(StaticAway(at_ms=ctx.now_ms, group=group.group_id, member=member.identity))

@@ -14,7 +14,7 @@ from kohort.config.group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.subscribed_topics import ExistingTopic, TopicsOfGroup
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import EpochCause, EpochRaised, Who
+from kohort.coordinator.journal import ClientIdentity, EpochCause, EpochRaised
 from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.records import EpochWritten
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
@@ -132,7 +132,7 @@ def preferred_assignor(
 
 
 def raised_epoch(
-    group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: Who, ctx: Context
+    group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: ClientIdentity, ctx: Context
 ) -> RaisedEpoch | None:
     """Return the group epoch after a heartbeat; None if the heartbeat does not raise it.
 
@@ -142,10 +142,10 @@ def raised_epoch(
     if cause is None and before is not after:
         assignor = preferred_assignor(group, ctx, before, after)
         if assignor != preferred_assignor(group, ctx):
-            cause = EpochCause(event="assignor_changed", who=who, assignor=assignor)
+            cause = EpochCause(event="assignor_changed", member=who, assignor=assignor)
     if cause is None and group.volatile.converted_amid_rebalance:
         # A converted group needs a new epoch even if a returning static member changes nothing else.
-        cause = EpochCause(event="converted", who=who)
+        cause = EpochCause(event="converted", member=who)
     group.volatile.converted_amid_rebalance = False
     version = ctx.topics.version
     if cause is None and group.volatile.checked_topics_version == version:
@@ -162,7 +162,7 @@ def raised_epoch(
 
 
 def _change_of_member(
-    group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: Who
+    group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: ClientIdentity
 ) -> EpochCause | None:
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
@@ -173,7 +173,7 @@ def _change_of_member(
         return None
     return EpochCause(
         event="member_joined" if before is None else "subscription_changed",
-        who=who,
+        member=who,
         topics_added=_not_among(names, names_before),
         topics_removed=_not_among(names_before, names),
     )

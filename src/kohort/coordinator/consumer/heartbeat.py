@@ -202,7 +202,7 @@ def _update_subscription(group: ModernGroup, beat: Beat, ctx: Context, out: Outc
             if before.classic_member_metadata is not None:
                 kinds: tuple[TimerKind, ...] = ("rejoin", "resync")
                 out.timers += [CancelTimer(TimerKey(kind, group.group_id, member_id)) for kind in kinds]
-    raised = raised_epoch(group, before, metadata, beat.who, ctx)
+    raised = raised_epoch(group, before, metadata, beat.member, ctx)
     if raised is not None:
         out.records.append(epoch_record(group.group_id, raised.epoch, raised.metadata_hash))
     return raised

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from kohort.coordinator.classic.member import Presence
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment, OwnedPartitions, Target
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.coordinator.outcome import GroupRequest
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 
 
-def who_of(member_id: str, metadata: ConsumerMetadata) -> Who:
+def identity_of(member_id: str, metadata: ConsumerMetadata) -> ClientIdentity:
     is_classic = metadata.classic_member_metadata is not None
-    return Who(member_id, metadata.client_id, metadata.client_host, metadata.instance_id, is_classic)
+    return ClientIdentity(member_id, metadata.client_id, metadata.client_host, metadata.instance_id, is_classic)
 
 
 @dataclass(slots=True)
@@ -42,8 +42,8 @@ class ConsumerMember:
         return self.metadata.classic_member_metadata is not None
 
     @property
-    def who(self) -> Who:
-        return who_of(self.member_id, self.metadata)
+    def identity(self) -> ClientIdentity:
+        return identity_of(self.member_id, self.metadata)
 
 
 class Arrival(NamedTuple):
@@ -65,14 +65,14 @@ class Beat(NamedTuple):
     metadata: ConsumerMetadata
     owned: OwnedPartitions | None
     """Partitions that the member reports as owned; None if the request has no such report."""
-    who: Who
+    member: ClientIdentity
     software: str | None
     """Name and version of the client software, for the journal, if the request changes the member."""
 
 
 def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions | None, request: GroupRequest) -> Beat:
     is_changed = metadata is not arrival.metadata or arrival.replaces is not None
-    who = who_of(arrival.member_id, metadata)
+    who = identity_of(arrival.member_id, metadata)
     return Beat(arrival, metadata, owned, who, request.software if is_changed else None)
 
 

@@ -61,7 +61,7 @@ def begin_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
         at_ms=ctx.now_ms,
         group=group.group_id,
         generation=group.epoch,
-        members=tuple(member.who for member in members),
+        members=tuple(member.identity for member in members),
         partitions={member.member_id: by_name(places(member.current), ctx.topics) for member in members},
     )
     return Outcome(timers=[*begin_all(group, ctx)], journal=[loaded], round_changed=False)

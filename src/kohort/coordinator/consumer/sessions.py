@@ -108,5 +108,5 @@ def vitals_of(group: ModernGroup, member: ConsumerMember, ctx: Context) -> Vital
     places = [
         (name, p) for id_, p, _ in member.current.partitions() if (name := ctx.topics.topic_name(id_)) is not None
     ]
-    client_metrics = ctx.evidence.client_metrics.of(member.who)
+    client_metrics = ctx.evidence.client_metrics.of(member.identity)
     return replace(vitals, lag=ctx.lag_of(group.group_id, places), client_metrics=client_metrics)

@@ -194,7 +194,9 @@ def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupReques
     beat = beat_of(arrival, metadata, partitions_by_id(subscription.owned_partitions, ctx.topics), request)
     static_member = group.static_member(message.group_instance_id)
     if static_member is not None and is_last_consumer_member(group, static_member, ctx):
-        current = advance(group, beat._replace(who=replace(beat.who, classic=False)), ctx, out, becomes_classic=True)
+        current = advance(
+            group, beat._replace(member=replace(beat.member, classic=False)), ctx, out, becomes_classic=True
+        )
         out.replies.append(_answer(request, message, member_id, current))
         return downgraded_by(groups, group, static_member, out, ctx)
     current = advance(group, beat, ctx, out)
@@ -288,11 +290,11 @@ def _cause(group: ModernGroup, removed: list[ConsumerMember], request: GroupRequ
     first, entries = removed[0], leave_entries(request)
     by_itself = any(entry.member_id for entry in entries) and request.client_id == first.metadata.client_id
     if by_itself:
-        ctx.evidence.departed.add(request.connection, group.group_id, first.who, ctx.now_ms)
+        ctx.evidence.departed.add(request.connection, group.group_id, first.identity, ctx.now_ms)
     return EpochCause(
         event="member_left",
-        who=first.who,
-        others=tuple(member.who for member in removed[1:]),
+        member=first.identity,
+        others=tuple(member.identity for member in removed[1:]),
         vitals=vitals_of(group, first, ctx),
         reason=next((entry.reason for entry in entries if entry.reason), None),
         by=None if by_itself else request.sender,

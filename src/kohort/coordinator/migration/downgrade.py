@@ -121,10 +121,15 @@ def _convert(
         otherwise=out.otherwise,
     )
     conversion.timers += [CancelTimer(key) for key in timers_of(group)]
-    who = tuple(member.who for member in rebalance.members.values())
+    who = tuple(member.identity for member in rebalance.members.values())
     conversion.journal.append(
         GroupConverted(
-            at_ms=ctx.now_ms, group=group.group_id, to="classic", epoch=rebalance.generation_id, members=who, by=by.who
+            at_ms=ctx.now_ms,
+            group=group.group_id,
+            to="classic",
+            epoch=rebalance.generation_id,
+            members=who,
+            by=by.identity,
         )
     )
 
@@ -134,7 +139,7 @@ def _convert(
         then = Outcome()
         begin_sessions(classic, ctx, then)
         if not after.is_settled:
-            open_round(classic, ctx, then, Trigger(event="downgraded", who=by.who))
+            open_round(classic, ctx, then, Trigger(event="downgraded", member=by.identity))
         return then
 
     conversion.then = begin_classic

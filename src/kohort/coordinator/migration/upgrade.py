@@ -17,7 +17,7 @@ from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.fencing import decide_departure
 from kohort.coordinator.consumer.group import ModernGroup, check_consumer_group
 from kohort.coordinator.consumer.heartbeat import decide_consumer_heartbeat
-from kohort.coordinator.consumer.member import ConsumerPresence, who_of
+from kohort.coordinator.consumer.member import ConsumerPresence, identity_of
 from kohort.coordinator.consumer.reconcile import (
     CurrentAssignment,
     ReconciliationState,
@@ -29,7 +29,7 @@ from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
 from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import GroupConverted, Who
+from kohort.coordinator.journal import ClientIdentity, GroupConverted
 from kohort.coordinator.migration.embedded import may_upgrade, partitions_by_id
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TimerKey, TopicsView
@@ -99,8 +99,10 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
         group=group.group_id,
         to="consumer",
         epoch=rebalance.generation_id,
-        members=tuple(who_of(member.member_id, member.metadata) for member in members),
-        by=Who(request.message_as(ConsumerGroupHeartbeatRequest).member_id, request.client_id, request.client_host),
+        members=tuple(identity_of(member.member_id, member.metadata) for member in members),
+        by=ClientIdentity(
+            request.message_as(ConsumerGroupHeartbeatRequest).member_id, request.client_id, request.client_host
+        ),
     )
     out.journal.append(converted)
     return upgraded

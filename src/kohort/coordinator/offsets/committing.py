@@ -152,7 +152,7 @@ def note_unfenced(
             CommitUnfenced(
                 at_ms=ctx.now_ms,
                 group=group_id,
-                who=request.sender,
+                member=request.sender,
                 offsets=tuple(moves),
                 more=len(written) - len(moves),
                 backwards=backwards,

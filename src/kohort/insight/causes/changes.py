@@ -131,21 +131,21 @@ def rejoined(rebalance: Rebalance) -> Finding:
     begin, change = round_beginning(rebalance), change_of(rebalance)
     reason = (rebalance.trigger.reason or "").lower()
     kind = "the leader, " if change.was_leader else ""
-    evidence = (begin.fact("join_group", f"{kind}{begin.member} rejoined"), *begin.reason_facts)
+    evidence = (begin.fact("join_group", f"{kind}{begin.member_text} rejoined"), *begin.reason_facts)
     for applies, cause, confidence, describe in REJOINS:
         if applies(rebalance, change, reason):
             clause, fact = describe(rebalance, change)
             return Finding(cause, confidence, clause, (*evidence, begin.fact("change", fact)))
     why = begin.reason_text or " without a reason"
     if is_from_application(reason):
-        return Finding("USER_ENFORCED", "medium", f"{begin.member} requested the rebalance{why}", evidence)
+        return Finding("USER_ENFORCED", "medium", f"{begin.member_text} requested the rebalance{why}", evidence)
     if change.was_leader:
-        return Finding("LEADER_REJOIN", "low", f"the leader, {begin.member}, rejoined{why}", evidence)
+        return Finding("LEADER_REJOIN", "low", f"the leader, {begin.member_text}, rejoined{why}", evidence)
     # a member that changed only its owned partitions reacts to an earlier rebalance or topic change
     if change.owned_changed:
-        clause = f"{begin.member} rejoined with other owned partitions{why}"
+        clause = f"{begin.member_text} rejoined with other owned partitions{why}"
         return Finding("METADATA_CHANGED", "medium", clause, evidence)
-    return Finding("METADATA_CHANGED", "proof", f"{begin.member} rejoined with other metadata{why}", evidence)
+    return Finding("METADATA_CHANGED", "proof", f"{begin.member_text} rejoined with other metadata{why}", evidence)
 
 
 def differs(rebalance: Rebalance) -> bool:
@@ -170,11 +170,11 @@ def change_of(rebalance: Rebalance) -> Change:
 
 def _describe_topics(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
     begin = round_beginning(rebalance)
-    return f"{begin.member} changed its subscription: {begin.topics}", begin.topics
+    return f"{begin.member_text} changed its subscription: {begin.topics}", begin.topics
 
 
 def _describe_created(rebalance: Rebalance, change: Change) -> tuple[str, str]:
-    made = [*change.topics_made, *(t for t, (was, _) in sorted(change.partitions_changed.items()) if not was)]
+    made = [*change.topics_created, *(t for t, (was, _) in sorted(change.partitions_changed.items()) if not was)]
     fact = ", ".join(printable(topic) for topic in made)
     return (
         f"subscribed topics were created ({fact}), and {round_beginning(rebalance).member} rejoined",
@@ -183,7 +183,7 @@ def _describe_created(rebalance: Rebalance, change: Change) -> tuple[str, str]:
 
 
 def _describe_deleted(rebalance: Rebalance, change: Change) -> tuple[str, str]:
-    gone = [*change.topics_gone, *(t for t, (_, now) in sorted(change.partitions_changed.items()) if not now)]
+    gone = [*change.topics_deleted, *(t for t, (_, now) in sorted(change.partitions_changed.items()) if not now)]
     fact = ", ".join(printable(topic) for topic in dict.fromkeys(gone))
     return (
         f"subscribed topics were deleted ({fact}), and {round_beginning(rebalance).member} rejoined",
@@ -269,9 +269,9 @@ def is_from_application(reason: str) -> bool:
 
 def _only_created(change: Change) -> bool:
     sizes = change.partitions_changed.values()
-    if change.topics_removed or set(change.topics_added) - {*change.topics_made}:
+    if change.topics_removed or set(change.topics_added) - {*change.topics_created}:
         return False
-    return bool(change.topics_made or sizes) and all(not was for was, _ in sizes)
+    return bool(change.topics_created or sizes) and all(not was for was, _ in sizes)
 
 
 def _late(topics: tuple[str, ...], others: tuple[str, ...], rebalance: Rebalance) -> bool:
@@ -280,9 +280,9 @@ def _late(topics: tuple[str, ...], others: tuple[str, ...], rebalance: Rebalance
 
 def _only_deleted(change: Change) -> bool:
     sizes = change.partitions_changed.values()
-    if change.topics_added or set(change.topics_removed) - {*change.topics_gone}:
+    if change.topics_added or set(change.topics_removed) - {*change.topics_deleted}:
         return False
-    return bool(change.topics_gone or sizes) and all(not now for _, now in sizes)
+    return bool(change.topics_deleted or sizes) and all(not now for _, now in sizes)
 
 
 REJOINS: Final[tuple[tuple[Applies, str, Confidence, Describe], ...]] = (
@@ -306,7 +306,7 @@ REJOINS: Final[tuple[tuple[Applies, str, Confidence, Describe], ...]] = (
 def subscription_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
     begin = raise_beginning(rebalance, raised)
     what = begin.topics or "another subscription pattern"
-    clause = f"{begin.member} changed its subscription: {what}"
+    clause = f"{begin.member_text} changed its subscription: {what}"
     return Finding("SUBSCRIPTION_CHANGED", "proof", clause, (begin.fact("change", what),))
 
 
@@ -324,7 +324,7 @@ def regex_resolved(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
 def assignor_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
     begin = raise_beginning(rebalance, raised)
     name = printable(raised.cause.assignor or "another assignor")
-    clause = f"most members now prefer {name}, after {begin.member} changed its preference"
+    clause = f"most members now prefer {name}, after {begin.member_text} changed its preference"
     return Finding("ASSIGNOR_CHANGED", "proof", clause, (begin.fact("assignor", name),))
 
 
@@ -368,7 +368,7 @@ def seen_subscriptions(rebalance: SeenRebalance) -> list[Finding]:
         removed = [topic for topic in before.topics if topic not in after.topics]
         if added or removed:
             what = topics_text(added, removed)
-            clause = f"member {name_and_place(after.who)} changed its subscription: {what}"
+            clause = f"member {name_and_place(after.member)} changed its subscription: {what}"
             unseen = Evidence("unknown", "possibly a subscription pattern and created or deleted topics")
             return [Finding("SUBSCRIPTION_CHANGED", "medium", clause, (rebalance.fact("change", what), unseen))]
     return []
@@ -378,7 +378,7 @@ def seen_partitions(rebalance: SeenRebalance) -> list[Finding]:
     """Return new partitions as the cause if the highest assigned partition number of a topic grew in the rebalance."""
     was, now = _tops(rebalance)
     grown = [f"{printable(t)} from {was[t]} to {now[t]} partitions" for t in sorted(was) if now.get(t, 0) > was[t]]
-    if not grown or rebalance.new or rebalance.gone or rebalance.parent is not None:
+    if not grown or rebalance.new or rebalance.missing or rebalance.parent is not None:
         return []  # after a join or leave, partitions that existed before may be assigned for the first time
     what = ", ".join(grown)
     fact = rebalance.fact("assigned", f"{what}, by the highest assigned partition")
@@ -405,6 +405,6 @@ def seen_followup(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def _stayed(rebalance: SeenRebalance) -> list[tuple[SeenMember, SeenMember]]:
-    was = {m.who.member_id: m for m in rebalance.before.members} if rebalance.before is not None else {}
-    same = [(was[m.who.member_id], m) for m in rebalance.after.members if m.who.member_id in was]
+    was = {m.member.member_id: m for m in rebalance.before.members} if rebalance.before is not None else {}
+    same = [(was[m.member.member_id], m) for m in rebalance.after.members if m.member.member_id in was]
     return [*same, *rebalance.restarted]

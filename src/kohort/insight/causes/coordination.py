@@ -73,7 +73,7 @@ def after_failover(rebalance: Rebalance, cause_of: Callable[[Rebalance], Finding
     evidence = [Evidence("group_loaded", f"at generation {loaded.generation}, {since} before", loaded.at_ms)]
     if rebalance.newer is not None:
         newer = rebalance.newer
-        value = f"{name_of(newer.who)} sent generation {newer.generation} ({newer.api}: {newer.error})"
+        value = f"{name_of(newer.member)} sent generation {newer.generation} ({newer.api}: {newer.error})"
         clause = f"members have generation {newer.generation}, but the coordinator's log ends with {newer.current}"
         return Finding(
             "GENERATION_LOST", "proof", clause, (*evidence, Evidence("newer_generation", value, newer.at_ms))
@@ -99,26 +99,33 @@ def since_failover(rebalance: Rebalance) -> Finding | None:
     if rebalance.trigger.event == "member_rejoined":
         if differs(rebalance):
             return None
-        clause = f"{begin.member} rejoined {since} after the coordinator loaded the group, and nothing else differs"
+        clause = (
+            f"{begin.member_text} rejoined {since} after the coordinator loaded the group, and nothing else differs"
+        )
         return Finding("COORDINATOR_FAILOVER", "high", clause, (fact, *begin.reason_facts))
-    who = rebalance.trigger.who
-    if rebalance.trigger.event != "member_joined" or who is None or rebalance.returned is not None or not who.client_id:
+    member = rebalance.trigger.member
+    if (
+        rebalance.trigger.event != "member_joined"
+        or member is None
+        or rebalance.returned is not None
+        or not member.client_id
+    ):
         return None
-    if (who.client_id, who.client_host) not in {(known.client_id, known.client_host) for known in loaded.members}:
+    if (member.client_id, member.client_host) not in {(known.client_id, known.client_host) for known in loaded.members}:
         return None
-    known = Evidence("known_client", f"the log has a member of client {printable(who.client_id)}")
-    clause = f"{begin.member} joined as a new member {since} after the coordinator loaded the group"
+    known = Evidence("known_client", f"the log has a member of client {printable(member.client_id)}")
+    clause = f"{begin.member_text} joined as a new member {since} after the coordinator loaded the group"
     return Finding("COORDINATOR_FAILOVER", "medium", clause, (fact, known, *begin.reason_facts))
 
 
 def _repeats_request(rebalance: Rebalance, before: Rebalance) -> bool:
-    who, change = rebalance.trigger.who, rebalance.trigger.change or Change()
+    identity, change = rebalance.trigger.member, rebalance.trigger.change or Change()
     if rebalance.trigger.event == "member_rejoined":
         same = change.protocols_before == change.protocols_after
         return same and not (change.topics_added or change.topics_removed or change.partitions_changed)
-    known = [*before.members_before, *(arrival.who for arrival in before.arrivals)]
+    known = [*before.members_before, *(arrival.member for arrival in before.arrivals)]
     clients = {(member.client_id, member.client_host) for member in known}
-    return who is not None and (who.client_id, who.client_host) in clients
+    return identity is not None and (identity.client_id, identity.client_host) in clients
 
 
 def over_capacity(rebalance: Rebalance) -> Finding:
@@ -134,7 +141,7 @@ def append_failed(rebalance: Rebalance) -> Finding:
 
 
 def downgraded(rebalance: Rebalance) -> Finding:
-    if rebalance.trigger.who is None:
+    if rebalance.trigger.member is None:
         clause = "the group became a classic group again, and was loaded before its members rejoined"
     else:
         member = round_beginning(rebalance).member
@@ -151,7 +158,7 @@ def converted(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
         fact = begin.fact("converted", "from the classic protocol")
         return Finding("PROTOCOL_MIGRATION", "proof", "the classic group became a consumer group", (fact,))
     size = count(len(conversion.members), "member")
-    by = f"member {name_and_place(conversion.by)}" if conversion.by is not None else begin.member
+    by = f"member {name_and_place(conversion.by)}" if conversion.by is not None else begin.member_text
     clause = f"{by} joined with the consumer protocol, and the classic group of {size} became a consumer group"
     fact = begin.fact("converted", f"generation {conversion.epoch} became the group epoch")
     return Finding("PROTOCOL_MIGRATION", "proof", clause, (fact,))

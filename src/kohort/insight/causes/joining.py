@@ -63,13 +63,15 @@ JOINING: Final = (
 def round_joined(rebalance: Rebalance, find_cause: Callable[[Rebalance], Finding]) -> Finding:
     """Explain a rebalance that a joining member triggered; ``find_cause`` explains the member's earlier removal."""
     begin = round_beginning(rebalance)
-    seen = begin.fact("join_group", f"{begin.member} was not in generation {rebalance.from_generation}")
+    seen = begin.fact("join_group", f"{begin.member_text} was not in generation {rebalance.from_generation}")
     evidence = (seen, *begin.reason_facts, *([_initial_delay(rebalance)] if rebalance.initial else ()))
     if rebalance.returned is not None:
         before = rebalance.returned
         ago = seconds(rebalance.opened_at_ms - before.at_ms)
         what = _why_out(before)
-        clause = f"{begin.member} rejoined as a new member, {ago} after {name_of(before.who)} was removed ({what})"
+        clause = (
+            f"{begin.member_text} rejoined as a new member, {ago} after {name_of(before.member)} was removed ({what})"
+        )
         chain = [Evidence("removed_before", what, before.at_ms)]
         if rebalance.returned_from is not None:
             earlier = rebalance.returned_from
@@ -84,15 +86,15 @@ def round_joined(rebalance: Rebalance, find_cause: Callable[[Rebalance], Finding
         why = find_cause(rebalance.left_in).cause
         if why in ("MAX_POLL_EXCEEDED", "ADMIN_REMOVED"):
             ago = seconds(rebalance.opened_at_ms - rebalance.left_in.opened_at_ms)
-            clause = f"{begin.member} rejoined as a new member, {ago} after it left or was removed ({why})"
+            clause = f"{begin.member_text} rejoined as a new member, {ago} after it left or was removed ({why})"
             out = Evidence("removed_before", why, rebalance.left_in.opened_at_ms)
             return Finding("CLIENT_RESET", "high", clause, (*evidence, out))
     if rebalance.initial:
-        newcomers = len({a.who.member_id for a in rebalance.arrivals})
-        clause = f"the group was empty and {begin.member} joined"
+        newcomers = len({a.member.member_id for a in rebalance.arrivals})
+        clause = f"the group was empty and {begin.member_text} joined"
         clause += f", then {newcomers - 1} more" if newcomers > 1 else ""
         return Finding("GROUP_FORMING", "proof", clause, evidence)
-    return Finding("NEW_MEMBER", "proof", f"{begin.member} joined the group", evidence)
+    return Finding("NEW_MEMBER", "proof", f"{begin.member_text} joined the group", evidence)
 
 
 def _cause_before(earlier: Rebalance, find_cause: Callable[[Rebalance], Finding]) -> str:
@@ -121,7 +123,7 @@ def _initial_delay(rebalance: Rebalance) -> Evidence:
 
 def static_replaced(rebalance: Rebalance) -> Finding:
     begin, change = round_beginning(rebalance), rebalance.trigger.change or Change()
-    clause = f"{begin.member} returned with its instance id, but the group could not keep its generation"
+    clause = f"{begin.member_text} returned with its instance id, but the group could not keep its generation"
     fact = f"{', '.join(change.protocols_before)} became {', '.join(change.protocols_after)}"
     return Finding("STATIC_REJOIN", "proof", clause, (begin.fact("protocols", printable(fact)),))
 
@@ -131,7 +133,7 @@ def raise_joined(rebalance: EpochRebalance, raised: EpochRaised, find_cause: Rai
     begin = raise_beginning(rebalance, raised)
     topics = ", ".join(printable(topic) for topic in begin.added)
     subscribing = f", subscribing to {topics}" if topics else ""
-    fact = begin.fact("heartbeat", f"{begin.member} joined with epoch 0{subscribing}")
+    fact = begin.fact("heartbeat", f"{begin.member_text} joined with epoch 0{subscribing}")
     before = rebalance.removed_before
     if raised is rebalance.raises[0] and before is not None and raised.at_ms - before.at_ms <= RECENT_MS:
         why = find_cause(rebalance.removed_from or rebalance, before).cause
@@ -139,8 +141,8 @@ def raise_joined(rebalance: EpochRebalance, raised: EpochRaised, find_cause: Rai
         if anew is not None:
             return anew
     if raised.members == 1:
-        return Finding("GROUP_FORMING", "proof", f"the group was empty and {begin.member} joined", (fact,))
-    return Finding("NEW_MEMBER", "proof", f"{begin.member} joined the group", (fact,))
+        return Finding("GROUP_FORMING", "proof", f"the group was empty and {begin.member_text} joined", (fact,))
+    return Finding("NEW_MEMBER", "proof", f"{begin.member_text} joined the group", (fact,))
 
 
 RaiseFinder = Callable[[EpochRebalance, EpochRaised], Finding]
@@ -151,44 +153,44 @@ def _joined_anew(
 ) -> Finding | None:
     ago = seconds(raised.at_ms - before.at_ms)
     chain = Evidence("chained_to", f"epoch {before.epoch}", before.at_ms)
-    if before.cause.event != "member_gone":
+    if before.cause.event != "member_departed":
         if before.cause.event == "member_left" and why not in REMOVALS:
             return None
         out = why if before.cause.event == "member_left" else before.cause.event
-        clause = f"{begin.member} rejoined as a new member, {ago} after its removal ({out})"
-        ids = {who.member_id for who in (before.cause.who, raised.cause.who) if who is not None}
+        clause = f"{begin.member_text} rejoined as a new member, {ago} after its removal ({out})"
+        ids = {member.member_id for member in (before.cause.member, raised.cause.member) if member is not None}
         removed = Evidence("removed_before", out, before.at_ms)
         return Finding("CLIENT_RESET", "proof" if len(ids) == 1 else "high", clause, (fact, removed, chain))
-    gone = Evidence("gone_before", f"by {why}", before.at_ms)
+    gone = Evidence("departed_before", f"by {why}", before.at_ms)
     if why in REMOVALS:
-        clause = f"{begin.member} rejoined as a new member, {ago} after its removal ({why})"
+        clause = f"{begin.member_text} rejoined as a new member, {ago} after its removal ({why})"
         return Finding("CLIENT_RESET", "medium", clause, (fact, gone, chain))
     if raised.members == 1:
         return None
-    clause = f"{begin.member} rejoined the group, {ago} after its departure"
+    clause = f"{begin.member_text} rejoined the group, {ago} after its departure"
     return Finding("NEW_MEMBER", "medium", clause, (fact, gone))
 
 
 def seen_forming(rebalance: SeenRebalance) -> Finding:
-    who = rebalance.after.members[0].who if rebalance.after.members else None
+    member = rebalance.after.members[0].member if rebalance.after.members else None
     size = len(rebalance.after.members)
     facts = [
         rebalance.fact(
             "was_empty", f"generation {rebalance.after.generation - 1 - rebalance.not_written} had no members"
         )
     ]
-    facts += [rebalance.fact("joined", name_and_place(m.who)) for m in rebalance.after.members[:3]]
+    facts += [rebalance.fact("joined", name_and_place(m.member)) for m in rebalance.after.members[:3]]
     more = f" and {count(size - 1, 'other')}" if size > 1 else ""
-    joined = f"member {name_and_place(who)}{more}" if who is not None else "no member"
+    joined = f"member {name_and_place(member)}{more}" if member is not None else "no member"
     return Finding("GROUP_FORMING", "high", f"the group was empty and {joined} joined", tuple(facts))
 
 
 def seen_newcomers(rebalance: SeenRebalance) -> list[Finding]:
     if not rebalance.new or _is_return(rebalance):
         return []
-    who = rebalance.new[0].who
+    member = rebalance.new[0].member
     facts = [
-        rebalance.fact("joined", f"{name_and_place(m.who)} was not in the previous generation")
+        rebalance.fact("joined", f"{name_and_place(m.member)} was not in the previous generation")
         for m in rebalance.new[:3]
     ]
     others = f" and {count(len(rebalance.new) - 1, 'other')}" if len(rebalance.new) > 1 else ""
@@ -196,18 +198,20 @@ def seen_newcomers(rebalance: SeenRebalance) -> list[Finding]:
     if rebalance.returned is not None:
         gone, cause, at_ms = rebalance.returned
         ago = seconds(rebalance.after.at_ms - at_ms)
-        facts.append(Evidence("gone_before", f"{name_of(gone)}, by {cause}", at_ms))
+        facts.append(Evidence("departed_before", f"{name_of(gone)}, by {cause}", at_ms))
         facts.append(Evidence("unknown", "possibly a restart of the process, which looks the same to a watcher"))
         if len(rebalance.new) == 1 and cause in REMOVALS:
-            clause = f"member {name_and_place(who)} rejoined, {ago} after {name_of(gone)} was removed ({cause})"
+            clause = f"member {name_and_place(member)} rejoined, {ago} after {name_of(gone)} was removed ({cause})"
             return [Finding("CLIENT_RESET", "medium", clause, tuple(facts))]
         confidence = "medium"
-    return [Finding("NEW_MEMBER", confidence, f"member {name_and_place(who)}{others} joined the group", tuple(facts))]
+    return [
+        Finding("NEW_MEMBER", confidence, f"member {name_and_place(member)}{others} joined the group", tuple(facts))
+    ]
 
 
 def _is_return(rebalance: SeenRebalance) -> bool:
-    gone = {(m.who.client_id, m.who.client_host) for m in rebalance.gone}
-    return bool(gone) and all((m.who.client_id, m.who.client_host) in gone for m in rebalance.new)
+    gone = {(m.member.client_id, m.member.client_host) for m in rebalance.missing}
+    return bool(gone) and all((m.member.client_id, m.member.client_host) in gone for m in rebalance.new)
 
 
 def seen_first(rebalance: SeenRebalance) -> Finding:
@@ -223,17 +227,21 @@ def seen_first(rebalance: SeenRebalance) -> Finding:
 def seen_restarts(rebalance: SeenRebalance) -> list[Finding]:
     found = []
     for before, after in rebalance.restarted:
-        value = f"{name_of(after.who)}: {printable(before.who.member_id)} became {printable(after.who.member_id)}"
-        clause = f"static member {name_and_place(after.who)} restarted: it kept its instance id and has a new member id"
+        value = (
+            f"{name_of(after.member)}: {printable(before.member.member_id)} became {printable(after.member.member_id)}"
+        )
+        clause = (
+            f"static member {name_and_place(after.member)} restarted: it kept its instance id and has a new member id"
+        )
         found.append(Finding("STATIC_RESTART", "medium", clause, (rebalance.fact("new_member_id", value),)))
     return found
 
 
 def removed_and_back(rebalance: SeenRebalance, restarted: Finding) -> Finding:
     """Explain a rebalance with a static member's new id as a removal: a restart alone would cause no rebalance."""
-    who = rebalance.restarted[0][1].who
+    member = rebalance.restarted[0][1].member
     clause = (
-        f"static member {name_and_place(who)} has a new member id, and the group rebalanced, unlike "
+        f"static member {name_and_place(member)} has a new member id, and the group rebalanced, unlike "
         "after a restart: it was probably removed, and rejoined"
     )
     unseen = Evidence("unknown", "possibly a restart during a rebalance with another cause")

@@ -50,20 +50,20 @@ def find_left(begin: Beginning, sent: Evidence) -> Finding:
     """Return the cause of a member's leave or removal; ``sent`` is the evidence of the LeaveGroup request."""
     evidence = (sent, *begin.reason_facts)
     if begin.by is not None:
-        clause = f"{begin.members} was removed by {actor(begin.by)}"
+        clause = f"{begin.members_text} was removed by {actor(begin.by)}"
         return Finding("ADMIN_REMOVED", "proof", clause, (*evidence, begin.fact("removed_by", actor(begin.by))))
-    stopped = find_missed_poll(begin.member, begin.vitals, begin.reason, begin.at_ms, begin.disconnected)
+    stopped = find_missed_poll(begin.member_text, begin.vitals, begin.reason, begin.at_ms, begin.disconnected)
     if stopped is not None:
         return Finding(stopped.cause, stopped.confidence, stopped.clause, (*evidence, *stopped.evidence))
     gone = begin.disconnected
     if gone is not None:
         closed = Evidence("connection_closed", f"{seconds(gone.after_ms)} after it left", gone.at_ms)
         evidence = (*evidence, closed)
-    return Finding("MEMBER_LEFT", "proof", f"{begin.members} left the group{begin.reason_text}", evidence)
+    return Finding("MEMBER_LEFT", "proof", f"{begin.members_text} left the group{begin.reason_text}", evidence)
 
 
 def find_missed_poll(
-    who: str, vitals: Vitals | None, reason: str | None, left_at_ms: int, gone: MemberDisconnected | None
+    member: str, vitals: Vitals | None, reason: str | None, left_at_ms: int, gone: MemberDisconnected | None
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of a leave, or None for an orderly leave.
 
@@ -74,7 +74,7 @@ def find_missed_poll(
     said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):
         return Finding(
-            "MAX_POLL_EXCEEDED", "high", f"{who} left because it did not poll within max.poll.interval.ms", said
+            "MAX_POLL_EXCEEDED", "high", f"{member} left because it did not poll within max.poll.interval.ms", said
         )
     if vitals is None or closes_in_order(reason) or vitals.connection_closed_at_ms is not None:
         return None
@@ -85,7 +85,7 @@ def find_missed_poll(
         return None
     waiting = f", while {count(vitals.lag, 'record')} waited" if vitals.lag else ""
     clause = (
-        f"{who} left while its connection stayed open, after {seconds(idle_ms)} without commit progress{waiting}"
+        f"{member} left while its connection stayed open, after {seconds(idle_ms)} without commit progress{waiting}"
         f" (its limit is {limit(vitals.rebalance_timeout_ms)} between polls)"
     )
     evidence = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.coordinator.journal import Vitals, Who
+from kohort.coordinator.journal import ClientIdentity, Vitals
 from kohort.insight.causes.leaving import client_reports, idle_ms_of
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.evidence import AUTO_COMMIT_MS, Beginning, CauseEntry, Confidence, Evidence, Finding
@@ -85,30 +85,32 @@ SILENCE: Final = (
 
 def expired_without_vitals(begin: Beginning) -> Finding:
     """Explain an expired session after a failover, if the new coordinator has no heartbeat history of the member."""
-    clause = f"{begin.member} sent no heartbeat until its session expired"
+    clause = f"{begin.member_text} sent no heartbeat until its session expired"
     return Finding("SESSION_TIMEOUT", "low", clause, (begin.fact("timer", "session timeout"),))
 
 
-def find_expiry_in(rebalance: Rebalance, who: Who, vitals: Vitals, expired_at_ms: int) -> Finding:
+def find_expiry_in(rebalance: Rebalance, member: ClientIdentity, vitals: Vitals, expired_at_ms: int) -> Finding:
     """Explain an expired session; its cause is unknown if the new coordinator never had a request of the member."""
     loaded = rebalance.recent_load
-    if loaded is None or vitals.last_seen_ms > loaded.at_ms or who.instance_id is not None:
-        return find_expiry(who, vitals, expired_at_ms, rebalance)
+    if loaded is None or vitals.last_seen_ms > loaded.at_ms or member.instance_id is not None:
+        return find_expiry(member, vitals, expired_at_ms, rebalance)
     since = seconds(expired_at_ms - loaded.at_ms)
     fact = Evidence("group_loaded", f"at generation {loaded.generation}, {since} before", loaded.at_ms)
     clause = (
-        f"member {name_and_place(who)} sent no heartbeat in the {since} since its coordinator loaded the group, and its"
-        f" session expired ({limit(vitals.session_timeout_ms)})"
+        f"member {name_and_place(member)} sent no heartbeat in the {since} since its coordinator loaded the group, and "
+        f"its session expired ({limit(vitals.session_timeout_ms)})"
     )
     return Finding("SESSION_TIMEOUT", "low", clause, (fact,))
 
 
-def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: Rebalance | EpochRebalance) -> Finding:
+def find_expiry(
+    member: ClientIdentity, vitals: Vitals, expired_at_ms: int, after: Rebalance | EpochRebalance
+) -> Finding:
     """Return the cause of an expired session: member dead, frozen, starved of CPU time, or unreachable."""
     silent_ms = expired_at_ms - vitals.last_seen_ms
     closed_at_ms = vitals.connection_closed_at_ms
-    back = next((f for f in after.fenced if f.who.member_id == who.member_id), None)
-    rejoined = after.back.get(who.member_id)
+    back = next((f for f in after.fenced if f.member.member_id == member.member_id), None)
+    rejoined = after.back.get(member.member_id)
     detail = f"session timeout {limit(vitals.session_timeout_ms)}; "
     evidence = [
         Evidence("last_request", f"{seconds(silent_ms)} before the expiry", vitals.last_seen_ms),
@@ -117,7 +119,7 @@ def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: Rebalance |
         *client_reports(vitals, expired_at_ms),
     ]
     confidence: Confidence = "high"
-    missed_poll = _find_silent_missed_poll(who, vitals, expired_at_ms, evidence)
+    missed_poll = _find_silent_missed_poll(member, vitals, expired_at_ms, evidence)
     if missed_poll is not None:
         return missed_poll
     if vitals.stalled_ms:
@@ -127,7 +129,7 @@ def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: Rebalance |
         if _is_broker_stall(vitals, silent_ms):
             clause = (
                 f"the broker stalled for {seconds(vitals.stalled_ms)}, and then expired the session of member"
-                f" {name_and_place(who)}, whose heartbeats it could not receive"
+                f" {name_and_place(member)}, whose heartbeats it could not receive"
             )
             heard = silent_ms - vitals.stalled_ms <= max(vitals.longest_gap_ms, vitals.session_timeout_ms // 3)
             return Finding("BROKER_STALL", "proof" if heard else "high", clause, tuple(evidence))
@@ -153,13 +155,13 @@ def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: Rebalance |
     else:
         cause, detail = "unreachable", f"{detail}its connection is open as far as is known"
         confidence = "medium"
-    cause = f"SESSION_TIMEOUT.{cause}" if who.instance_id is None else "STATIC_EXPIRED"
-    clause = f"member {name_and_place(who)} was silent and expired after {seconds(silent_ms)} ({detail})"
+    cause = f"SESSION_TIMEOUT.{cause}" if member.instance_id is None else "STATIC_EXPIRED"
+    clause = f"member {name_and_place(member)} was silent and expired after {seconds(silent_ms)} ({detail})"
     return Finding(cause, confidence, clause, tuple(evidence))
 
 
 def _find_silent_missed_poll(
-    who: Who, vitals: Vitals, expired_at_ms: int, evidence: Iterable[Evidence]
+    member: ClientIdentity, vitals: Vitals, expired_at_ms: int, evidence: Iterable[Evidence]
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of an expired session, or None.
 
@@ -175,7 +177,7 @@ def _find_silent_missed_poll(
     waiting = f", while {count(vitals.lag, 'record')} waited" if vitals.lag else ""
     later = seconds(expired_at_ms - vitals.last_seen_ms)
     clause = (
-        f"member {name_and_place(who)} stopped heartbeats {seconds(idle_ms)} after its last commit progress{waiting}"
+        f"member {name_and_place(member)} stopped heartbeats {seconds(idle_ms)} after its last commit progress{waiting}"
         f" (it must poll within {limit(limit_ms)}), and expired {later} later"
     )
     facts = [

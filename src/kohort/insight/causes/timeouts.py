@@ -58,7 +58,7 @@ TIMEOUTS: Final = (
 
 def new_member_expired(rebalance: Rebalance) -> Finding:
     begin = round_beginning(rebalance)
-    clause = f"{begin.member} waited five minutes for its first generation and was removed"
+    clause = f"{begin.member_text} waited five minutes for its first generation and was removed"
     return Finding("NEW_MEMBER_EXPIRED", "proof", clause, (begin.fact("timer", "new member"),))
 
 
@@ -66,9 +66,9 @@ def sync_timeout(rebalance: Rebalance) -> Finding:
     begin = round_beginning(rebalance)
     evidence = (begin.fact("timer", f"no SyncGroup in generation {rebalance.from_generation}"),)
     if rebalance.trigger.leader_lost:
-        clause = f"the leader failed between JoinGroup and SyncGroup: {begin.members} sent no SyncGroup in time"
+        clause = f"the leader failed between JoinGroup and SyncGroup: {begin.members_text} sent no SyncGroup in time"
         return Finding("LEADER_LOST", "proof", clause, evidence)
-    return Finding("SYNC_TIMEOUT", "proof", f"{begin.members} did not request its assignment in time", evidence)
+    return Finding("SYNC_TIMEOUT", "proof", f"{begin.members_text} did not request its assignment in time", evidence)
 
 
 def revocation_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
@@ -82,19 +82,19 @@ def revocation_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Findin
     if vitals is not None:
         ago = seconds(raised.at_ms - vitals.last_seen_ms)
         evidence.append(Evidence("last_request", f"{ago} before its removal"))
-    clause = f"{begin.member} did not revoke {what} within its rebalance timeout{within} and was removed"
+    clause = f"{begin.member_text} did not revoke {what} within its rebalance timeout{within} and was removed"
     return Finding("REVOCATION_TIMEOUT", "proof", clause, tuple(evidence))
 
 
 def rejoin_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
     begin = raise_beginning(rebalance, raised)
     fact = begin.fact("timer", "it did not rejoin in time")
-    clause = f"{begin.member}, of the classic protocol, did not rejoin in time and was removed"
+    clause = f"{begin.member_text}, of the classic protocol, did not rejoin in time and was removed"
     return Finding("JOIN_TIMEOUT", "proof", clause, (fact,))
 
 
 def resync_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
     begin = raise_beginning(rebalance, raised)
     fact = begin.fact("timer", "it joined, and sent no SyncGroup in time")
-    clause = f"{begin.member}, of the classic protocol, did not request its assignment in time and was removed"
+    clause = f"{begin.member_text}, of the classic protocol, did not request its assignment in time and was removed"
     return Finding("SYNC_TIMEOUT", "proof", clause, (fact,))

@@ -32,7 +32,7 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ADVICE: Final[dict[str, str]] = {
-    "nobody-reads": "start its members, or delete the group if it is no longer used",
+    "no-consumer": "start its members, or delete the group if it is no longer used",
     "no-owner": "find the reason: kohort group why; the next rebalance assigns it again",
     "stalled": "check that member's handling of the next record: kohort group describe shows its offset",
     "no-commits": "check the job that commits for the group without being a member, such as Spark or Flink; delete the "
@@ -47,18 +47,18 @@ ADVICE: Final[dict[str, str]] = {
     "records-lost": "raise retention, or read faster; deleted records cannot be read again",
     "retention-near": "raise retention before unread records are deleted, or read faster",
     "beyond-the-end": "the topic was recreated or truncated: reset the offsets with kohort group reset-offsets",
-    "topic-gone": "no action needed: the leftover offset expires",
+    "topic-deleted": "no action needed: the leftover offset expires",
     "topic-missing": "a member is assigned to it: create the topic again, or change the subscription",
     "storm": "list the causes, which repeat: kohort group why",
-    "left-unheard": "it did not poll in time and did not rejoin: check that process, it may hang",
+    "missed-poll": "it did not poll in time and did not rejoin: check that process, it may hang",
     "refused": "give every member a common entry in partition.assignment.strategy; kohort group fenced shows both",
     "full": "raise group.max.size, or run fewer members",
     "idle": "no action needed: members in excess of the partitions are standby members",
-    "not-seen": "grant DESCRIBE, or retry",
+    "lag-unknown": "grant DESCRIBE, or retry",
 }
 SEVERITY_OF: Final[dict[str, Severity]] = {
-    **dict.fromkeys(("nobody-reads", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused"), "error"),
-    **dict.fromkeys(("commits-alone", "topic-gone", "idle", "not-seen"), "info"),
+    **dict.fromkeys(("no-consumer", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused"), "error"),
+    **dict.fromkeys(("commits-alone", "topic-deleted", "idle", "lag-unknown"), "info"),
 }
 """Severity of ``doctor`` rules by rule name; all other rules are warnings."""
 
@@ -92,7 +92,7 @@ def _rule_of(one: PartitionFinding) -> str:
     if one.status is None:
         return "commits-alone"
     if one.status == "STOP":
-        return "no-owner" if one.blame == "no_owner" else "nobody-reads"
+        return "no-owner" if one.blame == "no_owner" else "no-consumer"
     if one.status == "STALL" and one.blame == "no_members":
         return "no-commits"
     if one.status == "WARN":
@@ -128,7 +128,7 @@ def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
         yield _finding(found, "beyond-the-end", sentence, beyond)
     gone = [one for one in found.partitions if one.unknown is not None and "does not exist" in one.unknown]
     if gone:
-        rule = "topic-missing" if any(one.owner is not None for one in gone) else "topic-gone"
+        rule = "topic-missing" if any(one.owner is not None for one in gone) else "topic-deleted"
         yield _finding(found, rule, f"{_names(gone)}: {printable(gone[0].unknown or '')}", gone)
 
 
@@ -138,7 +138,7 @@ def _of_members(found: GroupFinding) -> Iterator[DoctorFinding]:
         yield _of_member(found, "hot", member)
     idle = [member for member in found.members if member.state == "idle"]
     if idle and any(member.partitions for member in found.members):
-        names = ", ".join(name_of_member(member.who) for member in idle[:SHOWN])
+        names = ", ".join(name_of_member(member.member) for member in idle[:SHOWN])
         more = f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else ""
         yield _finding(found, "idle", f"{names}{more}: no partition", (), evidence=idle[0].evidence)
 
@@ -148,9 +148,9 @@ def _of_group(found: GroupFinding) -> Iterator[DoctorFinding]:
         yield _finding(found, "storm", found.reason, (), evidence=found.evidence)
     hidden = [one for one in found.partitions if one.unknown is not None and "not authorised" in one.unknown]
     if hidden:
-        yield _finding(found, "not-seen", f"{_names(hidden)}: {printable(hidden[0].unknown or '')}", hidden)
+        yield _finding(found, "lag-unknown", f"{_names(hidden)}: {printable(hidden[0].unknown or '')}", hidden)
     if found.health is None and not found.partitions and found.evidence:
-        yield _finding(found, "not-seen", found.reason, (), evidence=found.evidence)
+        yield _finding(found, "lag-unknown", found.reason, (), evidence=found.evidence)
 
 
 RULES: Final[tuple[Callable[[GroupFinding], Iterator[DoctorFinding]], ...]] = (
@@ -162,18 +162,20 @@ RULES: Final[tuple[Callable[[GroupFinding], Iterator[DoctorFinding]], ...]] = (
 
 
 def _missed_polls(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
-    here = {(member.who.client_id, member.who.host) for member in found.members}
+    here = {(member.member.client_id, member.member.host) for member in found.members}
     joined_later: set[tuple[str, str]] = set()
     reported: set[tuple[str, str]] = set()
     for rebalance in sorted(rebalances, key=lambda r: r.opened_at_ms, reverse=True):
-        who = rebalance.trigger
-        if who is not None and rebalance.cause == "MAX_POLL_EXCEEDED":
-            name = (who.client_id, who.host)
+        identity = rebalance.trigger
+        if identity is not None and rebalance.cause == "MAX_POLL_EXCEEDED":
+            name = (identity.client_id, identity.host)
             if name not in here | joined_later | reported:
                 reported.add(name)
                 ago = seconds(max(found.at_ms - rebalance.opened_at_ms, 0))
-                sentence = f"{name_of_member(who)} left {ago} ago because it did not poll in time, and did not rejoin"
-                finding = _finding(found, "left-unheard", sentence, (), member=who, evidence=rebalance.evidence)
+                sentence = (
+                    f"{name_of_member(identity)} left {ago} ago because it did not poll in time, and did not rejoin"
+                )
+                finding = _finding(found, "missed-poll", sentence, (), member=identity, evidence=rebalance.evidence)
                 yield msgspec.structs.replace(finding, confidence=rebalance.confidence)
         joined_later |= {(member.client_id, member.host) for member in rebalance.members}
 
@@ -182,24 +184,24 @@ REFUSALS: Final = {"INCOMPATIBLE_ASSIGNORS": "refused", "GROUP_FULL": "full"}
 
 
 def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
-    here = {(member.who.client_id, member.who.host) for member in found.members}
+    here = {(member.member.client_id, member.member.host) for member in found.members}
     in_order = sorted(rebalances, key=lambda r: r.opened_at_ms)
     last_ms = max((rebalance.opened_at_ms for rebalance in in_order if rebalance.end != "no_rebalance"), default=0)
     latest = {rebalance.cause: rebalance for rebalance in in_order if rebalance.cause in REFUSALS}
     for cause, rebalance in latest.items():
-        who, since_ms = rebalance.trigger, min(last_ms, found.at_ms - HOUR_MS)
-        if rebalance.opened_at_ms < since_ms or who is None or (who.client_id, who.host) in here:
+        identity, since_ms = rebalance.trigger, min(last_ms, found.at_ms - HOUR_MS)
+        if rebalance.opened_at_ms < since_ms or identity is None or (identity.client_id, identity.host) in here:
             continue
         sentence = (
             f"{rebalance.sentence.removesuffix('.')}, {seconds(max(found.at_ms - rebalance.opened_at_ms, 0))} ago"
         )
-        finding = _finding(found, REFUSALS[cause], sentence, (), member=who, evidence=rebalance.evidence)
+        finding = _finding(found, REFUSALS[cause], sentence, (), member=identity, evidence=rebalance.evidence)
         yield msgspec.structs.replace(finding, confidence=rebalance.confidence)
 
 
 def _of_member(found: GroupFinding, rule: str, member: MemberFinding) -> DoctorFinding:
-    sentence = f"{name_of_member(member.who)}: {member.reason}"
-    finding = _finding(found, rule, sentence, (), member=member.who, evidence=member.evidence)
+    sentence = f"{name_of_member(member.member)}: {member.reason}"
+    finding = _finding(found, rule, sentence, (), member=member.member, evidence=member.evidence)
     return msgspec.structs.replace(finding, confidence=member.confidence)
 
 

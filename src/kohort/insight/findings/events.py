@@ -13,8 +13,8 @@ import msgspec
 from kohort.coordinator import journal
 from kohort.coordinator.journal_events import (
     CommitUnfenced,
+    JoinRejected,
     MemberDisconnected,
-    MemberTurnedAway,
     OptionsChanged,
     PartitionsResumed,
 )
@@ -33,7 +33,7 @@ class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     kind: str
     sentence: str
-    who: MemberRef | None = None
+    member: MemberRef | None = None
     generation: int | None = None
     """Generation of a classic group, or group epoch of a consumer group."""
     observed: bool = False
@@ -49,7 +49,7 @@ def event_finding(entry: journal.JournalEntry) -> EventFinding:
     """Convert a journal entry to an event; an entry of an unknown kind gets the name of its kind as sentence."""
     kind = str(entry.__struct_config__.tag)
     describe = SENTENCES.get(type(entry))
-    who = _who(entry)
+    member = _member(entry)
     fields = msgspec.to_builtins(entry)
     left_out = ("kind", "at_ms", "group", "observed")
     return EventFinding(
@@ -57,22 +57,22 @@ def event_finding(entry: journal.JournalEntry) -> EventFinding:
         group=entry.group,
         kind=kind,
         sentence=kind.replace("_", " ") if describe is None else describe(entry),
-        who=None if who is None else member_ref(who),
+        member=None if member is None else member_ref(member),
         generation=_generation(entry),
         observed=entry.observed,
         entry={name: value for name, value in fields.items() if name not in left_out},
     )
 
 
-def _who(entry: journal.JournalEntry) -> journal.Who | None:
+def _member(entry: journal.JournalEntry) -> journal.ClientIdentity | None:
     if isinstance(entry, journal.RoundOpened):
-        return entry.trigger.who
+        return entry.trigger.member
     if isinstance(entry, journal.EpochRaised):
-        return entry.cause.who
-    for field in ("who", "last", "by"):
-        who = getattr(entry, field, None)
-        if isinstance(who, journal.Who):
-            return who
+        return entry.cause.member
+    for field in ("member", "last", "by"):
+        member = getattr(entry, field, None)
+        if isinstance(member, journal.ClientIdentity):
+            return member
     return None
 
 
@@ -86,26 +86,26 @@ def _generation(entry: journal.JournalEntry) -> int | None:
 
 def _opened(entry: journal.RoundOpened) -> str:
     trigger = entry.trigger
-    who = f" {name_of(trigger.who)}" if trigger.who is not None else ""
+    member = f" {name_of(trigger.member)}" if trigger.member is not None else ""
     others = f" and {len(trigger.others)} more" if trigger.others else ""
     return (
-        f"rebalance after generation {entry.from_generation}: {kind_text(trigger.event)}{who}{others}"
+        f"rebalance after generation {entry.from_generation}: {kind_text(trigger.event)}{member}{others}"
         f"{_because(trigger.reason)}; {count(len(entry.members), 'member')}"
     )
 
 
 def _arrived(entry: journal.MemberArrived) -> str:
     new = " (new)" if entry.new else ""
-    return f"{name_of(entry.who)}{new} joined after {seconds(entry.after_ms)}{_because(entry.reason)}"
+    return f"{name_of(entry.member)}{new} joined after {seconds(entry.after_ms)}{_because(entry.reason)}"
 
 
 def _removed(entry: journal.MemberRemoved) -> str:
     by = f", by {name_of(entry.by)}" if entry.by is not None else ""
-    return f"{name_of(entry.who)} was removed: {kind_text(entry.why)}{by}{_because(entry.reason)}"
+    return f"{name_of(entry.member)} was removed: {kind_text(entry.why)}{by}{_because(entry.reason)}"
 
 
 def _closed(entry: journal.RoundClosed) -> str:
-    names = {who.member_id: name_of(who) for who in entry.members}
+    names = {member.member_id: name_of(member) for member in entry.members}
     leader = f", leader {names.get(entry.leader, printable(entry.leader))}" if entry.leader else ""
     protocol = f", {printable(entry.protocol)}" if entry.protocol else ""
     return (
@@ -116,15 +116,15 @@ def _closed(entry: journal.RoundClosed) -> str:
 
 def _fenced(entry: journal.RequestFenced) -> str:
     which = f", generation {entry.generation} at {entry.current}" if entry.generation != entry.current else ""
-    return f"{printable(entry.api)} of {name_of(entry.who)} rejected: {printable(entry.error)}{which}"
+    return f"{printable(entry.api)} of {name_of(entry.member)} rejected: {printable(entry.error)}{which}"
 
 
 def _raised(entry: journal.EpochRaised) -> str:
     cause = entry.cause
-    who = f" {name_of(cause.who)}" if cause.who is not None else ""
+    member = f" {name_of(cause.member)}" if cause.member is not None else ""
     others = f" and {len(cause.others)} more" if cause.others else ""
     return (
-        f"epoch {entry.epoch}: {kind_text(cause.event)}{who}{others}{_because(cause.reason)}; "
+        f"epoch {entry.epoch}: {kind_text(cause.event)}{member}{others}{_because(cause.reason)}; "
         f"{count(entry.members, 'member')}"
     )
 
@@ -145,7 +145,7 @@ def _reconciled(entry: journal.MemberReconciled) -> str:
         ("waits for", len(entry.awaited)),
     )
     steps = ", ".join(f"{verb} {number}" for verb, number in numbers if number)
-    return f"{name_of(entry.who)} at epoch {entry.epoch} of {entry.target_epoch}{': ' if steps else ''}{steps}"
+    return f"{name_of(entry.member)} at epoch {entry.epoch} of {entry.target_epoch}{': ' if steps else ''}{steps}"
 
 
 def _loaded(entry: journal.GroupLoaded) -> str:
@@ -167,17 +167,17 @@ DELETIONS: Final[dict[str, str]] = {
 }
 
 
-def _turned_away(entry: MemberTurnedAway) -> str:
+def _rejected_join(entry: JoinRejected) -> str:
     if entry.error == GROUP_FULL:
-        return f"{name_of(entry.who)} was rejected: the group is full with {count(entry.members, 'member')}"
-    return f"the join of {name_of(entry.who)} was rejected ({printable(entry.error)}): {assignors_text(entry)}"
+        return f"{name_of(entry.member)} was rejected: the group is full with {count(entry.members, 'member')}"
+    return f"the join of {name_of(entry.member)} was rejected ({printable(entry.error)}): {assignors_text(entry)}"
 
 
 def _unfenced(entry: CommitUnfenced) -> str:
     number = len(entry.offsets) + entry.more
     back = f", {entry.backwards} of them backwards" if entry.backwards else ""
     kind = " in a transaction" if entry.in_transaction else ""
-    return f"{name_of(entry.who)}, which is no member, committed {count(number, 'offset')}{kind}{back}"
+    return f"{name_of(entry.member)}, which is no member, committed {count(number, 'offset')}{kind}{back}"
 
 
 def _options(entry: OptionsChanged) -> str:
@@ -211,12 +211,12 @@ SENTENCES: Final[dict[type[journal.JournalEntry], Sentence]] = {
     journal.RoundDropped: lambda entry: (
         f"the rebalance after generation {entry.generation} failed: {printable(entry.error)}"
     ),
-    journal.StaticReplaced: lambda entry: f"{name_of(entry.who)} returned under a new id and kept its partitions",
+    journal.StaticReplaced: lambda entry: f"{name_of(entry.member)} returned under a new id and kept its partitions",
     journal.RequestFenced: _fenced,
     journal.EpochRaised: _raised,
     journal.TargetComputed: _computed,
     journal.MemberReconciled: _reconciled,
-    journal.StaticAway: lambda entry: f"{name_of(entry.who)} left and keeps its partitions until its session ends",
+    journal.StaticAway: lambda entry: f"{name_of(entry.member)} left and keeps its partitions until its session ends",
     journal.GroupLoaded: _loaded,
     journal.GroupUnloaded: lambda entry: f"the group moved to another coordinator at generation {entry.generation}",
     journal.GroupConverted: _converted,
@@ -224,14 +224,14 @@ SENTENCES: Final[dict[type[journal.JournalEntry], Sentence]] = {
     journal.GenerationSeen: lambda entry: (
         f"generation {entry.generation} was observed: {count(len(entry.members), 'member')}"
     ),
-    MemberTurnedAway: _turned_away,
+    JoinRejected: _rejected_join,
     MemberDisconnected: lambda entry: (
-        f"the connection of {name_of(entry.who)} closed {seconds(entry.after_ms)} after it left"
+        f"the connection of {name_of(entry.member)} closed {seconds(entry.after_ms)} after it left"
     ),
     CommitUnfenced: _unfenced,
     OptionsChanged: _options,
     PartitionsResumed: lambda entry: (
-        f"{name_of(entry.who)} began to fetch {count(len(entry.partitions), 'assigned partition')} "
+        f"{name_of(entry.member)} began to fetch {count(len(entry.partitions), 'assigned partition')} "
         f"(generation {entry.generation})"
     ),
 }

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.coordinator.journal import JournalEntry, MemberRemoved, RequestFenced, Who
-from kohort.coordinator.journal_events import CommitUnfenced, MemberTurnedAway, OffsetMove
+from kohort.coordinator.journal import ClientIdentity, JournalEntry, MemberRemoved, RequestFenced
+from kohort.coordinator.journal_events import CommitUnfenced, JoinRejected, OffsetMove
 from kohort.insight.events import GROUP_FULL, assignors_text
 from kohort.insight.findings.model import MemberRef, member_ref
 from kohort.insight.names import count, kind_text, name_of, printable, seconds
@@ -36,7 +36,7 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """All rejected requests of one member, with one error."""
 
     group: str
-    who: MemberRef
+    member: MemberRef
     error: str
     verdict: str
     """Meaning of the rejected requests of a member.
@@ -73,25 +73,27 @@ class _Journal:
 
     def __init__(self, entries: Iterable[JournalEntry]) -> None:
         self.removed: dict[tuple[str, str], list[tuple[int, MemberRemoved]]] = {}
-        self.instances: dict[tuple[str, str], dict[str, Who]] = {}
+        self.instances: dict[tuple[str, str], dict[str, ClientIdentity]] = {}
         for place, entry in enumerate(entries):
-            who = getattr(entry, "who", None)
-            if not isinstance(who, Who):
+            member = getattr(entry, "member", None)
+            if not isinstance(member, ClientIdentity):
                 continue
-            if isinstance(entry, MemberRemoved) and who.member_id:
-                self.removed.setdefault((entry.group, who.member_id), []).append((place, entry))
-            if who.instance_id is not None:
-                self.instances.setdefault((entry.group, who.instance_id), {})[_identity(who)] = who
+            if isinstance(entry, MemberRemoved) and member.member_id:
+                self.removed.setdefault((entry.group, member.member_id), []).append((place, entry))
+            if member.instance_id is not None:
+                self.instances.setdefault((entry.group, member.instance_id), {})[_identity(member)] = member
 
     def removal(self, request: RequestFenced, place: int) -> MemberRemoved | None:
-        known = self.removed.get((request.group, request.who.member_id), [])
+        known = self.removed.get((request.group, request.member.member_id), [])
         return next((entry for at, entry in reversed(known) if at < place), None)
 
-    def same_instance(self, request: RequestFenced) -> tuple[Who, ...]:
+    def same_instance(self, request: RequestFenced) -> tuple[ClientIdentity, ...]:
         """Return the other members with the instance id of the rejected request, one per client id and host."""
-        who = request.who
-        known = self.instances.get((request.group, who.instance_id or ""), {})
-        found = {(other.client_host, other.client_id): other for name, other in known.items() if name != _identity(who)}
+        member = request.member
+        known = self.instances.get((request.group, member.instance_id or ""), {})
+        found = {
+            (other.client_host, other.client_id): other for name, other in known.items() if name != _identity(member)
+        }
         return tuple(found.values())
 
 
@@ -101,7 +103,7 @@ def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
     places: dict[tuple[str, str, str], int] = {}
     for place, entry in enumerate(entries):
         if isinstance(entry, RequestFenced):
-            key = (entry.group, _identity(entry.who), entry.error)
+            key = (entry.group, _identity(entry.member), entry.error)
             senders.setdefault(key, []).append(entry)
             places[key] = place
     others = _Journal(entries)
@@ -109,14 +111,14 @@ def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
     non_members: dict[tuple[str, str], list[CommitUnfenced]] = {}
     for entry in entries:
         if isinstance(entry, CommitUnfenced):
-            non_members.setdefault((entry.group, _identity(entry.who)), []).append(entry)
+            non_members.setdefault((entry.group, _identity(entry.member)), []).append(entry)
     found += [_unfenced(commits) for commits in non_members.values()]
     found += _refused_joins(entries)
     return sorted(found, key=lambda finding: (-finding.noted, finding.first_at_ms))
 
 
-def _identity(who: Who) -> str:
-    return who.member_id or f"\0{who.client_id}\0{who.client_host}\0{who.instance_id}"
+def _identity(member: ClientIdentity) -> str:
+    return member.member_id or f"\0{member.client_id}\0{member.client_host}\0{member.instance_id}"
 
 
 def _finding(requests: list[RequestFenced], journal: _Journal, place: int) -> FencedFinding:
@@ -130,7 +132,7 @@ def _finding(requests: list[RequestFenced], journal: _Journal, place: int) -> Fe
     commits = sum(number for api, number in by_api.items() if api in COMMITS)
     return FencedFinding(
         group=last.group,
-        who=member_ref(last.who),
+        member=member_ref(last.member),
         error=last.error,
         verdict=verdict,
         sentence=_sentence(verdict, requests, removal, others, commits),
@@ -144,7 +146,7 @@ def _finding(requests: list[RequestFenced], journal: _Journal, place: int) -> Fe
         tried=_tried(next((r.offsets for r in reversed(requests) if r.offsets), ())),
         removed_at_ms=None if removal is None else removal.at_ms,
         removed_why=None if removal is None else removal.why,
-        others=tuple(member_ref(who) for who in others),
+        others=tuple(member_ref(member) for member in others),
     )
 
 
@@ -155,11 +157,11 @@ def _unfenced(commits: Sequence[CommitUnfenced]) -> FencedFinding:
     went = f"; {count(back, 'offset')} moved back: records are read again" if back else ""
     return FencedFinding(
         group=last.group,
-        who=member_ref(last.who),
+        member=member_ref(last.member),
         error="",
         verdict="unfenced",
         sentence=(
-            f"{name_of(last.who)} is no member and committed offsets of the group, which is allowed: a tool, or a "
+            f"{name_of(last.member)} is no member and committed offsets of the group, which is allowed: a tool, or a "
             f"consumer with assign() under the same group id{went}"
         ),
         noted=len(commits),
@@ -174,15 +176,15 @@ def _unfenced(commits: Sequence[CommitUnfenced]) -> FencedFinding:
 
 
 def _refused_joins(entries: Iterable[JournalEntry]) -> list[FencedFinding]:
-    clients: dict[tuple[str, str, str, str], list[MemberTurnedAway]] = {}
+    clients: dict[tuple[str, str, str, str], list[JoinRejected]] = {}
     for entry in entries:
-        if isinstance(entry, MemberTurnedAway):
-            who = entry.who
-            clients.setdefault((entry.group, who.client_id, who.client_host, entry.error), []).append(entry)
+        if isinstance(entry, JoinRejected):
+            member = entry.member
+            clients.setdefault((entry.group, member.client_id, member.client_host, entry.error), []).append(entry)
     return [_refused_join(refusals) for refusals in clients.values()]
 
 
-def _refused_join(refusals: Sequence[MemberTurnedAway]) -> FencedFinding:
+def _refused_join(refusals: Sequence[JoinRejected]) -> FencedFinding:
     first, last = refusals[0], refusals[-1]
     if last.error == GROUP_FULL:
         why = f"the group has {count(last.members, 'member')}, the most that group.max.size allows"
@@ -190,10 +192,10 @@ def _refused_join(refusals: Sequence[MemberTurnedAway]) -> FencedFinding:
         why = f"{assignors_text(last)}; give every member a common entry in partition.assignment.strategy"
     return FencedFinding(
         group=last.group,
-        who=member_ref(last.who),
+        member=member_ref(last.member),
         error=last.error,
         verdict="refused",
-        sentence=f"{name_of(last.who)} could not join: {why}",
+        sentence=f"{name_of(last.member)} could not join: {why}",
         noted=len(refusals),
         by_api={"JoinGroup": len(refusals)},
         first_at_ms=first.at_ms,
@@ -214,10 +216,14 @@ def _verdict(error: str) -> str:
 
 
 def _sentence(
-    verdict: str, requests: Sequence[RequestFenced], removal: MemberRemoved | None, others: Sequence[Who], commits: int
+    verdict: str,
+    requests: Sequence[RequestFenced],
+    removal: MemberRemoved | None,
+    others: Sequence[ClientIdentity],
+    commits: int,
 ) -> str:
     last = requests[-1]
-    name = name_of(last.who)
+    name = name_of(last.member)
     apis = " and ".join(sorted({printable(request.api) for request in requests}))
     took = last.at_ms - requests[0].at_ms
     over = f" for {seconds(took)}" if took else ""
@@ -231,11 +237,11 @@ def _sentence(
             f"{last.current}: its handling took longer than a rebalance{lost}"
         )
     if verdict == "duplicate":
-        hosts = sorted({printable(who.client_host) for who in (last.who, *others) if who.client_host})
+        hosts = sorted({printable(member.client_host) for member in (last.member, *others) if member.client_host})
         where = f", seen at {' and '.join(hosts)}" if len(hosts) > 1 else ""
         return (
-            f"two processes have the instance id {printable(last.who.instance_id or '')}{where}: {apis} of {name} was "
-            f"rejected{over}; give each process its own group.instance.id"
+            f"two processes have the instance id {printable(last.member.instance_id or '')}{where}: {apis} of {name} "
+            f"was rejected{over}; give each process its own group.instance.id"
         )
     if verdict == "benign":
         return f"{name} sent {apis} during a rebalance, which is no fault: it retries afterwards"

@@ -59,7 +59,7 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class MemberFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Member of a group: state, assignment and lag."""
 
-    who: MemberRef
+    member: MemberRef
     state: str
     reason: str
     confidence: Confidence
@@ -85,7 +85,7 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     group: str
     at_ms: int
-    looked_for_ms: int
+    sample_span_ms: int
     """Time between the first and the last sample of the group, in ms; 0 with one sample, which gives no rates."""
     health: str | None
     """Health of the group: OK, WARN, STOP, STALL, REWIND, REBALANCING, STORM; None if unknown."""
@@ -140,7 +140,7 @@ def find_group(
     return GroupFinding(
         group=now.group,
         at_ms=now.at_ms,
-        looked_for_ms=now.at_ms - min(times),
+        sample_span_ms=now.at_ms - min(times),
         health=report.group.word,
         reason=report.group.clause,
         confidence=report.group.confidence,
@@ -213,7 +213,7 @@ def ref_of(member: MemberSnapshot) -> MemberRef:
 
 def _member(member: MemberSnapshot, total: LagSum, verdict: HealthVerdict) -> MemberFinding:
     return MemberFinding(
-        who=ref_of(member),
+        member=ref_of(member),
         state=verdict.word or "unknown",
         reason=verdict.clause,
         confidence=verdict.confidence,

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from kohort.coordinator.journal import Who
+from kohort.coordinator.journal import ClientIdentity
 from kohort.insight.evidence import Confidence, Evidence
 from kohort.insight.names import name_of
 
@@ -52,7 +52,7 @@ class MoveFinding(msgspec.Struct, frozen=True, kw_only=True):
 class BlockerFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Member that delayed a rebalance, the delay, and its reason if known."""
 
-    who: MemberRef
+    member: MemberRef
     waited_ms: int
     because: str | None = None
 
@@ -60,13 +60,13 @@ class BlockerFinding(msgspec.Struct, frozen=True, kw_only=True):
 class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Member of a consumer group (KIP-848): assignment and target; partitions as ``topic-3``."""
 
-    who: MemberRef
+    member: MemberRef
     epoch: int | None
     state: str
     known: bool
-    """False if ``has``, the assignment of the member, may be incomplete because older journal entries have expired."""
-    had: tuple[str, ...] = ()
-    has: tuple[str, ...] = ()
+    """False if ``assignment`` may be incomplete because older journal entries have expired."""
+    assignment_before: tuple[str, ...] = ()
+    assignment: tuple[str, ...] = ()
     target: tuple[str, ...] | None = None
     to_revoke: tuple[str, ...] = ()
     to_revoke_since_ms: int | None = None
@@ -110,9 +110,9 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     leader: str | None = None
     members_before: tuple[MemberRef, ...] = ()
     members: tuple[MemberRef, ...] = ()
-    gone: dict[str, str] = {}
+    departures: dict[str, str] = {}
     """Kind of departure by member id: ``left``, ``removed``, ``max_poll_exceeded``, ``session_expired``,
-    ``join_timeout``, ...; ``gone`` if unknown.
+    ``join_timeout``, ...; ``departed`` if unknown.
     """
     standing: tuple[MemberAssignmentFinding, ...] = ()
     """Members of a consumer group with their assignments at the end of the rebalance; now, if it is unfinished."""
@@ -138,9 +138,9 @@ class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
     """End of the last rebalance in the pattern; None if unknown."""
 
 
-def member_ref(who: Who) -> MemberRef:
+def member_ref(member: ClientIdentity) -> MemberRef:
     return MemberRef(
-        member_id=who.member_id, client_id=who.client_id, host=who.client_host, instance_id=who.instance_id
+        member_id=member.member_id, client_id=member.client_id, host=member.client_host, instance_id=member.instance_id
     )
 
 
@@ -149,4 +149,4 @@ def evidence_finding(fact: Evidence) -> EvidenceFinding:
 
 
 def name_of_member(member: MemberRef) -> str:
-    return name_of(Who(member.member_id, member.client_id, member.host, member.instance_id))
+    return name_of(ClientIdentity(member.member_id, member.client_id, member.host, member.instance_id))

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kohort.coordinator.journal import JournalEntry, Move, RequestFenced, Who
+from kohort.coordinator.journal import ClientIdentity, JournalEntry, Move, RequestFenced
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
 from kohort.insight.assignments import DEPARTURE_EVENTS, Place
 from kohort.insight.causes.table import advice_for
@@ -68,18 +68,20 @@ def classic_finding(rebalance: Rebalance) -> RebalanceFinding:
         from_generation=rebalance.from_generation,
         generation=rebalance.generation,
         parent=rebalance.parent,
-        trigger=_maybe(rebalance.trigger.who),
+        trigger=_maybe(rebalance.trigger.member),
         also=explanation.also,
         blocker=None
         if held_up is None
-        else BlockerFinding(who=member_ref(held_up[0]), waited_ms=held_up[1], because=why_late(rebalance, held_up[0])),
+        else BlockerFinding(
+            member=member_ref(held_up[0]), waited_ms=held_up[1], because=why_late(rebalance, held_up[0])
+        ),
         took_ms=rebalance.took_ms,
         phases_ms=rebalance.phases_ms,
         assignor=rebalance.protocol,
         leader=rebalance.leader,
         members_before=_refs(rebalance.members_before),
         members=_refs(rebalance.members_after),
-        gone=_with_cause(explanation.cause, rebalance.trigger.who, _removed(rebalance)),
+        departures=_with_cause(explanation.cause, rebalance.trigger.member, _removed(rebalance)),
         moves=moves,
         unowned_partition_ms=sum(unowned) if unowned else None,
         follows=None if rebalance.returned_from is None else _classic_id(rebalance.returned_from),
@@ -115,16 +117,18 @@ def consumer_finding(rebalance: EpochRebalance) -> RebalanceFinding:
         from_generation=rebalance.from_epoch,
         generation=rebalance.epoch,
         target_epoch=None if rebalance.target is None else rebalance.target.epoch,
-        trigger=_maybe(rebalance.raises[0].cause.who),
+        trigger=_maybe(rebalance.raises[0].cause.member),
         blocker=None
         if slow is None
-        else BlockerFinding(who=member_ref(slow.who), waited_ms=slow.revoked_after_ms or 0, because="slow_to_revoke"),
+        else BlockerFinding(
+            member=member_ref(slow.member), waited_ms=slow.revoked_after_ms or 0, because="slow_to_revoke"
+        ),
         took_ms=rebalance.took_ms,
         phases_ms=rebalance.phases_ms,
         assignor=None if rebalance.target is None else rebalance.target.assignor or None,
         members_before=_before(rebalance),
-        members=_refs(row.who for row in rebalance.members),
-        gone=_with_cause(explanation.cause, rebalance.raises[0].cause.who, _gone(rebalance)),
+        members=_refs(row.member for row in rebalance.members),
+        departures=_with_cause(explanation.cause, rebalance.raises[0].cause.member, _departed(rebalance)),
         standing=tuple(_standing(row) for row in rebalance.members),
         moves=_with_costs(moves, rebalance.resumed, rebalance.fenced),
         unowned_partition_ms=rebalance.unowned_ms,
@@ -153,9 +157,9 @@ def observed_finding(rebalance: SeenRebalance) -> RebalanceFinding:
         phases_ms={} if rebalance.assign_ms is None else {"assign": rebalance.assign_ms},
         assignor=after.protocol,
         leader=after.leader,
-        members_before=_refs(member.who for member in (() if before is None else before.members)),
-        members=_refs(member.who for member in after.members),
-        gone={one.who.member_id: INFERRED.get(found.cause, "gone") for one, found in departures},
+        members_before=_refs(member.member for member in (() if before is None else before.members)),
+        members=_refs(member.member for member in after.members),
+        departures={one.member.member_id: INFERRED.get(found.cause, "departed") for one, found in departures},
         moves=tuple(_moved(move) for move in rebalance.moves),
     )
 
@@ -174,58 +178,59 @@ def event_finding(rebalance: GroupEvent | Takeover) -> RebalanceFinding:
                 rebalance.cause, rebalance.confidence, rebalance.sentence, evidence, advice_for(rebalance.cause)
             )
         ),
-        trigger=_maybe(rebalance.who),
+        trigger=_maybe(rebalance.member),
         stale_requests=len(rebalance.refused),
     )
 
 
 def _seen_trigger(rebalance: SeenRebalance) -> MemberRef | None:
-    for changed in (rebalance.gone, rebalance.new, tuple(after for _, after in rebalance.restarted)):
+    for changed in (rebalance.missing, rebalance.new, tuple(after for _, after in rebalance.restarted)):
         if changed:
-            return member_ref(changed[0].who) if len(changed) == 1 else None
+            return member_ref(changed[0].member) if len(changed) == 1 else None
     return None
 
 
 def _before(rebalance: EpochRebalance) -> tuple[MemberRef, ...]:
-    joined = (raised.cause.who for raised in rebalance.raises if raised.cause.event == "member_joined")
-    new = {who.member_id for who in joined if who is not None}
-    return _refs(who for member_id, who in members_in(rebalance).items() if member_id not in new)
+    joined = (raised.cause.member for raised in rebalance.raises if raised.cause.event == "member_joined")
+    new = {member.member_id for member in joined if member is not None}
+    return _refs(member for member_id, member in members_in(rebalance).items() if member_id not in new)
 
 
 def _removed(rebalance: Rebalance) -> dict[str, str]:
-    disconnected = {entry.who.member_id: entry for entry in rebalance.disconnected}
+    disconnected = {entry.member.member_id: entry for entry in rebalance.disconnected}
     members = [r for r in rebalance.removed if r.vitals is not None]
-    return {r.who.member_id: exit_of_removed(r, disconnected.get(r.who.member_id)).kind for r in members}
+    return {r.member.member_id: exit_of_removed(r, disconnected.get(r.member.member_id)).kind for r in members}
 
 
-def _gone(rebalance: EpochRebalance) -> dict[str, str]:
-    disconnected = {entry.who.member_id: entry for entry in rebalance.disconnected}
+def _departed(rebalance: EpochRebalance) -> dict[str, str]:
+    disconnected = {entry.member.member_id: entry for entry in rebalance.disconnected}
     raises = [raised for raised in rebalance.raises if raised.cause.event in DEPARTURE_EVENTS]
-    named = [(who, r) for r in raises for who in (r.cause.who, *r.cause.others) if who is not None]
+    named = [(member, r) for r in raises for member in (r.cause.member, *r.cause.others) if member is not None]
     return {
-        who.member_id: exit_of_raised(r.cause, who, r.at_ms, disconnected.get(who.member_id)).kind for who, r in named
+        member.member_id: exit_of_raised(r.cause, member, r.at_ms, disconnected.get(member.member_id)).kind
+        for member, r in named
     }
 
 
-def _with_cause(cause: str, who: Who | None, gone: dict[str, str]) -> dict[str, str]:
+def _with_cause(cause: str, member: ClientIdentity | None, departures: dict[str, str]) -> dict[str, str]:
     how = INFERRED.get(cause)
-    if who is None or how is None or gone.get(who.member_id) not in ("left", "gone"):
-        return gone
-    return {**gone, who.member_id: how}
+    if member is None or how is None or departures.get(member.member_id) not in ("left", "departed"):
+        return departures
+    return {**departures, member.member_id: how}
 
 
 def _standing(row: MemberRow) -> MemberAssignmentFinding:
     return MemberAssignmentFinding(
-        who=member_ref(row.who),
+        member=member_ref(row.member),
         epoch=row.epoch,
         state=row.state,
         known=row.known,
-        had=_names(row.had),
-        has=_names(row.has),
+        assignment_before=_names(row.assignment_before),
+        assignment=_names(row.assignment),
         target=None if row.target is None else _names(row.target),
         to_revoke=_names(row.revoking),
         to_revoke_since_ms=row.revoking_since_ms,
-        still_to_get=() if row.target is None else _names(sorted({*row.target} - {*row.has})),
+        still_to_get=() if row.target is None else _names(sorted({*row.target} - {*row.assignment})),
         awaited_from={f"{one.topic}-{one.partition}": one.owner for one in row.awaited},
     )
 
@@ -234,12 +239,12 @@ def _names(places: Iterable[Place]) -> tuple[str, ...]:
     return tuple(f"{topic}-{partition}" for topic, partition in places)
 
 
-def _refs(members: Iterable[Who]) -> tuple[MemberRef, ...]:
-    return tuple(member_ref(who) for who in members)
+def _refs(members: Iterable[ClientIdentity]) -> tuple[MemberRef, ...]:
+    return tuple(member_ref(member) for member in members)
 
 
-def _maybe(who: Who | None) -> MemberRef | None:
-    return None if who is None else member_ref(who)
+def _maybe(member: ClientIdentity | None) -> MemberRef | None:
+    return None if member is None else member_ref(member)
 
 
 def _moved(move: Move, since_ms: int | None = None, unowned_ms: int | None = None) -> MoveFinding:
@@ -254,11 +259,11 @@ def _moved(move: Move, since_ms: int | None = None, unowned_ms: int | None = Non
 
 
 def _classic_moves(rebalance: Rebalance) -> tuple[MoveFinding, ...]:
-    stopped = {a.who.member_id: a.at_ms for a in rebalance.arrivals}
+    stopped = {a.member.member_id: a.at_ms for a in rebalance.arrivals}
     for removed in rebalance.removed:
         vitals = removed.vitals
         if vitals is not None:
-            stopped[removed.who.member_id] = vitals.last_seen_ms if removed.why != "left" else removed.at_ms
+            stopped[removed.member.member_id] = vitals.last_seen_ms if removed.why != "left" else removed.at_ms
     began = {(p.topic, p.partition): entry.at_ms for entry in rebalance.resumed for p in entry.partitions}
     moves = []
     for move in rebalance.moves:

@@ -17,7 +17,7 @@ from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.member_exits import MemberExit, exit_of_raised, exit_of_removed, observed_exits
 
 AWAY: Final = "static leave: it keeps its partitions until its session ends"
-LaneAssignments = dict[str, tuple[journal.Who, frozenset[Place]]]
+LaneAssignments = dict[str, tuple[journal.ClientIdentity, frozenset[Place]]]
 
 
 class AssignmentSpanFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +53,8 @@ class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
 class LaneFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Lane of a member; a static member keeps its lane under a new member id."""
 
-    who: MemberRef
-    spells: tuple[AssignmentSpanFinding, ...]
+    member: MemberRef
+    assignments: tuple[AssignmentSpanFinding, ...]
     marks: tuple[MarkFinding, ...] = ()
     silences: tuple[SilenceFinding, ...] = ()
 
@@ -95,7 +95,7 @@ def find_timeline(
         from_ms=from_ms,
         until_ms=until_ms,
         columns=_columns(rebalances, drawing.first_ms, from_ms),
-        lanes=tuple(lane for lane in lanes if lane.spells or lane.marks),
+        lanes=tuple(lane for lane in lanes if lane.assignments or lane.marks),
     )
 
 
@@ -131,23 +131,26 @@ def _columns(rebalances: Sequence[RebalanceFinding], first_ms: int | None, from_
 
 @dataclass(slots=True)
 class _Lane:
-    who: journal.Who
-    spells: list[AssignmentSpanFinding] = field(default_factory=list)
+    member: journal.ClientIdentity
+    assignments: list[AssignmentSpanFinding] = field(default_factory=list)
     marks: list[MarkFinding] = field(default_factory=list)
     silences: list[SilenceFinding] = field(default_factory=list)
     since_ms: int | None = None
     away_ms: int | None = None
-    has: frozenset[Place] = frozenset()
+    assignment: frozenset[Place] = frozenset()
 
     def finding(self, from_ms: int) -> LaneFinding:
-        spells = list(self.spells)
+        assignments = list(self.assignments)
         if self.since_ms is not None:
-            spells.append(_spell(max(self.since_ms, from_ms), None, self.has))
+            assignments.append(_assignment_span(max(self.since_ms, from_ms), None, self.assignment))
         silences = list(self.silences)
         if self.away_ms is not None:
             silences.append(SilenceFinding(from_ms=max(self.away_ms, from_ms), until_ms=None, text=AWAY))
         return LaneFinding(
-            who=member_ref(self.who), spells=tuple(spells), marks=tuple(self.marks), silences=tuple(silences)
+            member=member_ref(self.member),
+            assignments=tuple(assignments),
+            marks=tuple(self.marks),
+            silences=tuple(silences),
         )
 
     def end_silence(self, since_ms: int | None, at_ms: int, text: str, from_ms: int) -> None:
@@ -158,7 +161,7 @@ class _Lane:
             self.silences.append(SilenceFinding(from_ms=max(since_ms, from_ms), until_ms=at_ms, text=text))
 
 
-def _spell(from_ms: int, until_ms: int | None, places: Iterable[Place]) -> AssignmentSpanFinding:
+def _assignment_span(from_ms: int, until_ms: int | None, places: Iterable[Place]) -> AssignmentSpanFinding:
     names = tuple(f"{topic}-{partition}" for topic, partition in sorted(places))
     return AssignmentSpanFinding(from_ms=from_ms, until_ms=until_ms, partitions=names)
 
@@ -169,56 +172,60 @@ class _Lanes:
         self.first_ms: int | None = None
         self._from_ms = from_ms
         self._group = JournaledGroup()
-        self._disconnected = {entry.who.member_id: entry for entry in entries if isinstance(entry, MemberDisconnected)}
+        self._disconnected = {
+            entry.member.member_id: entry for entry in entries if isinstance(entry, MemberDisconnected)
+        }
         self._seen = observed_exits(entries)
 
     def take(self, entry: journal.JournalEntry) -> None:
         if isinstance(entry, journal.RequestFenced):
-            self._mark(entry.who, entry.at_ms, "fenced", f"{entry.api}: {entry.error}")
+            self._mark(entry.member, entry.at_ms, "fenced", f"{entry.api}: {entry.error}")
             return
         before = self._group.members
         self._group.take(entry)
         if isinstance(entry, journal.GenerationSeen):
             self._group.members = {
-                seen.who.member_id: JournaledMember(seen.who, has=_places(seen.partitions)) for seen in entry.members
+                seen.member.member_id: JournaledMember(seen.member, assignment=_places(seen.partitions))
+                for seen in entry.members
             }
             for member in before.values():
-                if member.who.member_id not in self._group.members:
-                    self._mark_exit(member.who, entry.at_ms, self._seen.get((member.who.member_id, entry.at_ms)))
+                if member.member.member_id not in self._group.members:
+                    self._mark_exit(member.member, entry.at_ms, self._seen.get((member.member.member_id, entry.at_ms)))
         elif isinstance(entry, journal.GroupDeleted):
             self._group.members = {}
         elif isinstance(entry, journal.MemberRemoved):
-            self._group.members.pop(entry.who.member_id, None)
-            if _key(entry.who) in self.lanes:
-                disconnected = self._disconnected.get(entry.who.member_id)
-                self._mark_exit(entry.who, entry.at_ms, exit_of_removed(entry, disconnected))
+            self._group.members.pop(entry.member.member_id, None)
+            if _key(entry.member) in self.lanes:
+                disconnected = self._disconnected.get(entry.member.member_id)
+                self._mark_exit(entry.member, entry.at_ms, exit_of_removed(entry, disconnected))
         elif isinstance(entry, journal.EpochRaised) and entry.cause.event in DEPARTURE_EVENTS:
-            for who in filter(None, (entry.cause.who, *entry.cause.others)):
-                default = exit_of_raised(entry.cause, who, entry.at_ms, self._disconnected.get(who.member_id))
-                self._mark_exit(who, entry.at_ms, self._seen.get((who.member_id, entry.at_ms), default))
+            for identity in filter(None, (entry.cause.member, *entry.cause.others)):
+                default = exit_of_raised(entry.cause, identity, entry.at_ms, self._disconnected.get(identity.member_id))
+                self._mark_exit(identity, entry.at_ms, self._seen.get((identity.member_id, entry.at_ms), default))
         else:
             self._take_static_member(entry)
         assignments: LaneAssignments = {
-            _key(m.who): (m.who, frozenset(m.has | m.revoking.keys())) for m in self._group.members.values()
+            _key(m.member): (m.member, frozenset(m.assignment | m.revoking.keys()))
+            for m in self._group.members.values()
         }
         self._compare(assignments, entry.at_ms)
 
     def _take_static_member(self, entry: journal.JournalEntry) -> None:
         if isinstance(entry, journal.StaticReplaced):
-            self._mark(entry.who, entry.at_ms, "replaced", "returned under a new id")
+            self._mark(entry.member, entry.at_ms, "replaced", "returned under a new id")
         if isinstance(entry, journal.StaticReplaced | journal.MemberReconciled) and (
-            lane := self.lanes.get(_key(entry.who))
+            lane := self.lanes.get(_key(entry.member))
         ):
             lane.end_silence(None, entry.at_ms, AWAY, self._from_ms)
-        if isinstance(entry, journal.StaticAway) and (lane := self.lanes.get(_key(entry.who))):
+        if isinstance(entry, journal.StaticAway) and (lane := self.lanes.get(_key(entry.member))):
             lane.away_ms = entry.at_ms
-            self._mark(entry.who, entry.at_ms, "away", AWAY)
+            self._mark(entry.member, entry.at_ms, "away", AWAY)
 
-    def _mark_exit(self, who: journal.Who, at_ms: int, exit_: MemberExit | None) -> None:
+    def _mark_exit(self, member: journal.ClientIdentity, at_ms: int, exit_: MemberExit | None) -> None:
         if exit_ is None:
             return
-        self._mark(who, at_ms, "left" if exit_.is_voluntary else "removed", exit_.text, exit_.kind)
-        lane = self.lanes.get(_key(who))
+        self._mark(member, at_ms, "left" if exit_.is_voluntary else "removed", exit_.text, exit_.kind)
+        lane = self.lanes.get(_key(member))
         if lane is not None:
             lane.end_silence(exit_.silent_since_ms, at_ms, exit_.text, self._from_ms)
 
@@ -226,24 +233,24 @@ class _Lanes:
         if assignments and self.first_ms is None:
             self.first_ms = at_ms
         for key, lane in self.lanes.items():
-            if lane.since_ms is not None and (key not in assignments or assignments[key][1] != lane.has):
+            if lane.since_ms is not None and (key not in assignments or assignments[key][1] != lane.assignment):
                 if at_ms >= self._from_ms and at_ms > lane.since_ms:
-                    lane.spells.append(_spell(max(lane.since_ms, self._from_ms), at_ms, lane.has))
+                    lane.assignments.append(_assignment_span(max(lane.since_ms, self._from_ms), at_ms, lane.assignment))
                 lane.since_ms = None
-        for key, (who, has) in assignments.items():
-            lane = self.lanes.setdefault(key, _Lane(who))
-            lane.who = who
+        for key, (member, has) in assignments.items():
+            lane = self.lanes.setdefault(key, _Lane(member))
+            lane.member = member
             if lane.since_ms is None:
-                lane.since_ms, lane.has = at_ms, has
+                lane.since_ms, lane.assignment = at_ms, has
 
-    def _mark(self, who: journal.Who, at_ms: int, kind: str, text: str, how: str | None = None) -> None:
+    def _mark(self, member: journal.ClientIdentity, at_ms: int, kind: str, text: str, how: str | None = None) -> None:
         if at_ms >= self._from_ms:
-            lane = self.lanes.setdefault(_key(who), _Lane(who))
+            lane = self.lanes.setdefault(_key(member), _Lane(member))
             lane.marks.append(MarkFinding(at_ms=at_ms, kind=kind, text=text, how=how))
 
 
-def _key(who: journal.Who) -> str:
-    return f"static {who.instance_id}" if who.instance_id is not None else who.member_id
+def _key(member: journal.ClientIdentity) -> str:
+    return f"static {member.instance_id}" if member.instance_id is not None else member.member_id
 
 
 def _places(by_topic: dict[str, tuple[int, ...]] | None) -> set[Place]:

@@ -36,7 +36,7 @@ class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Best case: seconds from the end of the last interruption by a rebalance until the lag is 0; null if never."""
     drained_to_s: float | None
     slowest: str | None
-    behind_for_ever: tuple[str, ...]
+    members_with_growing_lag: tuple[str, ...]
     """Ids of members whose lag grows without end in the worst case."""
     unread: int
     """Number of partitions that no member consumes."""

@@ -38,13 +38,13 @@ Planned = dict[str, dict[int, str]]
 
 
 def updated_member(
-    before: WatchedMember | None, who: journal.Who, value: ConsumerGroupMemberMetadataValue, at_ms: int
+    before: WatchedMember | None, member: journal.ClientIdentity, value: ConsumerGroupMemberMetadataValue, at_ms: int
 ) -> WatchedMember:
     topics = tuple(sorted(set(value.subscribed_topic_names)))
-    after = WatchedMember(who, joined_ms=at_ms, heard_ms=at_ms) if before is None else before
+    after = WatchedMember(member, joined_ms=at_ms, heard_ms=at_ms) if before is None else before
     return msgspec.structs.replace(
         after,
-        who=who,
+        member=member,
         topics=topics,
         regex=value.subscribed_topic_regex or None,
         assignor=value.server_assignor,
@@ -66,27 +66,31 @@ def resolve(group: WatchedConsumerGroup, record: RegexResolved) -> None:
 
 def cause_of(group: WatchedConsumerGroup, other_topics: bool) -> journal.EpochCause:
     """Infer the cause of a new group epoch from the member records since the previous epoch."""
-    if group.gone:
-        (who, signs), *others = group.gone
-        return journal.EpochCause(event="member_gone", who=who, signs=signs, others=tuple(other for other, _ in others))
+    if group.departed:
+        (member, signs), *others = group.departed
+        return journal.EpochCause(
+            event="member_departed", member=member, signs=signs, others=tuple(other for other, _ in others)
+        )
     if group.joined:
-        who, *more = group.joined
-        topics = group.members[who.member_id].topics if who.member_id in group.members else ()
-        return journal.EpochCause(event="member_joined", who=who, others=tuple(more), topics_added=topics)
+        member, *more = group.joined
+        topics = group.members[member.member_id].topics if member.member_id in group.members else ()
+        return journal.EpochCause(event="member_joined", member=member, others=tuple(more), topics_added=topics)
     if group.subscribed:
-        who, added, removed = group.subscribed[0]
-        return journal.EpochCause(event="subscription_changed", who=who, topics_added=added, topics_removed=removed)
+        member, added, removed = group.subscribed[0]
+        return journal.EpochCause(
+            event="subscription_changed", member=member, topics_added=added, topics_removed=removed
+        )
     if group.resolved:
         added, removed = group.resolved[0]
         return journal.EpochCause(event="regex_resolved", topics_added=added, topics_removed=removed)
     if group.preferred:
-        who, assignor = group.preferred[0]
-        return journal.EpochCause(event="assignor_changed", who=who, assignor=assignor or None)
+        member, assignor = group.preferred[0]
+        return journal.EpochCause(event="assignor_changed", member=member, assignor=assignor or None)
     return journal.EpochCause(event="topics_changed" if other_topics else "unexplained")
 
 
 def forget_changes(group: WatchedConsumerGroup) -> None:
-    group.joined, group.gone, group.subscribed, group.preferred, group.resolved = [], [], [], [], []
+    group.joined, group.departed, group.subscribed, group.preferred, group.resolved = [], [], [], [], []
 
 
 def release(group: WatchedConsumerGroup, member: WatchedMember, at_ms: int) -> None:
@@ -193,7 +197,7 @@ class ConsumerGroupRecords:
             group=watched.group,
             observed=True,
             generation=epoch,
-            members=tuple(m.who for m in group.members.values()),
+            members=tuple(m.member for m in group.members.values()),
             partitions={member_id: self._named(m.assigned) for member_id, m in group.members.items()},
         )
 
@@ -202,36 +206,38 @@ class ConsumerGroupRecords:
         if value is None:
             if before is not None:
                 del group.members[record.member_id]
-                group.gone.append((before.who, self._signs(watched, before)))
+                group.departed.append((before.member, self._signs(watched, before)))
                 release(group, before, at_ms)
             return []
-        who = journal.Who(record.member_id, value.client_id, value.client_host, value.instance_id)
-        after = updated_member(before, who, value, at_ms)
+        member = journal.ClientIdentity(record.member_id, value.client_id, value.client_host, value.instance_id)
+        after = updated_member(before, member, value, at_ms)
         group.members[record.member_id] = after
         if before is None:
-            return self._joined(watched, group, who, at_ms)
+            return self._joined(watched, group, member, at_ms)
         added = tuple(sorted({*after.topics} - {*before.topics}))
         removed = tuple(sorted({*before.topics} - {*after.topics}))
         if added or removed or before.regex != after.regex:
-            group.subscribed.append((who, added, removed))
+            group.subscribed.append((member, added, removed))
         if before.assignor != after.assignor:
-            group.preferred.append((who, after.assignor or ""))
+            group.preferred.append((member, after.assignor or ""))
         return []
 
-    def _joined(self, watched: WatchedGroup, group: WatchedConsumerGroup, who: journal.Who, at_ms: int) -> Entries:
+    def _joined(
+        self, watched: WatchedGroup, group: WatchedConsumerGroup, member: journal.ClientIdentity, at_ms: int
+    ) -> Entries:
         converting = watched.converting
-        if converting is not None and any(m.who.member_id == who.member_id for m in converting.members):
+        if converting is not None and any(m.member.member_id == member.member_id for m in converting.members):
             return []  # the member belongs to the classic group that was converted, so it did not join now
-        old = next((gone for gone, _ in group.gone if gone.instance_id == who.instance_id is not None), None)
+        old = next((gone for gone, _ in group.departed if gone.instance_id == member.instance_id is not None), None)
         if old is None:
-            group.joined.append(who)
+            group.joined.append(member)
             return []
-        group.gone = [one for one in group.gone if one[0] is not old]
+        group.departed = [one for one in group.departed if one[0] is not old]
         if not group.is_journaled:
             return []
         return [
             journal.StaticReplaced(
-                at_ms=at_ms, group=watched.group, observed=True, who=who, old_member_id=old.member_id
+                at_ms=at_ms, group=watched.group, observed=True, member=member, old_member_id=old.member_id
             )
         ]
 
@@ -244,7 +250,7 @@ class ConsumerGroupRecords:
         )
         last_ms, progress_ms = last_commits(slots, member.joined_ms)
         return journal.SignsOfLife(
-            member_id=member.who.member_id,
+            member_id=member.member.member_id,
             since_ms=member.heard_ms,
             last_commit_ms=last_ms,
             last_progress_ms=progress_ms,
@@ -256,7 +262,7 @@ class ConsumerGroupRecords:
         value = record.value
         if value is None:
             watched.consumer = None
-            if group.gone or group.members:  # a deleted group that had members was converted to a classic group
+            if group.departed or group.members:  # a deleted group that had members was converted to a classic group
                 watched.consumer = WatchedConsumerGroup(is_whole=group.is_whole, epoch=group.epoch)
                 return []
             return [journal.GroupDeleted(at_ms=at_ms, group=watched.group, observed=True, why="unknown")]
@@ -286,7 +292,7 @@ class ConsumerGroupRecords:
             observed=True,
             to="consumer",
             epoch=group.epoch or 0,
-            members=tuple(m.who for m in group.members.values()),
+            members=tuple(m.member for m in group.members.values()),
         )
 
     def _raised(
@@ -339,7 +345,7 @@ class ConsumerGroupRecords:
             return []
         if value.member_epoch == AWAY_EPOCH:
             member.epoch = AWAY_EPOCH
-            away = journal.StaticAway(at_ms=at_ms, group=watched.group, observed=True, who=member.who)
+            away = journal.StaticAway(at_ms=at_ms, group=watched.group, observed=True, member=member.member)
             return [away] if group.is_journaled else []
         had, since_ms, from_epoch = assigned_partitions(member), member.pending_since_ms, member.epoch
         member.epoch, member.state, member.heard_ms = value.member_epoch, value.state, at_ms
@@ -355,7 +361,7 @@ class ConsumerGroupRecords:
             at_ms=at_ms,
             group=watched.group,
             observed=True,
-            who=member.who,
+            member=member.member,
             epoch=value.member_epoch,
             from_epoch=max(0, from_epoch or 0),
             target_epoch=group.target_epoch or 0,
@@ -378,9 +384,11 @@ class ConsumerGroupRecords:
     def _awaited(self, group: WatchedConsumerGroup, member: WatchedMember) -> tuple[journal.AwaitedPartition, ...]:
         if STATES.get(member.state) != "unreleased_partitions":
             return ()
-        member_id = member.who.member_id
+        member_id = member.member.member_id
         missing = flat(group.targets.get(member_id, {})) - assigned_partitions(member)
-        owners = {place: m.who.member_id for m in group.members.values() for place in assigned_partitions(m) & missing}
+        owners = {
+            place: m.member.member_id for m in group.members.values() for place in assigned_partitions(m) & missing
+        }
         return tuple(
             journal.AwaitedPartition(self._name(topic), partition, owners[topic, partition])
             for topic, partition in sorted(owners)

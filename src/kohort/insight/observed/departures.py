@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.coordinator.journal import EpochRaised, SignsOfLife, Who
+from kohort.coordinator.journal import ClientIdentity, EpochRaised, SignsOfLife
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.evidence import AUTO_COMMIT_MS, CauseEntry, Confidence, Evidence, Finding
 from kohort.insight.names import count, limit, name_and_place, name_of, seconds
 
 DEPARTURES: Final = (
     CauseEntry(
-        code="MEMBER_GONE",
+        code="MEMBER_DEPARTED",
         sentence="A member left, or its session expired; a watcher cannot distinguish the two.",
         proof="the records of the group no longer have it: the cluster was only watched (kohort watch)",
         look_alikes=(
@@ -50,12 +50,12 @@ class Departure:
     member of the same client id and host, ``back_after_ms`` later; ``alike``: number of other members with both.
     """
 
-    who: Who
+    member: ClientIdentity
     signs: SignsOfLife
     out_by_ms: int
     was_waited_for: bool = False
     round_ms: tuple[int | None, int | None] = (None, None)
-    back: Who | None = None
+    back: ClientIdentity | None = None
     back_after_ms: int = 0
     alike: int = 0
     is_consumer: bool = False
@@ -91,15 +91,15 @@ def find_departure(departure: Departure) -> Finding:
     if session_ms is not None and _cannot_have_expired(departure, session_ms):
         return (
             _removed(departure, session_ms)
-            if departure.who.instance_id is not None
+            if departure.member.instance_id is not None
             else _left(departure, session_ms, poll_ms)
         )
     if poll_ms is not None and _matches_missed_poll(departure, poll_ms):
         return _stopped_polling(departure, poll_ms)
     if session_ms is not None and _matches_expiry(departure, session_ms):
         return _expired(departure, session_ms)
-    clause = f"member {name_and_place(departure.who)} left, or its session expired (indistinguishable for a watcher)"
-    return Finding("MEMBER_GONE", "low", clause, _facts(departure))
+    clause = f"member {name_and_place(departure.member)} left, or its session expired (indistinguishable for a watcher)"
+    return Finding("MEMBER_DEPARTED", "low", clause, _facts(departure))
 
 
 def _may_have_lasted(round_ms: tuple[int | None, int | None], timeout_ms: int) -> bool:
@@ -130,7 +130,7 @@ def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
 
 
 def _matches_expiry(departure: Departure, session_ms: int) -> bool:
-    if departure.signs.last_commit_ms is None and departure.who.instance_id is None:
+    if departure.signs.last_commit_ms is None and departure.member.instance_id is None:
         return False
     if departure.silent_ms < session_ms - min(CLOCK_MS, session_ms // 10) and not departure.is_consumer:
         return False  # a silence shorter than the session timeout expires no session
@@ -144,7 +144,7 @@ def _left(departure: Departure, session_ms: int, poll_ms: int | None) -> Finding
         confidence = "medium"
         what = f"possibly a missed poll: no commit progress for {seconds(departure.idle_ms)}"
         unseen = Evidence("unknown", f"{what}, its limit is {limit(poll_ms)} between polls")
-    clause = f"member {name_and_place(departure.who)} left the group"
+    clause = f"member {name_and_place(departure.member)} left the group"
     if departure.back is not None and departure.back_after_ms <= max(session_ms, REJOIN_MS):
         confidence = "medium"
         clause += f", and {name_of(departure.back)} joined from the same client: a restart, or a rejoin"
@@ -153,7 +153,7 @@ def _left(departure: Departure, session_ms: int, poll_ms: int | None) -> Finding
 
 def _removed(departure: Departure, session_ms: int) -> Finding:
     clause = (
-        f"static member {name_and_place(departure.who)} was removed before its session can have ended: by an "
+        f"static member {name_and_place(departure.member)} was removed before its session can have ended: by an "
         "administrator, or by its own permanent leave"
     )
     unseen = Evidence("unknown", "the client that sent the request: a watcher sees no requests")
@@ -178,20 +178,21 @@ def _expired(departure: Departure, session_ms: int) -> Finding:
         f"{limit(session_ms)}",
         departure.out_by_ms,
     )
-    cause = "SESSION_TIMEOUT" if departure.who.instance_id is None else "STATIC_EXPIRED"
+    cause = "SESSION_TIMEOUT" if departure.member.instance_id is None else "STATIC_EXPIRED"
     clause = (
-        f"member {name_and_place(departure.who)} was silent and probably expired (session timeout {limit(session_ms)}, "
-        f"last {'commit' if seen else 'sign of life'} {seconds(departure.silent_ms)} before its departure)"
+        f"member {name_and_place(departure.member)} was silent and probably expired "
+        f"(session timeout {limit(session_ms)}, last {'commit' if seen else 'sign of life'} "
+        f"{seconds(departure.silent_ms)} before its departure)"
     )
     return Finding(cause, "medium" if seen else "low", clause, (*_facts(departure), fits, unseen))
 
 
 def _stopped_polling(departure: Departure, poll_ms: int) -> Finding:
-    back = departure.back or departure.who
+    back = departure.back or departure.member
     confidence: Confidence = "low" if departure.alike else "medium"
     came = Evidence("came_back", f"{name_of(back)} has its client id and host{_alike(departure)}", departure.out_by_ms)
     clause = (
-        f"member {name_and_place(departure.who)} probably did not poll within max.poll.interval.ms: no commit for "
+        f"member {name_and_place(departure.member)} probably did not poll within max.poll.interval.ms: no commit for "
         f"{seconds(departure.silent_ms)} (its limit is {limit(poll_ms)} between polls), then it rejoined as "
         f"{name_of(back)}"
     )
@@ -206,14 +207,16 @@ def _not_rejoined(departure: Departure, poll_ms: int) -> Finding:
         departure.out_by_ms,
     )
     there = Evidence("was_a_member", "still a member while the group rebalanced")
-    clause = f"member {name_and_place(departure.who)} did not rejoin within its rebalance timeout of {limit(poll_ms)}"
+    clause = (
+        f"member {name_and_place(departure.member)} did not rejoin within its rebalance timeout of {limit(poll_ms)}"
+    )
     return Finding("JOIN_TIMEOUT", "medium", clause, (*_facts(departure), there, took))
 
 
 def _not_revoked(departure: Departure, waited_ms: int, poll_ms: int) -> Finding:
     fact = Evidence("told_to_revoke", f"{seconds(waited_ms)} before its departure", departure.revoking_since_ms)
     clause = (
-        f"member {name_and_place(departure.who)} did not revoke its partitions within its rebalance timeout of "
+        f"member {name_and_place(departure.member)} did not revoke its partitions within its rebalance timeout of "
         f"{limit(poll_ms)}, and was removed"
     )
     return Finding("REVOCATION_TIMEOUT", "medium", clause, (*_facts(departure), fact))
@@ -224,8 +227,8 @@ def _alike(departure: Departure) -> str:
 
 
 def _facts(departure: Departure) -> tuple[Evidence, ...]:
-    signs, name = departure.signs, name_of(departure.who)
-    facts = [Evidence("gone", f"{name} is no longer in the group", departure.out_by_ms)]
+    signs, name = departure.signs, name_of(departure.member)
+    facts = [Evidence("departed", f"{name} is no longer in the group", departure.out_by_ms)]
     if signs.last_commit_ms is None:
         facts.append(Evidence("last_commit", "none since its join, or since its last progress to the target"))
     else:
@@ -253,12 +256,12 @@ def find_raised_departure(rebalance: EpochRebalance, raised: EpochRaised) -> Fin
     The records of a leave are the same as those of a removal by an administrator.
     """
     cause, first = raised.cause, raised is rebalance.raises[0]
-    if cause.who is None:  # journal entries of older kohort versions do not name the departed member
-        return Finding("MEMBER_GONE", "low", "a member departed", (Evidence("gone", "a member", raised.at_ms),))
-    signs = cause.signs or SignsOfLife(member_id=cause.who.member_id, since_ms=raised.at_ms)
-    back, back_at_ms = rebalance.back.get(cause.who.member_id, (None, raised.at_ms))
+    if cause.member is None:  # journal entries of older kohort versions do not name the departed member
+        return Finding("MEMBER_DEPARTED", "low", "a member departed", (Evidence("departed", "a member", raised.at_ms),))
+    signs = cause.signs or SignsOfLife(member_id=cause.member.member_id, since_ms=raised.at_ms)
+    back, back_at_ms = rebalance.back.get(cause.member.member_id, (None, raised.at_ms))
     departure = Departure(
-        who=cause.who,
+        member=cause.member,
         signs=signs,
         out_by_ms=raised.at_ms,
         back=back,

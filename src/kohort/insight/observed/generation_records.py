@@ -130,10 +130,10 @@ class GenerationRecords:
 def _taken(group: WatchedGroup, before: journal.GenerationSeen | None, seen: journal.GenerationSeen) -> Entries:
     entries: list[journal.JournalEntry] = []
     if group.consumer is not None:  # the last member of the consumer protocol left: the group is classic again
-        who = tuple(m.who for m in seen.members)
+        member = tuple(m.member for m in seen.members)
         entries.append(
             journal.GroupConverted(
-                at_ms=seen.at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=who
+                at_ms=seen.at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=member
             )
         )
         group.consumer = None
@@ -164,8 +164,10 @@ def loaded_again(group: WatchedGroup, at_ms: int) -> Entries:
     seen = group.seen
     if seen is None or not seen.members:
         return []
-    who = tuple(m.who for m in seen.members)
-    return [journal.GroupLoaded(at_ms=at_ms, group=group.group, observed=True, generation=seen.generation, members=who)]
+    member = tuple(m.member for m in seen.members)
+    return [
+        journal.GroupLoaded(at_ms=at_ms, group=group.group, observed=True, generation=seen.generation, members=member)
+    ]
 
 
 def _ended(group: WatchedGroup, before: journal.GenerationSeen | None, at_ms: int) -> Entries:
@@ -183,22 +185,22 @@ def _rewritten(before: journal.GenerationSeen, seen: journal.GenerationSeen) -> 
 
     A coordinator writes a second record when a static member is replaced (KIP-345), or after a failover.
     """
-    known = {m.who.instance_id: m.who.member_id for m in before.members if m.who.instance_id is not None}
+    known = {m.member.instance_id: m.member.member_id for m in before.members if m.member.instance_id is not None}
     replaced = [
-        (m.who, known[m.who.instance_id])
+        (m.member, known[m.member.instance_id])
         for m in seen.members
-        if m.who.instance_id in known and known[m.who.instance_id] != m.who.member_id
+        if m.member.instance_id in known and known[m.member.instance_id] != m.member.member_id
     ]
     entries: list[journal.JournalEntry] = [
-        journal.StaticReplaced(at_ms=seen.at_ms, group=seen.group, observed=True, who=who, old_member_id=old)
-        for who, old in replaced
+        journal.StaticReplaced(at_ms=seen.at_ms, group=seen.group, observed=True, member=member, old_member_id=old)
+        for member, old in replaced
     ]
     if entries:
         return [*entries, seen]
     if before.leader_epoch != seen.leader_epoch:
-        who = tuple(m.who for m in seen.members)
+        member = tuple(m.member for m in seen.members)
         loaded = journal.GroupLoaded(
-            at_ms=seen.at_ms, group=seen.group, observed=True, generation=seen.generation, members=who
+            at_ms=seen.at_ms, group=seen.group, observed=True, generation=seen.generation, members=member
         )
         return [loaded]
     return []
@@ -226,7 +228,7 @@ def _seen(
 
 
 def _member(record: MemberMetadata, has_consumers: bool) -> journal.SeenMember:
-    who = journal.Who(record.member_id, record.client_id, record.client_host, record.group_instance_id)
+    member = journal.ClientIdentity(record.member_id, record.client_id, record.client_host, record.group_instance_id)
     rebalance_ms = record.rebalance_timeout if record.rebalance_timeout >= 0 else record.session_timeout
     topics: tuple[str, ...] = ()
     owned = given = None
@@ -238,7 +240,7 @@ def _member(record: MemberMetadata, has_consumers: bool) -> journal.SeenMember:
         with contextlib.suppress(ProtocolError):
             given = _partitions(parse_assignment(record.assignment).partitions)
     return journal.SeenMember(
-        who=who,
+        member=member,
         session_timeout_ms=record.session_timeout,
         rebalance_timeout_ms=rebalance_ms,
         topics=topics,
@@ -261,7 +263,7 @@ def _signs(group: WatchedGroup, before: journal.GenerationSeen, member: journal.
     )
     last_commit_ms, last_progress_ms = last_commits(slots, before.at_ms)
     return journal.SignsOfLife(
-        member_id=member.who.member_id,
+        member_id=member.member.member_id,
         since_ms=before.at_ms if before.joined_ms is None else before.joined_ms,
         last_commit_ms=last_commit_ms,
         last_progress_ms=last_progress_ms,

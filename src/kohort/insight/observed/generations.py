@@ -21,13 +21,13 @@ class SeenRebalance:
     after: journal.GenerationSeen
     converted: journal.GroupConverted | None = None
     new: tuple[journal.SeenMember, ...] = ()
-    gone: tuple[journal.SeenMember, ...] = ()
+    missing: tuple[journal.SeenMember, ...] = ()
     restarted: tuple[tuple[journal.SeenMember, journal.SeenMember], ...] = ()
     """Static members that returned with a new member id, each as (member before, member after)."""
     departed: list[Departure] = field(default_factory=list)
     moves: tuple[journal.Move, ...] = ()
     parent: int | None = None
-    returned: tuple[journal.Who, str, int] | None = None
+    returned: tuple[journal.ClientIdentity, str, int] | None = None
     """Earlier departure of the client that rejoins: departed member, cause and time of the departure."""
     had_failover: bool = False
     loaded: journal.GroupLoaded | None = None
@@ -142,17 +142,17 @@ class _History:
         found = SeenRebalance(before, after, converted=self.converted)
         if before is None:
             return found
-        was = {m.who.member_id: m for m in before.members}
-        now = {m.who.member_id: m for m in after.members}
+        was = {m.member.member_id: m for m in before.members}
+        now = {m.member.member_id: m for m in after.members}
         new = [m for member_id, m in now.items() if member_id not in was]
         gone = [m for member_id, m in was.items() if member_id not in now]
-        back = {m.who.instance_id: m for m in new if m.who.instance_id is not None}
-        pairs = [(m, back[m.who.instance_id]) for m in gone if m.who.instance_id in back]
+        back = {m.member.instance_id: m for m in new if m.member.instance_id is not None}
+        pairs = [(m, back[m.member.instance_id]) for m in gone if m.member.instance_id in back]
         found.restarted = tuple(pairs)
         found.new = tuple(m for m in new if all(m is not after for _, after in pairs))
-        found.gone = tuple(m for m in gone if all(m is not before for before, _ in pairs))
-        found.moves = moves_between(before, after, {a.who.member_id: b.who.member_id for b, a in pairs})
-        found.departed = [departure_of(found, m) for m in found.gone]
+        found.missing = tuple(m for m in gone if all(m is not before for before, _ in pairs))
+        found.moves = moves_between(before, after, {a.member.member_id: b.member.member_id for b, a in pairs})
+        found.departed = [departure_of(found, m) for m in found.missing]
         found.parent = self._parent(found)
         found.returned = self._returned(found)
         self.departed_before += [(found, i) for i in range(len(found.departed))]
@@ -166,7 +166,7 @@ class _History:
     def _parent(self, found: SeenRebalance) -> int | None:
         """Return the previous generation if it left partitions unassigned that this generation assigns (KIP-429)."""
         before, latest = found.before, self.latest
-        if before is None or latest is None or latest.after is not before or found.new or found.gone:
+        if before is None or latest is None or latest.after is not before or found.new or found.missing:
             return None
         if found.restarted or before.protocol != found.after.protocol:
             return None
@@ -176,34 +176,37 @@ class _History:
         given = {(m.topic, m.partition) for m in found.moves if m.before is None}
         return before.generation if withheld & given else None
 
-    def _returned(self, found: SeenRebalance) -> tuple[journal.Who, str, int] | None:
-        known = {_client(m.who) for m in found.before.members} if found.before is not None else set()
-        came = {_client(m.who): m.who for m in found.new if m.who.client_id and _client(m.who) not in known}
+    def _returned(self, found: SeenRebalance) -> tuple[journal.ClientIdentity, str, int] | None:
+        known = {_client(m.member) for m in found.before.members} if found.before is not None else set()
+        came = {_client(m.member): m.member for m in found.new if m.member.client_id and _client(m.member) not in known}
         returned = None
         for earlier, i in self.departed_before:
             gone, after_ms = earlier.departed[i], found.after.at_ms - earlier.after.at_ms
-            back = came.get(_client(gone.who))
+            back = came.get(_client(gone.member))
             if back is not None and after_ms <= RECENT_MS and gone.back is None:
                 gone = earlier.departed[i] = replace(gone, back=back, back_after_ms=after_ms)
-                returned = (gone.who, find_departure(gone).cause, earlier.after.at_ms)
+                returned = (gone.member, find_departure(gone).cause, earlier.after.at_ms)
         return returned
 
 
 def departure_of(found: SeenRebalance, member: journal.SeenMember) -> Departure:
-    after, who = found.after, member.who
-    signs = next((s for s in after.signs if s.member_id == who.member_id), None)
+    after, identity = found.after, member.member
+    signs = next((s for s in after.signs if s.member_id == identity.member_id), None)
     if signs is None:  # journal entries of older kohort versions lack commit times, so no cause can be excluded
         since_ms = found.before.at_ms if found.before is not None else after.at_ms
-        signs = journal.SignsOfLife(member_id=who.member_id, since_ms=since_ms)
+        signs = journal.SignsOfLife(member_id=identity.member_id, since_ms=since_ms)
     done_ms = after.at_ms if after.joined_ms is None else after.joined_ms
     seen_ms = after.rebalancing_seen_ms
-    was_there = after.present is not None and who.member_id in after.present
+    was_there = after.present is not None and identity.member_id in after.present
     committed_since = seen_ms is not None and signs.last_commit_ms is not None and signs.last_commit_ms > seen_ms
     out_early = seen_ms is not None and after.present is not None and not was_there and not committed_since
-    same = [m.who for m in found.new if _client(m.who) == _client(who)]
-    alike = sum(_client(m.who) == _client(who) for m in (found.before.members if found.before is not None else ())) - 1
+    same = [m.member for m in found.new if _client(m.member) == _client(identity)]
+    alike = (
+        sum(_client(m.member) == _client(identity) for m in (found.before.members if found.before is not None else ()))
+        - 1
+    )
     return Departure(
-        who=who,
+        member=identity,
         signs=signs,
         out_by_ms=min(done_ms, seen_ms) if out_early and seen_ms is not None else done_ms,
         was_waited_for=was_there or committed_since,
@@ -213,8 +216,8 @@ def departure_of(found: SeenRebalance, member: journal.SeenMember) -> Departure:
     )
 
 
-def _client(who: journal.Who) -> tuple[str, str]:
-    return who.client_id, who.client_host
+def _client(member: journal.ClientIdentity) -> tuple[str, str]:
+    return member.client_id, member.client_host
 
 
 def moves_between(
@@ -241,5 +244,5 @@ def owners(generation: journal.GenerationSeen) -> dict[tuple[str, int], str] | N
     for member in generation.members:
         if member.partitions is None:
             return None
-        found.update(((t, p), member.who.member_id) for t, of in member.partitions.items() for p in of)
+        found.update(((t, p), member.member.member_id) for t, of in member.partitions.items() for p in of)
     return found

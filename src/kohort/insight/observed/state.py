@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.coordinator.journal import GenerationSeen, SignsOfLife, Who
+from kohort.coordinator.journal import ClientIdentity, GenerationSeen, SignsOfLife
 
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
@@ -22,7 +22,7 @@ class CommitSeen(msgspec.Struct, gc=False, array_like=True):
 class WatchedMember(msgspec.Struct):
     """Member of a consumer group, from its records; partitions by topic id in hexadecimal."""
 
-    who: Who
+    member: ClientIdentity
     topics: tuple[str, ...] = ()
     regex: str | None = None
     assignor: str | None = None
@@ -56,11 +56,11 @@ class WatchedConsumerGroup(msgspec.Struct):
     """Time at which each partition lost its owner, in ms, by topic id and partition number."""
     regexes: dict[str, tuple[str, ...]] = {}
     # the lists below: joins, departures and metadata changes of members since the last new group epoch
-    joined: list[Who] = []
-    gone: list[tuple[Who, SignsOfLife]] = []
-    subscribed: list[tuple[Who, tuple[str, ...], tuple[str, ...]]] = []
+    joined: list[ClientIdentity] = []
+    departed: list[tuple[ClientIdentity, SignsOfLife]] = []
+    subscribed: list[tuple[ClientIdentity, tuple[str, ...], tuple[str, ...]]] = []
     """Members that changed their subscribed topics, each with its added and its removed topics."""
-    preferred: list[tuple[Who, str]] = []
+    preferred: list[tuple[ClientIdentity, str]] = []
     resolved: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
     @property

@@ -112,7 +112,7 @@ def drain_of(
         drained_from_s=None if unread or first == never else first,
         drained_to_s=None if unread or last == never else last,
         slowest=slowest or None,
-        behind_for_ever=tuple(member_id for seconds, _, member_id in latest if seconds == never),
+        members_with_growing_lag=tuple(member_id for seconds, _, member_id in latest if seconds == never),
         unread=len(unread),
     )
 

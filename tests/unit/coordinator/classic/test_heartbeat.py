@@ -126,7 +126,7 @@ class TestSessionExpiry:
         stage.advance(60_000)
 
         (removed,) = stage.entries(MemberRemoved)
-        assert (removed.why, removed.who.member_id) == ("session_expired", a)
+        assert (removed.why, removed.member.member_id) == ("session_expired", a)
         vitals = removed.vitals
         assert removed.at_ms - vitals.last_seen_ms == vitals.session_timeout_ms == 10_000
         assert removed.at_ms - vitals.connection_closed_at_ms == 9_900
@@ -143,7 +143,7 @@ class TestFencedMember:
         stage.commit({("t", 0): 1}, member_id=a, generation=generation)
 
         fenced = stage.entries(RequestFenced)
-        assert [(e.who.member_id, e.api, e.error) for e in fenced] == [
+        assert [(e.member.member_id, e.api, e.error) for e in fenced] == [
             (a, "Heartbeat", "UNKNOWN_MEMBER_ID"),
             (a, "OffsetCommit", "UNKNOWN_MEMBER_ID"),
         ]

@@ -93,7 +93,7 @@ class TestPendingMember:
         stage.advance(8000)
 
         assert stage.answer(stage.join(member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(member_id, "pending_expired")]
+        assert [(e.member.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(member_id, "pending_expired")]
 
     def test_pending_member_id_delays_the_generation_until_it_joins(self, stage):
         (first,), generation = stage.stable(1)
@@ -271,7 +271,7 @@ class TestGroupSize:
 
         assert big.answer(late) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
         assert [big.answer(t).generation_id for t in kept] == [generation + 1] * 2
-        assert (c, "group_full") in [(e.who.member_id, e.why) for e in big.entries(MemberRemoved)]
+        assert (c, "group_full") in [(e.member.member_id, e.why) for e in big.entries(MemberRemoved)]
 
     def test_member_of_a_full_group_may_repeat_its_waiting_join_group(self, stage):
         (a, _), _ = stage.stable(2)
@@ -290,11 +290,11 @@ class TestRebalanceJournal:
 
         opened, first, second, closed = stage.journal
         assert isinstance(opened, RoundOpened)
-        assert (opened.trigger.event, opened.trigger.who.member_id) == ("member_rejoined", a)
+        assert (opened.trigger.event, opened.trigger.member.member_id) == ("member_rejoined", a)
         assert opened.trigger.reason == "cached metadata has changed"
         assert (opened.from_generation, opened.timeout_ms, opened.initial) == (generation, 60_000, False)
         assert isinstance(first, MemberArrived)
         assert isinstance(second, MemberArrived)
-        assert [(e.who.member_id, e.after_ms, e.new) for e in (first, second)] == [(a, 0, False), (b, 700, False)]
+        assert [(e.member.member_id, e.after_ms, e.new) for e in (first, second)] == [(a, 0, False), (b, 700, False)]
         assert isinstance(closed, RoundClosed)
         assert (closed.generation, closed.leader, closed.protocol, closed.took_ms) == (generation + 1, a, "range", 700)

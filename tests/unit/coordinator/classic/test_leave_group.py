@@ -21,7 +21,7 @@ def test_leave_group_of_a_member_rebalances_the_other_members(stage):
     assert stage.answer(ticket) == answered((a, None, ErrorCode.NONE))
     assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
     (opened,) = [e for e in stage.entries(RoundOpened) if e.trigger.event == "member_left"]
-    assert (opened.trigger.who.member_id, opened.trigger.reason) == (a, "the consumer is being closed")
+    assert (opened.trigger.member.member_id, opened.trigger.reason) == (a, "the consumer is being closed")
 
 
 def test_leave_group_of_the_last_member_persists_an_empty_group(stage):
@@ -103,7 +103,7 @@ def test_leave_group_of_several_members_answers_each_one(stage):
         (pending, "ignored", ErrorCode.NONE),
         ("", "i-1", ErrorCode.NONE),
     )
-    gone = {e.who.member_id: (e.why, e.by and e.by.client_id) for e in stage.entries(MemberRemoved)}
+    gone = {e.member.member_id: (e.why, e.by and e.by.client_id) for e in stage.entries(MemberRemoved)}
     assert gone == {pending: ("pending_left", None), static: ("left", "admin")}
 
 

@@ -98,7 +98,7 @@ def test_last_loaded_of_two_members_with_one_instance_id_owns_the_instance_id(st
     assert stage.heartbeat("a", 3) == ErrorCode.UNKNOWN_MEMBER_ID
     stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="admin")
 
-    gone = [(entry.who.member_id, entry.why) for entry in stage.entries(MemberRemoved)]
+    gone = [(entry.member.member_id, entry.why) for entry in stage.entries(MemberRemoved)]
     assert gone == [("a", "left"), ("b", "left")]
 
 
@@ -120,4 +120,4 @@ def test_generation_without_timestamp_reports_no_older_topic_as_created(stage):
     stage.join("a", protocols=(("range", subscription("t", "old")),))
 
     change = stage.entries(RoundOpened)[-1].trigger.change
-    assert (change.topics_added, change.topics_made) == (("old",), ())
+    assert (change.topics_added, change.topics_created) == (("old",), ())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.coordinator.journal import MemberArrived, MemberRemoved, RequestFenced, RoundOpened, Who
-from kohort.coordinator.journal_events import MemberTurnedAway
+from kohort.coordinator.journal import ClientIdentity, MemberArrived, MemberRemoved, RequestFenced, RoundOpened
+from kohort.coordinator.journal_events import JoinRejected
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import MemberIdentity
 from support.machines.coordinator_stage import GROUP, CoordinatorStage
@@ -69,7 +69,7 @@ class TestLongestGap:
         stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="admin")
 
         removed = stage.entries(MemberRemoved)[-1]
-        assert removed.who == Who(answer.member_id, "new", "/10.0.0.9", "i")
+        assert removed.member == ClientIdentity(answer.member_id, "new", "/10.0.0.9", "i")
         assert (removed.vitals.last_seen_ms, removed.vitals.longest_gap_ms) == (back_ms, 5_000)
         assert removed.vitals.connection_closed_at_ms == back_ms
 
@@ -83,7 +83,7 @@ class TestLongestGap:
         stage.advance(1)
         stage.join(c)
 
-        told = {entry.who.member_id: entry.vitals for entry in stage.entries(MemberArrived)}
+        told = {entry.member.member_id: entry.vitals for entry in stage.entries(MemberArrived)}
         assert (told[a], told[b]) == (None, None)
         assert told[c].last_seen_ms == stage.now - 600
 
@@ -118,7 +118,7 @@ class TestLeave:
 
         trigger = stage.entries(RoundOpened)[-1].trigger
         assert (trigger.event, trigger.leader_lost) == ("member_left", False)
-        assert (trigger.who.member_id, [who.member_id for who in trigger.others]) == (a, [b, c])
+        assert (trigger.member.member_id, [who.member_id for who in trigger.others]) == (a, [b, c])
 
     @pytest.mark.parametrize("version", [3, 4, 5])
     def test_leave_group_accepts_several_members_from_v3(self, stage, version):
@@ -147,7 +147,7 @@ class TestSyncTimeout:
 
         trigger = stage.entries(RoundOpened)[-1].trigger
         assert (trigger.event, trigger.leader_lost) == ("sync_timeout", True)
-        assert (trigger.who.member_id, [who.member_id for who in trigger.others]) == (a, [b])
+        assert (trigger.member.member_id, [who.member_id for who in trigger.others]) == (a, [b])
         assert trigger.vitals.session_timeout_ms == 30_000
 
     def test_sync_timeout_entry_reports_the_leader_as_lost_only_if_it_sent_no_sync_group(self, stage):
@@ -158,7 +158,7 @@ class TestSyncTimeout:
         stage.advance(5_000)
 
         trigger = stage.entries(RoundOpened)[-1].trigger
-        assert (trigger.event, trigger.who.member_id, trigger.others) == ("sync_timeout", b, ())
+        assert (trigger.event, trigger.member.member_id, trigger.others) == ("sync_timeout", b, ())
         assert not trigger.leader_lost
 
 
@@ -180,7 +180,11 @@ class TestStaleMembers:
             stage.heartbeat(a, generation + 4, client_id="late", client_host="/10.0.0.1")
 
         (entry,) = stage.entries(RequestFenced)
-        assert (entry.who, entry.api, entry.error) == (Who(a, "late", "/10.0.0.1"), "Heartbeat", "ILLEGAL_GENERATION")
+        assert (entry.member, entry.api, entry.error) == (
+            ClientIdentity(a, "late", "/10.0.0.1"),
+            "Heartbeat",
+            "ILLEGAL_GENERATION",
+        )
         assert (entry.generation, entry.current) == (generation + 4, generation)
         assert (entry.offsets, entry.more) == ((), 0)
 
@@ -190,7 +194,7 @@ class TestStaleMembers:
         stage.join("stranger")
 
         (entry,) = stage.entries(RequestFenced)
-        assert (entry.api, entry.who.member_id, entry.generation) == ("JoinGroup", "stranger", -1)
+        assert (entry.api, entry.member.member_id, entry.generation) == ("JoinGroup", "stranger", -1)
 
     def test_refused_request_without_member_id_is_not_counted_as_fenced(self, stage):
         stage.stable(1)
@@ -216,7 +220,7 @@ class TestStaleMembers:
         for number in range(102):
             stage.heartbeat(f"zombie-{number}", 1)
 
-        told = [entry.who.member_id for entry in stage.entries(RequestFenced)]
+        told = [entry.member.member_id for entry in stage.entries(RequestFenced)]
         assert told == [f"zombie-{number}" for number in range(100)]
 
 
@@ -232,12 +236,12 @@ class TestRefusedJoins:
             ticket = stage.join(instance_id="i", client_id="late", client_host="/10.0.0.1")
             assert stage.answer(ticket).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
-        (entry,) = stage.entries(MemberTurnedAway)
-        assert (entry.who, entry.members) == (Who("", "late", "/10.0.0.1", "i"), 2)
+        (entry,) = stage.entries(JoinRejected)
+        assert (entry.member, entry.members) == (ClientIdentity("", "late", "/10.0.0.1", "i"), 2)
 
     def test_refused_join_groups_share_the_journal_limit_of_100_with_other_refusals(self, stage):
         for number in range(102):
             stage.join(client_id=f"late-{number}")
 
-        told = [entry.who.client_id for entry in stage.entries(MemberTurnedAway)]
+        told = [entry.member.client_id for entry in stage.entries(JoinRejected)]
         assert told == [f"late-{number}" for number in range(100)]

@@ -84,7 +84,7 @@ class TestRebalanceTimeout:
         answer = stage.answer(rejoin)
         assert (answer.generation_id, [m.member_id for m in answer.members]) == (generation + 1, [a])
         assert stage.heartbeat(b, generation) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "join_timeout")]
+        assert [(e.member.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "join_timeout")]
 
     def test_join_phase_lasts_up_to_the_longest_rebalance_timeout_of_the_members(self, stage):
         (a, b), _ = stage.stable(2, session_ms=30_000)
@@ -147,7 +147,7 @@ class TestNewMember:
 
         answer = stage.answer(ticket)
         assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
-        assert (new_id, "new_member_expired") in [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)]
+        assert (new_id, "new_member_expired") in [(e.member.member_id, e.why) for e in stage.entries(MemberRemoved)]
 
     def test_new_member_has_its_session_timeout_after_its_first_generation(self, stage):
         member_id, ticket = stage.enter(session_ms=6000)

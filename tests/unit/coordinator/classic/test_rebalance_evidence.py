@@ -18,7 +18,7 @@ def test_rebalance_entry_reports_an_unsubscribed_topic_as_deleted_only_if_delete
     stage.join(a, protocols=[("range", subscription("t"))])
 
     change = stage.entries(RoundOpened)[-1].trigger.change
-    assert (change.topics_removed, change.topics_gone) == (("deleted", "kept"), ("deleted",))
+    assert (change.topics_removed, change.topics_deleted) == (("deleted", "kept"), ("deleted",))
 
 
 def test_rebalance_entry_reports_a_topic_as_created_only_if_created_after_the_generation_began():
@@ -30,7 +30,7 @@ def test_rebalance_entry_reports_a_topic_as_created_only_if_created_after_the_ge
     stage.join(a, protocols=[("range", subscription("new", "old", "t"))])
 
     change = stage.entries(RoundOpened)[-1].trigger.change
-    assert (change.topics_added, change.topics_made) == (("new", "old"), ("new",))
+    assert (change.topics_added, change.topics_created) == (("new", "old"), ("new",))
 
 
 def test_persisted_leader_stays_leader_after_restart_without_being_the_first_member(stage):
@@ -72,7 +72,7 @@ def test_member_that_leaves_after_a_failed_assignment_has_no_journaled_lag(stage
     stage.leave(a)
 
     trigger = stage.entries(RoundOpened)[-1].trigger
-    assert (trigger.event, trigger.who.member_id, trigger.vitals.lag) == ("member_left", a, None)
+    assert (trigger.event, trigger.member.member_id, trigger.vitals.lag) == ("member_left", a, None)
 
 
 def test_removal_entry_has_the_lag_of_the_partitions_of_a_departed_member(stage):
@@ -83,7 +83,7 @@ def test_removal_entry_has_the_lag_of_the_partitions_of_a_departed_member(stage)
     stage.leave(a)
 
     trigger = stage.entries(RoundOpened)[-1].trigger
-    assert (trigger.who.member_id, trigger.vitals.lag) == (a, 40)
+    assert (trigger.member.member_id, trigger.vitals.lag) == (a, 40)
 
 
 def test_sync_group_v4_may_omit_protocol_type_and_name(stage):

@@ -4,13 +4,13 @@ import pytest
 
 from kohort.coordinator.journal import (
     AssignmentWritten,
+    ClientIdentity,
     MemberArrived,
     MemberRemoved,
     Move,
     RequestFenced,
     RoundOpened,
     RoundSettled,
-    Who,
 )
 from kohort.errors import ErrorCode
 from support.consumer_protocol import assignment, subscription
@@ -139,7 +139,7 @@ class TestAssignment:
         stage.advance(1)
 
         (removed,) = stage.entries(MemberRemoved)
-        assert (removed.who.member_id, removed.why) == (b, "session_expired")
+        assert (removed.member.member_id, removed.why) == (b, "session_expired")
 
 
 class TestReturningStaticMember:
@@ -184,7 +184,7 @@ class TestReturningStaticMember:
         back = stage.answer(stage.join(instance_id="ib")).member_id
 
         (arrived,) = stage.entries(MemberArrived)
-        assert (arrived.who.member_id, arrived.who.instance_id, arrived.after_ms) == (back, "ib", 40)
+        assert (arrived.member.member_id, arrived.member.instance_id, arrived.after_ms) == (back, "ib", 40)
 
     def test_leader_that_rejoins_too_late_loses_its_leadership(self, stage):
         said = {"rebalance_ms": 5_000, "session_ms": 60_000}
@@ -283,7 +283,7 @@ def test_request_of_a_stale_member_is_journaled_again_in_the_next_generation(sta
     stage.join(a)
     stage.heartbeat("zombie", generation)
 
-    told = [(entry.who.member_id, entry.current) for entry in stage.entries(RequestFenced)]
+    told = [(entry.member.member_id, entry.current) for entry in stage.entries(RequestFenced)]
     assert told == [("zombie", generation), ("zombie", generation + 1)]
 
 
@@ -295,7 +295,7 @@ def test_request_of_a_fenced_static_member_is_journaled_with_its_instance_id(sta
     stage.heartbeat(first, 1, instance_id="i")
 
     (entry,) = stage.entries(RequestFenced)
-    assert (entry.who.instance_id, entry.error) == ("i", "FENCED_INSTANCE_ID")
+    assert (entry.member.instance_id, entry.error) == ("i", "FENCED_INSTANCE_ID")
 
 
 def test_leave_group_with_pending_member_id_is_journaled_with_client_and_reason(stage):
@@ -304,7 +304,7 @@ def test_leave_group_with_pending_member_id_is_journaled_with_client_and_reason(
     stage.leave(pending, reason="never mind", version=5, client_id="late", client_host="/10.0.0.1")
 
     (entry,) = stage.entries(MemberRemoved)
-    assert (entry.who, entry.why) == (Who(pending, "late", "/10.0.0.1"), "pending_left")
+    assert (entry.member, entry.why) == (ClientIdentity(pending, "late", "/10.0.0.1"), "pending_left")
     assert (entry.reason, entry.api_version, entry.by, entry.vitals) == ("never mind", 5, None, None)
 
 
@@ -317,7 +317,7 @@ def test_removal_of_a_late_member_from_a_full_group_is_journaled_with_the_api_ve
         stage.join(member_id, version=8)
 
     removed = stage.entries(MemberRemoved)[-1]
-    assert (removed.who.member_id, removed.why, removed.reason, removed.api_version) == (c, "group_full", None, 8)
+    assert (removed.member.member_id, removed.why, removed.reason, removed.api_version) == (c, "group_full", None, 8)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ class TestReturnToStableGroup:
         assert stage.heartbeat(a, generation, instance_id="ia") == ErrorCode.NONE
         assert stage.entries(RoundOpened) == []
         (entry,) = stage.entries(StaticReplaced)
-        assert (entry.who.member_id, entry.old_member_id, entry.software) == (answer.member_id, b, "franz 1")
+        assert (entry.member.member_id, entry.old_member_id, entry.software) == (answer.member_id, b, "franz 1")
 
     def test_rejoin_of_a_static_member_persists_its_new_member_id_before_the_response(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ib"))
@@ -166,7 +166,7 @@ class TestMissingStaticMember:
 
         assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         (removed,) = stage.entries(MemberRemoved)
-        assert (removed.who.member_id, removed.who.instance_id, removed.why) == (b, "ib", "session_expired")
+        assert (removed.member.member_id, removed.member.instance_id, removed.why) == (b, "ib", "session_expired")
 
     def test_rebalance_without_any_rejoin_waits_once_more_for_static_members(self, stage):
         _, _, _ = static_pair(stage, rebalance_ms=5000, session_ms=120_000)

@@ -162,7 +162,7 @@ class TestMissingSync:
 
         assert stage.heartbeat(a, generation + 1) == ErrorCode.REBALANCE_IN_PROGRESS
         assert stage.heartbeat(b, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "sync_timeout")]
+        assert [(e.member.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "sync_timeout")]
         assert not stage.entries(RoundOpened)[-1].trigger.leader_lost
 
     def test_first_member_with_waiting_sync_group_replaces_a_leader_without_sync_group(self, stage):

@@ -24,7 +24,7 @@ def parts(*numbers: int) -> list[tuple[str, int]]:
 
 
 def reconciled(stage: CoordinatorStage, member_id: str) -> MemberReconciled:
-    return next(e for e in reversed(stage.entries(MemberReconciled)) if e.who.member_id == member_id)
+    return next(e for e in reversed(stage.entries(MemberReconciled)) if e.member.member_id == member_id)
 
 
 def test_journaled_epoch_cause_names_only_changed_topics(stage):

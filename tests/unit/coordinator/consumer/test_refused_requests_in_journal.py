@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.coordinator.journal import RequestFenced, Who
-from kohort.coordinator.journal_events import MemberTurnedAway
+from kohort.coordinator.journal import ClientIdentity, RequestFenced
+from kohort.coordinator.journal_events import JoinRejected
 from kohort.errors import ErrorCode
 from support.machines.coordinator_stage import CoordinatorStage
 
@@ -11,7 +11,7 @@ MANY = 100
 
 
 def fenced(stage: CoordinatorStage) -> list[str]:
-    return [entry.who.member_id for entry in stage.entries(RequestFenced)]
+    return [entry.member.member_id for entry in stage.entries(RequestFenced)]
 
 
 def test_refused_consumer_group_request_is_journaled_with_client_api_and_epoch(stage):
@@ -23,7 +23,7 @@ def test_refused_consumer_group_request_is_journaled_with_client_api_and_epoch(s
     assert entry == RequestFenced(
         at_ms=stage.now,
         group="g",
-        who=Who("old", "app 2", "/10.0.0.2", "i"),
+        member=ClientIdentity("old", "app 2", "/10.0.0.2", "i"),
         api="ConsumerGroupHeartbeat",
         error="FENCED_INSTANCE_ID",
         generation=7,
@@ -39,7 +39,7 @@ def test_refused_request_entry_has_the_members_epoch_else_the_groups(stage):
     stage.beat("m1", 9)
     stage.beat("stranger", 9)
 
-    told = [(e.who.member_id, e.error, e.generation, e.current) for e in stage.entries(RequestFenced)]
+    told = [(e.member.member_id, e.error, e.generation, e.current) for e in stage.entries(RequestFenced)]
     assert told == [("m1", "FENCED_MEMBER_EPOCH", 9, 2), ("stranger", "UNKNOWN_MEMBER_ID", 9, 3)]
 
 
@@ -49,7 +49,7 @@ def test_refused_request_without_epoch_is_journaled_without_epoch(stage):
     assert stage.answer(stage.join("old", instance_id="i")).error_code == ErrorCode.FENCED_INSTANCE_ID
 
     (entry,) = stage.entries(RequestFenced)
-    assert (entry.api, entry.generation, entry.who.instance_id) == ("JoinGroup", -1, "i")
+    assert (entry.api, entry.generation, entry.member.instance_id) == ("JoinGroup", -1, "i")
 
 
 def test_refused_classic_request_is_journaled_with_generation_and_instance_id(stage):
@@ -58,7 +58,7 @@ def test_refused_classic_request_is_journaled_with_generation_and_instance_id(st
     assert stage.heartbeat("old", 4, instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
 
     (entry,) = stage.entries(RequestFenced)
-    assert (entry.api, entry.generation, entry.who.instance_id) == ("Heartbeat", 4, "i")
+    assert (entry.api, entry.generation, entry.member.instance_id) == ("Heartbeat", 4, "i")
 
 
 def test_refused_request_is_journaled_once_per_group_epoch(stage):
@@ -81,7 +81,7 @@ def test_refused_requests_are_journaled_per_member_api_and_error(stage):
     stage.heartbeat("b", 1)
     stage.beat("m1", 1)
 
-    told = [(entry.who.member_id, entry.api, entry.error) for entry in stage.entries(RequestFenced)]
+    told = [(entry.member.member_id, entry.api, entry.error) for entry in stage.entries(RequestFenced)]
     assert told == [
         ("a", "ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"),
         ("b", "ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"),
@@ -128,8 +128,10 @@ def test_join_refused_by_a_full_consumer_group_is_journaled_once_per_client(agai
         stage.come(member_id, client_id="app", client_host="/10.0.0.1")
     stage.come("z", **again)
 
-    turned_away = stage.entries(MemberTurnedAway)
-    assert len(turned_away) == told
-    assert turned_away[0] == MemberTurnedAway(at_ms=stage.now, group="g", who=Who("x", "app", "/10.0.0.1"), members=1)
+    rejected_join = stage.entries(JoinRejected)
+    assert len(rejected_join) == told
+    assert rejected_join[0] == JoinRejected(
+        at_ms=stage.now, group="g", member=ClientIdentity("x", "app", "/10.0.0.1"), members=1
+    )
     assert fenced(stage) == []
     assert dict(stage.coordinator.fenced.by_group) == {}, "nobody is stale"

@@ -50,7 +50,7 @@ def test_session_timers_of_1000_members_fire_in_several_ticks_in_order():
     assert sum(removed_per_tick) == 1_000
     assert all(0 < removed <= 150 for removed in removed_per_tick)
     causes = [entry.cause for entry in coordinator.take_journal() if isinstance(entry, EpochRaised)]
-    assert [cause.who.member_id for cause in causes] == names
+    assert [cause.member.member_id for cause in causes] == names
     assert {cause.event for cause in causes} == {"session_expired"}
 
 

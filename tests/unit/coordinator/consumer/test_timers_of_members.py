@@ -76,7 +76,7 @@ def test_member_past_its_session_or_rebalance_timeout_is_removed_with_a_retry_ti
     out = fired(key)
 
     entry: Any = out.journal[0]
-    assert (entry.cause.event, entry.cause.who.member_id, entry.members) == (event, key.member_id, 2)
+    assert (entry.cause.event, entry.cause.member.member_id, entry.members) == (event, key.member_id, 2)
     assert [r.member_id for r in out.records if isinstance(r, MemberWritten)] == [key.member_id]
     assert out.otherwise == [SetTimer(key, NOW_MS + 500)]
 
@@ -174,7 +174,7 @@ def test_failover_restarts_the_revocation_timeout(stage):
     stage.advance(1)
 
     cause = stage.entries(EpochRaised)[-1].cause
-    assert (cause.event, cause.who.member_id) == ("revocation_timeout", "m1")
+    assert (cause.event, cause.member.member_id) == ("revocation_timeout", "m1")
 
 
 def test_removal_of_an_expired_member_is_retried_half_a_second_after_a_failed_append(stage):

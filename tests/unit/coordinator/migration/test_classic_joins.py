@@ -94,7 +94,7 @@ def test_join_group_with_a_shorter_session_timeout_shortens_the_session(stage):
     stage.advance(1)
 
     cause = stage.entries(EpochRaised)[-1].cause
-    assert (cause.event, cause.who.member_id, cause.vitals.session_timeout_ms) == ("session_expired", "old", 8_000)
+    assert (cause.event, cause.member.member_id, cause.vitals.session_timeout_ms) == ("session_expired", "old", 8_000)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -169,6 +169,10 @@ def test_static_rejoin_by_join_group_without_member_id_keeps_the_assignment(stag
     assert again.generation_id == joined.generation_id
     assert stage.answer(stage.sync(again.member_id, again.generation_id, instance_id="i")).assignment == has
     (entry,) = stage.entries(StaticReplaced)
-    assert (entry.who.member_id, entry.old_member_id, entry.software) == (again.member_id, first.member_id, "franz 1")
+    assert (entry.member.member_id, entry.old_member_id, entry.software) == (
+        again.member_id,
+        first.member_id,
+        "franz 1",
+    )
     assert stage.heartbeat(first.member_id, again.generation_id, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
     assert stage.heartbeat(first.member_id, again.generation_id) == ErrorCode.UNKNOWN_MEMBER_ID

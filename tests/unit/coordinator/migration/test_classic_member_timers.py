@@ -125,7 +125,7 @@ def test_removal_entry_of_a_classic_member_has_its_longest_gap_between_requests(
     stage.advance(10_000)
 
     cause = stage.entries(EpochRaised)[-1].cause
-    assert (cause.event, cause.who.member_id) == ("session_expired", "m1")
+    assert (cause.event, cause.member.member_id) == ("session_expired", "m1")
     assert (cause.vitals.last_seen_ms, cause.vitals.longest_gap_ms) == (last_ms, 7_000)
     assert cause.vitals.connection_closed_at_ms == last_ms
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
-from kohort.coordinator.journal import EpochRaised, GroupConverted, MemberRemoved, RoundOpened, Who
+from kohort.coordinator.journal import ClientIdentity, EpochRaised, GroupConverted, MemberRemoved, RoundOpened
 from kohort.coordinator.migration.embedded import assignment_for
 from kohort.coordinator.records import CurrentWritten, MemberWritten, TargetEpochWritten, TargetWritten
 from kohort.errors import ErrorCode, StorageError
@@ -79,9 +79,9 @@ class TestUpgrade:
         classic.come("new", client_id="app 3", client_host="/10.0.0.3")
 
         (entry,) = classic.entries(GroupConverted)
-        was = Who(id_of(classic), "app 2", "/10.0.0.2", "i", True)
+        was = ClientIdentity(id_of(classic), "app 2", "/10.0.0.2", "i", True)
         assert (entry.to, entry.epoch, entry.members) == ("consumer", 1, (was,))
-        assert (entry.by, entry.at_ms) == (Who("new", "app 3", "/10.0.0.3"), classic.now)
+        assert (entry.by, entry.at_ms) == (ClientIdentity("new", "app 3", "/10.0.0.3"), classic.now)
 
     def test_conversion_to_a_consumer_group_keeps_session_facts_and_restarts_sessions(self, classic):
         last_ms = classic.now - 1_000
@@ -95,7 +95,7 @@ class TestUpgrade:
 
         cause = classic.entries(EpochRaised)[-1].cause
         vitals = cause.vitals
-        assert (cause.event, cause.who.member_id) == ("session_expired", id_of(classic))
+        assert (cause.event, cause.member.member_id) == ("session_expired", id_of(classic))
         assert (vitals.session_timeout_ms, vitals.rebalance_timeout_ms) == (20_000, 50_000)
         assert (vitals.last_seen_ms, vitals.longest_gap_ms, vitals.commits) == (last_ms, 4_000, 1)
         assert (vitals.connection_closed_at_ms, vitals.last_progress_ms) == (closed_ms, last_ms - 4_000)
@@ -191,7 +191,7 @@ class TestDowngrade:
             "/10.0.0.2",
         )
         (entry,) = mixed.entries(GroupConverted)
-        assert entry.members == (Who("old", "app 2", "/10.0.0.2"),)
+        assert entry.members == (ClientIdentity("old", "app 2", "/10.0.0.2"),)
         assert (entry.to, entry.epoch, entry.by.member_id) == ("classic", epoch, "new")
 
     def test_failover_after_conversion_to_a_classic_group_loads_targets_as_assignments(self, mixed):
@@ -217,7 +217,7 @@ class TestDowngrade:
         mixed.advance(1)
 
         (entry,) = mixed.entries(MemberRemoved)
-        assert (entry.who.member_id, entry.why) == ("old", "session_expired")
+        assert (entry.member.member_id, entry.why) == ("old", "session_expired")
         assert (entry.vitals.last_seen_ms, entry.vitals.connection_closed_at_ms) == (last_ms, closed_ms)
         assert (entry.vitals.session_timeout_ms, entry.vitals.rebalance_timeout_ms) == (20_000, 50_000)
 

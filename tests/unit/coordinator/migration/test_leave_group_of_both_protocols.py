@@ -89,7 +89,7 @@ def test_leave_group_of_several_members_raises_the_epoch_once(stage):
     )
 
     cause = last_cause(stage)
-    assert (cause.who.member_id, [who.member_id for who in cause.others]) == ("m1", ["m3", "m2"])
+    assert (cause.member.member_id, [who.member_id for who in cause.others]) == ("m1", ["m3", "m2"])
     assert (cause.reason, cause.by) == ("closing", None)
     assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
 
@@ -104,11 +104,11 @@ def test_leave_group_by_the_member_itself_is_journaled_with_its_connections_end(
     stage.check()
 
     cause = last_cause(stage)
-    assert (cause.who.member_id, cause.who.client_id, cause.others, cause.by) == ("m3", "three", (), None)
+    assert (cause.member.member_id, cause.member.client_id, cause.others, cause.by) == ("m3", "three", (), None)
     assert cause.reason == "done"
     assert (cause.vitals.session_timeout_ms, cause.vitals.last_seen_ms) == (10_000, stage.now - 2_500)
     (closed,) = stage.entries(MemberDisconnected)
-    assert closed.who.member_id == "m3"
+    assert closed.member.member_id == "m3"
 
 
 LEFT_BY_OTHERS = {
@@ -124,7 +124,7 @@ def test_removal_of_a_member_by_an_administrator_journals_the_administrator(stag
     stage.check()
 
     cause = last_cause(stage)
-    assert (cause.who.member_id, cause.who.instance_id, cause.reason) == ("m2", "i", None)
+    assert (cause.member.member_id, cause.member.instance_id, cause.reason) == ("m2", "i", None)
     assert (cause.by.client_id, cause.by.client_host) == ("admin", "/10.0.0.9")
     assert stage.entries(MemberDisconnected) == []
     assert members(stage).keys() == {"m1", "m3"}

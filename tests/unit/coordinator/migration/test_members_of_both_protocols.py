@@ -34,7 +34,7 @@ def synced(stage: CoordinatorStage) -> int:
 
 def removals(stage: CoordinatorStage) -> list[tuple[str, str]]:
     return [
-        (e.cause.event, e.cause.who.member_id)
+        (e.cause.event, e.cause.member.member_id)
         for e in stage.entries(EpochRaised)
         if e.cause.event in ("session_expired", "rejoin_timeout", "resync_timeout")
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import RoundOpened, Who
+from kohort.coordinator.journal import ClientIdentity, RoundOpened
 from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
 from kohort.coordinator.journal_evidence import JOURNAL_AGAIN_MS
 from kohort.coordinator.records import OffsetCommitted
@@ -222,7 +222,7 @@ def test_txn_offset_commit_without_member_id_is_journaled(stage):
     assert told == CommitUnfenced(
         at_ms=stage.now,
         group=GROUP,
-        who=Who("", "pump", "/127.0.0.1"),
+        member=ClientIdentity("", "pump", "/127.0.0.1"),
         offsets=(OffsetMove("t", 0, 5, 9), OffsetMove("u", 0, 6)),
         backwards=1,
         in_transaction=True,

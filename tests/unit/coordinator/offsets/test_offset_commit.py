@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import RoundOpened, Who
+from kohort.coordinator.journal import ClientIdentity, RoundOpened
 from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
 from kohort.coordinator.journal_evidence import JOURNAL_BACKWARD_AGAIN_MS
 from kohort.coordinator.records import OffsetCommitted
@@ -39,7 +39,7 @@ def test_offset_commit_backwards_by_a_non_member_is_journaled_with_its_offsets()
     assert told == CommitUnfenced(
         at_ms=stage.now,
         group=GROUP,
-        who=Who("", "app", "/127.0.0.1"),
+        member=ClientIdentity("", "app", "/127.0.0.1"),
         offsets=tuple(OffsetMove("t", partition, 9 + (partition % 3), 10) for partition in range(20)),
         more=5,
         backwards=8,

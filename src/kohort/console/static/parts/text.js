@@ -73,10 +73,10 @@ export function Ago({ ms, why = "unknown" }) {
 }
 
 /** A member by its name; where it runs in the tip. */
-export function Member({ who, none = "nobody" }) {
-  if (!who) return html`<span class="soft">${none}</span>`;
-  const about = [who.client_id && `client ${who.client_id}`, who.instance_id && `static ${who.instance_id}`, who.host && `at ${who.host}`, who.member_id];
-  return html`<bdi class="name" data-tip=${cut(visible(about.filter(Boolean).join("\n")), 400)}>${cut(visible(memberName(who)), 60)}</bdi>`;
+export function Member({ member, none = "nobody" }) {
+  if (!member) return html`<span class="soft">${none}</span>`;
+  const about = [member.client_id && `client ${member.client_id}`, member.instance_id && `static ${member.instance_id}`, member.host && `at ${member.host}`, member.member_id];
+  return html`<bdi class="name" data-tip=${cut(visible(about.filter(Boolean).join("\n")), 400)}>${cut(visible(memberName(member)), 60)}</bdi>`;
 }
 
 /** A link inside this page. */

@@ -33,15 +33,15 @@ export function shortId(memberId) {
 
 /**
  * A member's name, as the commands write it: its instance id, or client id and head of the member id.
- * @param {{member_id: string, client_id?: string, instance_id?: string|null} | null} who
+ * @param {{member_id: string, client_id?: string, instance_id?: string|null} | null} member
  * @returns {string}
  */
-export function memberName(who) {
-  if (!who) return "nobody";
-  if (who.instance_id) return who.instance_id;
-  if (!who.member_id) return who.client_id || "an unknown client";
-  const id = shortId(who.member_id);
-  return !who.client_id || id.startsWith(who.client_id) ? id : `${who.client_id}/${id}`;
+export function memberName(member) {
+  if (!member) return "nobody";
+  if (member.instance_id) return member.instance_id;
+  if (!member.member_id) return member.client_id || "an unknown client";
+  const id = shortId(member.member_id);
+  return !member.client_id || id.startsWith(member.client_id) ? id : `${member.client_id}/${id}`;
 }
 
 /** "MAX_POLL_EXCEEDED" and "waiting_for_join" as words: "max poll exceeded". */

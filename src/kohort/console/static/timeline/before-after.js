@@ -4,11 +4,11 @@ import { byPartition } from "./lanes.js";
 /**
  * @param {object} group a GroupFinding
  * @param {object} prediction a WhatIfFinding
- * @returns {{rows: {id: string, who: object|null, load: object, before: Chip[]|null, after: Chip[]|null, changed: boolean}[], nobody: {before: string[], after: string[]}}}
+ * @returns {{rows: {id: string, member: object|null, load: object, before: Chip[]|null, after: Chip[]|null, changed: boolean}[], nobody: {before: string[], after: string[]}}}
  *   `before` and `after` are null where the member is not there then; a chip is {name, moved, other}
  */
 export function boardOf(group, prediction) {
-  const had = new Map(group.members.map((member) => [member.who.member_id, member]));
+  const had = new Map(group.members.map((member) => [member.member.member_id, member]));
   const moves = new Map(prediction.moves.map((move) => [`${move.topic}-${move.partition}`, move]));
   const got = new Map();
   for (const [name, { to }] of moves) if (to !== null) got.set(to, [...(got.get(to) ?? []), name]);
@@ -21,7 +21,7 @@ export function boardOf(group, prediction) {
     const after =
       load.partitions_after === null ? null : [...stays, ...comes].sort(byPartition).map((name) => chip(name, moves.get(name), load.member_id, "from"));
     const changed = before === null || after === null || [...before, ...after].some((one) => one.moved);
-    return { id: load.member_id, who: member?.who ?? load, load, before, after, changed };
+    return { id: load.member_id, member: member?.member ?? load, load, before, after, changed };
   });
   rows.sort((a, b) => Number(a.before === null) - Number(b.before === null));
   const unowned = { before: [], after: [] };

@@ -39,7 +39,7 @@ function namesOf(board) {
   return new Map(board.rows.map((row) => [row.id, visible(nameOf(row))]));
 }
 
-const nameOf = (row) => row.who.instance_id ?? (row.who.client_id ? memberName({ ...row.who, member_id: row.id }) : row.id);
+const nameOf = (row) => row.member.instance_id ?? (row.member.client_id ? memberName({ ...row.member, member_id: row.id }) : row.id);
 
 function huesOf(group) {
   const topics = [...new Set(group.partitions.map((one) => one.topic))].sort();

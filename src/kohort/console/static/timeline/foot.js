@@ -66,7 +66,7 @@ export function factsOf(round) {
   const finding = round.finding;
   if (!finding) return facts;
   for (const [name, ms] of Object.entries(finding.phases_ms)) if (ms > 0) facts.push(`${name} ${duration(ms)}`);
-  if (finding.blocker) facts.push(`waited ${duration(finding.blocker.waited_ms)} for ${visible(memberName(finding.blocker.who))}`);
+  if (finding.blocker) facts.push(`waited ${duration(finding.blocker.waited_ms)} for ${visible(memberName(finding.blocker.member))}`);
   const owners = finding.moves.filter((move) => move.from !== null && move.to !== null && move.from !== move.to).length;
   if (finding.moves.length > 0) facts.push(`${count(finding.moves.length, "partition")} touched${owners > 0 ? `, ${owners} moved` : ""}`);
   if (finding.unowned_partition_ms) facts.push(`${duration(finding.unowned_partition_ms)} without an owner in all`);

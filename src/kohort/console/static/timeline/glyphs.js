@@ -28,15 +28,15 @@ const HOW = { max_poll_exceeded: "poll", session_expired: "expired" };
 export function glyphsOf(timeline, events, rowAt) {
   const glyphs = [];
   for (const lane of timeline.lanes) {
-    const row = rowAt(lane.who);
-    if (lane.spells.length > 0 && lane.spells[0].from_ms > timeline.from_ms) {
-      glyphs.push({ row, at: lane.spells[0].from_ms, kind: "joined", say: "joined" });
+    const row = rowAt(lane.member);
+    if (lane.assignments.length > 0 && lane.assignments[0].from_ms > timeline.from_ms) {
+      glyphs.push({ row, at: lane.assignments[0].from_ms, kind: "joined", say: "joined" });
     }
     for (const mark of lane.marks) glyphs.push({ row, at: mark.at_ms, ...signOf(mark) });
   }
   const arrivals = [];
   for (const event of events) {
-    const row = event.who ? rowAt(event.who) : undefined;
+    const row = event.member ? rowAt(event.member) : undefined;
     if (event.kind === "member_arrived" && row !== undefined) {
       arrivals.push({ row, at: event.at_ms, say: visible(event.sentence) });
     } else if (event.kind === "group_loaded" || event.kind === "group_unloaded") {

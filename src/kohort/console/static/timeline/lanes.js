@@ -7,22 +7,22 @@ const endOf = (spell, untilMs) => spell.until_ms ?? untilMs;
 
 /**
  * The lanes as rows: a process that came back from the same client and host goes on in its row, with a break.
- * @returns {{key: string, who: object, lanes: object[], breaks: number[]}[]}
+ * @returns {{key: string, member: object, lanes: object[], breaks: number[]}[]}
  */
 export function rowsOfLanes(timeline) {
   const rows = [];
   const open = new Map();
   for (const lane of timeline.lanes) {
-    const key = laneKey(lane.who);
+    const key = laneKey(lane.member);
     const [from, until] = lifeOf(lane, timeline.until_ms);
     const row = open.get(key)?.find((one) => one.until <= from);
     if (row) {
       row.lanes.push(lane);
       row.breaks.push(from);
-      row.who = lane.who;
+      row.member = lane.member;
       row.until = until;
     } else {
-      const made = { key: lane.who.member_id || key, who: lane.who, lanes: [lane], breaks: [], from, until };
+      const made = { key: lane.member.member_id || key, member: lane.member, lanes: [lane], breaks: [], from, until };
       rows.push(made);
       open.set(key, [...(open.get(key) ?? []), made]);
     }
@@ -30,12 +30,12 @@ export function rowsOfLanes(timeline) {
   return rows;
 }
 
-function laneKey(who) {
-  return who.instance_id ? `static ${who.instance_id}` : `${who.client_id} @ ${who.host}`;
+function laneKey(member) {
+  return member.instance_id ? `static ${member.instance_id}` : `${member.client_id} @ ${member.host}`;
 }
 
 function lifeOf(lane, untilMs) {
-  const times = lane.spells.flatMap((spell) => [spell.from_ms, endOf(spell, untilMs)]);
+  const times = lane.assignments.flatMap((spell) => [spell.from_ms, endOf(spell, untilMs)]);
   for (const mark of lane.marks) if (mark.kind !== "fenced" || times.length === 0) times.push(mark.at_ms);
   let least = Infinity;
   let most = -Infinity;
@@ -54,7 +54,7 @@ export function ownedSpans(lane, untilMs) {
   const spans = [];
   let held = new Map();
   let lastMs = -Infinity;
-  for (const spell of lane.spells) {
+  for (const spell of lane.assignments) {
     const next = new Map();
     const follows = spell.from_ms <= lastMs;
     for (const partition of spell.partitions) {
@@ -66,7 +66,7 @@ export function ownedSpans(lane, untilMs) {
     held = next;
     lastMs = endOf(spell, untilMs);
   }
-  const open = lane.spells.length > 0 && lane.spells.at(-1).until_ms === null;
+  const open = lane.assignments.length > 0 && lane.assignments.at(-1).until_ms === null;
   for (const [partition, from] of held) spans.push({ partition, from, until: lastMs, open });
   return spans.filter((span) => span.until > span.from || span.open).sort((a, b) => a.from - b.from || byPartition(a.partition, b.partition));
 }

@@ -53,16 +53,16 @@ const NOTHING = { blockers: [], glyphs: [], arrivals: [] };
 function rowNumbers(lanes) {
   const at = new Map();
   lanes.forEach((row, number) => {
-    for (const lane of row.lanes) at.set(lane.who.member_id, number);
-    if (row.who.instance_id) at.set(`static ${row.who.instance_id}`, number);
+    for (const lane of row.lanes) at.set(lane.member.member_id, number);
+    if (row.member.instance_id) at.set(`static ${row.member.instance_id}`, number);
   });
-  return (who) => at.get(who.member_id) ?? at.get(`static ${who.instance_id}`);
+  return (member) => at.get(member.member_id) ?? at.get(`static ${member.instance_id}`);
 }
 
 function topicsOf(timeline) {
   const found = new Set();
   for (const lane of timeline.lanes) {
-    for (const spell of lane.spells) for (const partition of spell.partitions) found.add(partsOf(partition)[0]);
+    for (const spell of lane.assignments) for (const partition of spell.partitions) found.add(partsOf(partition)[0]);
   }
   return [...found].sort();
 }
@@ -78,10 +78,10 @@ function memberRows(lanes, columns, topics, timeline) {
   const most = Math.max(1, ...made.map(({ places }) => places));
   const rows = made.map(({ row, owned, places, silences }) => ({
     key: row.key,
-    label: visible(row.who.instance_id ?? (row.who.client_id || row.who.member_id)),
+    label: visible(row.member.instance_id ?? (row.member.client_id || row.member.member_id)),
     under: underOf(row),
-    name: visible(memberName(row.who)),
-    gone: row.lanes.at(-1).spells.at(-1)?.until_ms !== null,
+    name: visible(memberName(row.member)),
+    gone: row.lanes.at(-1).assignments.at(-1)?.until_ms !== null,
     breaks: row.breaks,
     lives: livesOf(row, timeline.until_ms),
     places: chips ? Math.max(1, places) : 1,
@@ -92,17 +92,17 @@ function memberRows(lanes, columns, topics, timeline) {
 
 /** Where it runs, and its id: what tells it from others of the same client. */
 function underOf(row) {
-  const id = visible(memberName({ ...row.who, instance_id: null, client_id: row.who.client_id }));
-  const host = visible(row.who.host.replace(/^\//, ""));
+  const id = visible(memberName({ ...row.member, instance_id: null, client_id: row.member.client_id }));
+  const host = visible(row.member.host.replace(/^\//, ""));
   const tail = id.split(/[-/]/).at(-1).slice(0, 8);
-  const gone = row.lanes.at(-1).spells.at(-1)?.until_ms !== null;
+  const gone = row.lanes.at(-1).assignments.at(-1)?.until_ms !== null;
   return [gone ? "gone" : "", host, tail].filter(Boolean).join(" · ");
 }
 
 /** When it was a member: [{from, until}], joined where one spell follows another. */
 function livesOf(row, untilMs) {
   const lives = [];
-  for (const spell of row.lanes.flatMap((lane) => lane.spells)) {
+  for (const spell of row.lanes.flatMap((lane) => lane.assignments)) {
     const until = spell.until_ms ?? untilMs;
     if (lives.length > 0 && lives.at(-1).until >= spell.from_ms && !row.breaks.includes(spell.from_ms)) lives.at(-1).until = until;
     else lives.push({ from: spell.from_ms, until });
@@ -157,7 +157,7 @@ function countsOf(row, owned, silences, columns, most, untilMs) {
   const spans = [];
   const sorted = [...owned].sort((a, b) => a.from - b.from);
   let at = 0;
-  for (const spell of row.lanes.flatMap((lane) => lane.spells)) {
+  for (const spell of row.lanes.flatMap((lane) => lane.assignments)) {
     const has = spell.partitions.length;
     let fresh = 0;
     while (at < sorted.length && sorted[at].from < spell.from_ms) at += 1;
@@ -183,7 +183,7 @@ function partitionRows(lanes, rebalances, timeline) {
       for (const span of ownedSpans(lane, timeline.until_ms)) {
         const made = found.get(span.partition) ?? [];
         if (made.length === 0) found.set(span.partition, made);
-        made.push({ ...span, silences, hue: number % HUES, owner: visible(memberName(lane.who)), label: visible(lane.who.instance_id ?? (lane.who.client_id || lane.who.member_id)) });
+        made.push({ ...span, silences, hue: number % HUES, owner: visible(memberName(lane.member)), label: visible(lane.member.instance_id ?? (lane.member.client_id || lane.member.member_id)) });
       }
     }
   });

@@ -80,7 +80,7 @@ export function blockersOf(rounds, rowAt) {
   const found = [];
   rounds.forEach((round, number) => {
     const blocker = round.finding?.blocker;
-    const row = blocker ? rowAt(blocker.who) : undefined;
+    const row = blocker ? rowAt(blocker.member) : undefined;
     if (row === undefined || blocker.waited_ms < 1000) return;
     const phases = round.finding.phases_ms;
     const waitedUntil = round.from + (phases.join ?? (phases.target ?? 0) + (phases.revoke ?? blocker.waited_ms));

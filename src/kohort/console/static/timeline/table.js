@@ -21,8 +21,8 @@ export function TimelineTable({ timeline, from, until }) {
         <td title=${utc(row.column.from_ms)}>${timeOfDay(row.column.from_ms)}</td>
         <td>${row.column.cause ? plain(row.column.cause) : "–"}</td>
         <td>${row.column.took_ms === null ? "–" : duration(row.column.took_ms)}</td>
-        <td>${cut(visible(memberName(row.who)), 60)}</td>
-        <td>${row.stays ? names(row.has) : "gone"}</td><td>${names(row.got)}</td><td>${names(row.lost)}</td>
+        <td>${cut(visible(memberName(row.member)), 60)}</td>
+        <td>${row.stays ? names(row.owned) : "gone"}</td><td>${names(row.gained)}</td><td>${names(row.lost)}</td>
         <td>${row.happened.map(visible).join("; ")}</td>
       </tr>`)}</tbody>
     </table>

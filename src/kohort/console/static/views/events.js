@@ -22,7 +22,7 @@ function Events({ body, group }) {
   const matches = matcher(params.filter);
   const rows = body.events
     .map((one, i) => ({ ...one, key: String(i) }))
-    .filter((one) => (!params.kind || one.kind === params.kind) && matches([one.sentence, one.kind, one.who && memberName(one.who)]))
+    .filter((one) => (!params.kind || one.kind === params.kind) && matches([one.sentence, one.kind, one.member && memberName(one.member)]))
     .reverse();
   const open = rows.find((one) => one.key === params.entry);
   return html`<${Heading} level=${2} title="Events" sentence=${`${count(body.events.length, "entry").replace(/entrys$/, "entries")} of the journal in this span, the latest first.`} command=${`kohort group events ${shellWord(group)}`} markdown=${() => rows.map((one) => `- ${new Date(one.at_ms).toISOString()} ${visible(one.sentence)}`).join("\n")}>
@@ -36,7 +36,7 @@ function Events({ body, group }) {
 const COLUMNS = [
   { key: "at", title: "When", value: (one) => one.at_ms, cell: (one) => html`<${Time} ms=${one.at_ms} />` },
   { key: "what", title: "Event", head: true, width: "widest", cell: (one) => html`<${Brief} value=${one.sentence} limit=${180} />` },
-  { key: "who", title: "Who", value: (one) => one.who && memberName(one.who), cell: (one) => one.who && html`<${Member} who=${one.who} />` },
+  { key: "member", title: "Member", value: (one) => one.member && memberName(one.member), cell: (one) => one.member && html`<${Member} member=${one.member} />` },
   { key: "gen", title: "Generation", kind: "number", value: (one) => one.generation, cell: (one) => html`<${Known} value=${one.generation} why="the entry names no member" as=${String} />` },
   { key: "kind", title: "Kind", value: (one) => one.kind, cell: (one) => html`<button type="button" class="small" onClick=${() => choose({ entry: one.key }, { push: true })}><${Text} value=${plain(one.kind)} limit=${30} /></button>${one.observed ? html` <span class="chip">inferred</span>` : ""}` },
 ];

@@ -30,7 +30,7 @@ export function FencedView({ group }) {
     return html`<${Heading} level=${2} title="Rejected and suspicious requests" sentence=${sentenceOf(found, body.from_outside)} command=${`kohort group fenced ${shellWord(group)}`} markdown=${() => asMarkdown(found)} />
       ${!found.length && !body.from_outside && html`<p class="empty">This view lists zombies (removed members that still work), processes that share an instance id, and late commits. It found none.</p>`}
       ${body.from_outside && html`<p class="empty">Rejected requests are unknown <${Unknown} why="only a watcher tells of this group, and what a coordinator refuses is not seen from the outside" />: only the journal of a kohort broker has rejected requests; kohort watch cannot see them.</p>`}
-      ${found.map((one) => html`<${Culprit} key=${`${one.who.member_id} ${one.error} ${one.first_at_ms}`} one=${one} />`)}`;
+      ${found.map((one) => html`<${Culprit} key=${`${one.member.member_id} ${one.error} ${one.first_at_ms}`} one=${one} />`)}`;
   }}<//>`;
 }
 
@@ -44,7 +44,7 @@ function sentenceOf(found, fromOutside) {
 function Culprit({ one }) {
   const [icon, tone, words] = VERDICTS[one.verdict] ?? VERDICTS.unknown;
   return html`<section class="panel culprit">
-    <div class="finding-head"><${Badge} icon=${icon} tone=${tone}>${visible(one.verdict)}<//><span class="name"><${Member} who=${one.who} /></span><span class="soft">${words}</span></div>
+    <div class="finding-head"><${Badge} icon=${icon} tone=${tone}>${visible(one.verdict)}<//><span class="name"><${Member} member=${one.member} /></span><span class="soft">${words}</span></div>
     <p><${Text} value=${one.sentence} limit=${500} /></p>
     <dl class="facts">
       <div><dt>Error</dt><dd>${visible(one.error)}</dd></div>
@@ -52,7 +52,7 @@ function Culprit({ one }) {
       <div><dt>Requests</dt><dd>${Object.entries(one.by_api).map(([api, times]) => `${api} ${times}×`).join(", ")}</dd></div>
       <div><dt>First, last</dt><dd><${Time} ms=${one.first_at_ms} />, <${Time} ms=${one.last_at_ms} /></dd></div>
       ${one.removed_at_ms !== null && html`<div><dt>Removed</dt><dd><${Time} ms=${one.removed_at_ms} />: ${visible(plain(one.removed_why ?? "unknown"))}</dd></div>`}
-      ${one.others.length > 0 && html`<div><dt>Other processes</dt><dd>${one.others.map((who) => html`<${Member} who=${who} /> at ${visible(who.host)} `)}</dd></div>`}
+      ${one.others.length > 0 && html`<div><dt>Other processes</dt><dd>${one.others.map((member) => html`<${Member} member=${member} /> at ${visible(member.host)} `)}</dd></div>`}
     </dl>
     ${one.tried.length > 0 && html`<${Tried} tried=${one.tried} />`}</section>`;
 }

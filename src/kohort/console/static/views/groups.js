@@ -24,12 +24,12 @@ function mergeGroups(body, kind, news) {
   if (kind !== "groups") return undefined;
   const rows = news.groups ?? (Array.isArray(news) ? news : []);
   const changed = new Map(rows.map((row) => [row.group, row]));
-  const gone = new Set(news.gone ?? []);
-  const groups = body.groups.filter((row) => !gone.has(row.group)).map((row) => take(changed, row));
+  const deleted = new Set(news.deleted ?? []);
+  const groups = body.groups.filter((row) => !deleted.has(row.group)).map((row) => take(changed, row));
   groups.push(...changed.values());
   groups.sort((a, b) => rank(a) - rank(b));
   const trends = { ...body.trends, ...news.trends };
-  for (const group of gone) delete trends[group];
+  for (const group of deleted) delete trends[group];
   return { ...body, groups, trends };
 }
 

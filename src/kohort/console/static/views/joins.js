@@ -25,12 +25,12 @@ function Asked({ group, one }) {
 function JoinsTable({ arrivals }) {
   const last = Math.max(1, ...arrivals.map((event) => event.entry.after_ms));
   const columns = [
-    { key: "who", title: "Member", head: true, value: (event) => event.who?.member_id, cell: (event) => html`<${Member} who=${event.who} />${event.entry.new ? html` <span class="chip">new</span>` : ""}` },
+    { key: "member", title: "Member", head: true, value: (event) => event.member?.member_id, cell: (event) => html`<${Member} member=${event.member} />${event.entry.new ? html` <span class="chip">new</span>` : ""}` },
     { key: "after", title: "Arrived after", kind: "number", value: (event) => event.entry.after_ms, cell: (event) => html`<svg class="arrival" viewBox="0 0 60 8" width="60" height="8" aria-hidden="true" focusable="false"><rect class="phase p0" width=${Math.max(1, (event.entry.after_ms / last) * 60)} height="8" /></svg> ${duration(event.entry.after_ms)}` },
     { key: "reason", title: "Its reason", cell: (event) => html`<${Known} value=${event.entry.reason || null} why="the client sent none (JoinGroup before version 8 has no reason)" as=${(text) => html`<${Text} value=${text} limit=${120} />`} />` },
     { key: "version", title: "JoinGroup", kind: "number", value: (event) => event.entry.api_version, cell: (event) => html`<${Known} value=${event.entry.api_version} why=${OLD} as=${(version) => `v${version}`} />` },
     { key: "session", title: "Session", kind: "number", help: "session.timeout.ms", value: (event) => event.entry.session_timeout_ms, cell: (event) => html`<${Known} value=${event.entry.session_timeout_ms} why=${OLD} as=${duration} />` },
     { key: "limit", title: "Rebalance timeout", kind: "number", help: "longest wait for the member: max.poll.interval.ms of Java clients and librdkafka", value: (event) => event.entry.rebalance_timeout_ms, cell: (event) => html`<${Known} value=${event.entry.rebalance_timeout_ms} why=${OLD} as=${duration} />` },
   ];
-  return html`<p class="soft">${count(arrivals.length, "join")} in this rebalance.</p><${Table} caption="Joins of this rebalance" columns=${columns} rows=${arrivals} keyOf=${(event) => `${event.who?.member_id} ${event.at_ms}`} order="after.up" sortParam="joins" empty="The journal has no join of this rebalance." />`;
+  return html`<p class="soft">${count(arrivals.length, "join")} in this rebalance.</p><${Table} caption="Joins of this rebalance" columns=${columns} rows=${arrivals} keyOf=${(event) => `${event.member?.member_id} ${event.at_ms}`} order="after.up" sortParam="joins" empty="The journal has no join of this rebalance." />`;
 }

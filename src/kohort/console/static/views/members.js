@@ -26,10 +26,10 @@ export function MembersView({ group, status }) {
   const journal = told.body?.rebalances.at(-1)?.standing ?? [];
   const more = new Map((described.body?.members ?? []).map((one) => [one.member_id, one]));
   const matches = matcher(params.filter);
-  const shown = status.members.filter((one) => matches([memberName(one.who), one.who.client_id, one.who.host, one.state, one.reason]));
+  const shown = status.members.filter((one) => matches([memberName(one.member), one.member.client_id, one.member.host, one.state, one.reason]));
   return html`<${Heading} level=${2} title="Members" sentence=${sentenceOf(status)} command=${`kohort group describe ${shellWord(group)} --members`} markdown=${() => asMarkdown(status)}>
       <${Search} value=${params.filter ?? ""} label="Filter members" onInput=${(filter) => choose({ filter })} /><//>
-    <${Table} caption="Members" columns=${columnsFor(known, status)} rows=${shown} keyOf=${(one) => one.who.member_id} order="state.up" rowHeight=${46} empty="The group has no members." />
+    <${Table} caption="Members" columns=${columnsFor(known, status)} rows=${shown} keyOf=${(one) => one.member.member_id} order="state.up" rowHeight=${46} empty="The group has no members." />
     ${status.protocol === "consumer" && html`<${Reconciliation} standing=${more.size ? standingOf(status, more, journal) : journal} />`}
     <${Why} members=${shown} />`;
 }
@@ -54,22 +54,22 @@ function rank(member) {
 function columnsFor(known, status) {
   return [
     { key: "state", title: "State", value: rank, cell: (one) => html`<${StateWord} word=${one.state} />` },
-    { key: "who", title: "Member, and why", head: true, width: "wide", value: (one) => memberName(one.who), cell: (one) => html`<span class="name"><${Member} who=${one.who} /></span>${one.who.instance_id && html` <span class="chip">static</span>`}<div class="under reason"><${Brief} value=${one.reason} limit=${120} /></div>` },
-    { key: "host", title: "Host", value: (one) => one.who.host, cell: (one) => html`<${Brief} value=${one.who.host} limit=${32} /><div class="under"><${Brief} value=${one.who.client_id} limit=${32} /></div>` },
+    { key: "member", title: "Member, and why", head: true, width: "wide", value: (one) => memberName(one.member), cell: (one) => html`<span class="name"><${Member} member=${one.member} /></span>${one.member.instance_id && html` <span class="chip">static</span>`}<div class="under reason"><${Brief} value=${one.reason} limit=${120} /></div>` },
+    { key: "host", title: "Host", value: (one) => one.member.host, cell: (one) => html`<${Brief} value=${one.member.host} limit=${32} /><div class="under"><${Brief} value=${one.member.client_id} limit=${32} /></div>` },
     { key: "parts", title: "Partitions", kind: "number", value: (one) => one.partitions.length, cell: (one) => html`<${Places} of=${one.partitions} />` },
     { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} />` },
     { key: "wait", title: "Waited", kind: "number", value: (one) => one.lag_ms, cell: (one) => html`<${Waited} value=${one.lag_ms} complete=${one.lag_ms_complete} />` },
     { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="the lag does not shrink, or its rate is unknown" as=${duration} />` },
-    { key: "software", title: "Client", needs: "middle", value: (one) => known.get(one.who.member_id)?.software, cell: (one) => html`<${Known} value=${known.get(one.who.member_id)?.software} why=${whyNot(known, one, "software")} as=${(text) => html`<${Brief} value=${text} limit=${32} />`} />` },
-    { key: "poll", title: "Last poll, of limit", help: "time since the last poll, pushed by the client (KIP-714); limit: max.poll.interval.ms of Java clients and librdkafka", value: (one) => known.get(one.who.member_id)?.last_poll_ms_ago, cell: (one) => html`<${Polls} about=${known.get(one.who.member_id)} why=${(what) => whyNot(known, one, what)} />` },
-    { key: "session", title: "Session", kind: "number", needs: "wide", help: "session.timeout.ms: the member is removed after this silence", value: (one) => known.get(one.who.member_id)?.session_timeout_ms, cell: (one) => html`<${Known} value=${known.get(one.who.member_id)?.session_timeout_ms} why=${whyNot(known, one, "limits")} as=${duration} />` },
+    { key: "software", title: "Client", needs: "middle", value: (one) => known.get(one.member.member_id)?.software, cell: (one) => html`<${Known} value=${known.get(one.member.member_id)?.software} why=${whyNot(known, one, "software")} as=${(text) => html`<${Brief} value=${text} limit=${32} />`} />` },
+    { key: "poll", title: "Last poll, of limit", help: "time since the last poll, pushed by the client (KIP-714); limit: max.poll.interval.ms of Java clients and librdkafka", value: (one) => known.get(one.member.member_id)?.last_poll_ms_ago, cell: (one) => html`<${Polls} about=${known.get(one.member.member_id)} why=${(what) => whyNot(known, one, what)} />` },
+    { key: "session", title: "Session", kind: "number", needs: "wide", help: "session.timeout.ms: the member is removed after this silence", value: (one) => known.get(one.member.member_id)?.session_timeout_ms, cell: (one) => html`<${Known} value=${known.get(one.member.member_id)?.session_timeout_ms} why=${whyNot(known, one, "limits")} as=${duration} />` },
     ...(status.protocol === "consumer" ? [{ key: "epoch", title: "Epoch", kind: "number", value: (one) => one.epoch, cell: (one) => html`<${Known} value=${one.epoch} as=${String} />${one.epoch !== null && status.epoch !== null && one.epoch < status.epoch ? html`<div class="under">of ${status.epoch}</div>` : ""}` }] : []),
   ];
 }
 
 /** Why something of a member's client is not known. @param {"software"|"limits"|"polls"} what */
 function whyNot(known, one, what) {
-  return known.get(one.who.member_id)?.unknown[what] ?? "not reported yet";
+  return known.get(one.member.member_id)?.unknown[what] ?? "not reported yet";
 }
 
 /** The last poll against the limit of polls, as far as either is known; below it when that was said. */
@@ -83,14 +83,14 @@ function Polls({ about, why }) {
 
 /** What `group.describe` says of members, as standings: the same table as in a rebalance. */
 function standingOf(status, more, journal) {
-  const since = new Map(journal.map((one) => [one.who.member_id, one.to_revoke_since_ms]));
-  const owners = new Map(status.members.flatMap((one) => one.partitions.map((place) => [place, one.who.member_id])));
+  const since = new Map(journal.map((one) => [one.member.member_id, one.to_revoke_since_ms]));
+  const owners = new Map(status.members.flatMap((one) => one.partitions.map((place) => [place, one.member.member_id])));
   return status.members.map((one) => {
-    const told = more.get(one.who.member_id);
+    const told = more.get(one.member.member_id);
     const get = told?.to_get ?? [];
     const awaited = get.filter((place) => owners.has(place)).map((place) => [place, owners.get(place)]);
-    const lags = told?.to_give_up?.length ? "must revoke partitions" : get.length ? "waits for partitions" : "at the target";
-    return { who: one.who, epoch: told?.member_epoch ?? one.epoch, state: lags, known: true, has: one.partitions, target: told?.target_assignment ?? null, to_revoke: told?.to_give_up ?? [], to_revoke_since_ms: since.get(one.who.member_id) ?? null, still_to_get: get, awaited_from: Object.fromEntries(awaited) };
+    const lags = told?.to_revoke?.length ? "must revoke partitions" : get.length ? "waits for partitions" : "at the target";
+    return { member: one.member, epoch: told?.member_epoch ?? one.epoch, state: lags, known: true, assignment: one.partitions, target: told?.target_assignment ?? null, to_revoke: told?.to_revoke ?? [], to_revoke_since_ms: since.get(one.member.member_id) ?? null, still_to_get: get, awaited_from: Object.fromEntries(awaited) };
   });
 }
 
@@ -98,10 +98,10 @@ function standingOf(status, more, journal) {
 function Why({ members }) {
   const unwell = members.filter((one) => !["OK", "ok"].includes(one.state) && one.evidence.length).slice(0, 20);
   if (!unwell.length) return null;
-  return html`<section><h3>Evidence for these states</h3>${unwell.map((one) => html`<details><summary><${Member} who=${one.who} />: <${Text} value=${one.reason} limit=${200} /></summary><${Evidence} facts=${one.evidence} /></details>`)}</section>`;
+  return html`<section><h3>Evidence for these states</h3>${unwell.map((one) => html`<details><summary><${Member} member=${one.member} />: <${Text} value=${one.reason} limit=${200} /></summary><${Evidence} facts=${one.evidence} /></details>`)}</section>`;
 }
 
 function asMarkdown(status) {
-  const rows = status.members.map((one) => [one.state, memberName(one.who), one.who.host, one.partitions.length, one.lag, one.reason]);
+  const rows = status.members.map((one) => [one.state, memberName(one.member), one.member.host, one.partitions.length, one.lag, one.reason]);
   return `${visible(status.sentence)}\n\n${markdownTable(["State", "Member", "Host", "Partitions", "Lag", "Why"], rows)}`;
 }

@@ -43,7 +43,7 @@ export function OffsetsView({ group, status }) {
   const Form = { reset: Reset, forget: Forget, members: RemoveMembers, delete: DeleteGroup }[way];
   return html`<${Heading} level=${2} title="Offsets, and other changes" sentence="Each change shows a plan first, and needs the group's name as confirmation." command=${`kohort group describe ${shellWord(group)}`} markdown=${() => asMarkdown(status)} />
     <div class="counts" role="group" aria-label="What to change">${WAYS.map(([name, title]) => html`<button type="button" aria-pressed=${way === name} onClick=${() => choose({ way: name })}>${title}</button>`)}</div>
-    ${way !== "members" && status.members.length > 0 && html`<p class="panel warn-panel"><strong>${count(status.members.length, "member")} ${status.members.length === 1 ? "is" : "are"} in the group</strong>, so the coordinator rejects a reset: stop ${status.members.slice(0, 3).map((one) => visible(memberName(one.who))).join(", ")}${status.members.length > 3 ? " and the others" : ""} first. The plan can be seen all the same.</p>`}
+    ${way !== "members" && status.members.length > 0 && html`<p class="panel warn-panel"><strong>${count(status.members.length, "member")} ${status.members.length === 1 ? "is" : "are"} in the group</strong>, so the coordinator rejects a reset: stop ${status.members.slice(0, 3).map((one) => visible(memberName(one.member))).join(", ")}${status.members.length > 3 ? " and the others" : ""} first. The plan can be seen all the same.</p>`}
     <${Form} group=${group} status=${status} />`;
 }
 
@@ -142,8 +142,8 @@ function RemoveMembers({ group, status }) {
   const command = ["kohort group remove-member", shellWord(group), ...(chosen.length ? chosen.map(shellWord) : ["MEMBER"]), reason && `--reason ${shellWord(reason)}`].filter(Boolean).join(" ");
   return html`<${Change} path=${`${pathOf("groups", group)}/members:remove`} body=${{ members: chosen, reason }} name=${group} verb="Remove the members" command=${command} ready=${chosen.length > 0 && reason !== ""} shown=${(plan) => html`<p class="lead">${count(plan.removed.length, "member")}; their partitions go to other members.</p><ul>${plan.removed.map((one) => html`<li>${visible(memberName({ ...one, instance_id: one.group_instance_id }))}: ${count(one.assignment.length, "partition")}</li>`)}</ul>`}>
     <fieldset class="members"><legend>Members</legend>${status.members.map((one) => {
-      const id = one.who.instance_id || one.who.member_id;
-      return html`<label class="tick"><input type="checkbox" checked=${chosen.includes(id)} onChange=${() => flip(id)} /> ${visible(memberName(one.who)).slice(0, 60)} <span class="soft">${visible(plain(one.state))}, ${count(one.partitions.length, "partition")}</span></label>`;
+      const id = one.member.instance_id || one.member.member_id;
+      return html`<label class="tick"><input type="checkbox" checked=${chosen.includes(id)} onChange=${() => flip(id)} /> ${visible(memberName(one.member)).slice(0, 60)} <span class="soft">${visible(plain(one.state))}, ${count(one.partitions.length, "partition")}</span></label>`;
     })}${!status.members.length && html`<p class="soft">The group has no members.</p>`}</fieldset>
     <${Field} label="Reason" hint="is written to the journal"><input type="text" maxlength="200" value=${reason} onInput=${(event) => setReason(event.target.value)} /><//><//>`;
 }

@@ -67,7 +67,7 @@ function rank(one) {
 const COLUMNS = [
   { key: "status", title: "Status", value: rank, cell: (one) => html`<${Health} word=${one.status} why=${one.reason} />` },
   { key: "place", title: "Partition, and why", head: true, width: "wide", value: (one) => `${one.topic}-${one.partition}`, cell: (one) => html`<span class="name"><${Brief} value=${`${one.topic}-${one.partition}`} limit=${48} /></span><div class="under reason">${one.status === "OK" ? "" : html`<${Brief} value=${one.reason} limit=${110} />`}</div>` },
-  { key: "owner", title: "Owner", value: (one) => one.owner && memberName(one.owner), cell: (one) => html`<${Member} who=${one.owner} />` },
+  { key: "owner", title: "Owner", value: (one) => one.owner && memberName(one.owner), cell: (one) => html`<${Member} member=${one.owner} />` },
   { key: "committed", title: "Committed", kind: "number", value: (one) => one.committed, cell: (one) => html`<${Known} value=${one.committed} why="never committed" as=${number} />` },
   { key: "end", title: "End", kind: "number", help: "log end; below it, the last stable offset of an open transaction", value: (one) => one.log_end, cell: (one) => html`<${Known} value=${one.log_end} as=${number} />${one.last_stable !== null && one.last_stable !== one.log_end ? html`<div class="under">stable ${number(one.last_stable)}</div>` : ""}` },
   { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} why=${one.unknown} />` },

@@ -72,13 +72,13 @@ function Blocker({ one }) {
   if (!one.blocker) return null;
   const because = one.blocker.because ? `: ${plain(one.blocker.because)}` : "";
   const part = one.took_ms ? ` of ${duration(one.took_ms)}` : "";
-  return html`<section class="blocker"><h3>Delayed by</h3><p><strong>${duration(one.blocker.waited_ms)}</strong>${part} was waiting for <${Member} who=${one.blocker.who} />${because}.</p></section>`;
+  return html`<section class="blocker"><h3>Delayed by</h3><p><strong>${duration(one.blocker.waited_ms)}</strong>${part} was waiting for <${Member} member=${one.blocker.member} />${because}.</p></section>`;
 }
 
 function asMarkdown(one) {
   const facts = one.evidence.map((fact) => `- ${plain(fact.kind)}: ${visible(fact.value)}`);
   const moves = one.moves.slice(0, 30).map((move) => `- ${visible(move.topic)}-${move.partition}: ${visible(move.from ?? "nobody")} → ${visible(move.to ?? "nobody")}`);
-  const blocker = one.blocker ? [`Delayed by ${visible(memberName(one.blocker.who))} for ${duration(one.blocker.waited_ms)}.`, ""] : [];
+  const blocker = one.blocker ? [`Delayed by ${visible(memberName(one.blocker.member))} for ${duration(one.blocker.waited_ms)}.`, ""] : [];
   const head = [`### ${visible(one.id)}: ${plain(one.cause)}`, "", visible(one.sentence), "", ...blocker];
   return [...head, `What to do: ${one.advice ?? "nothing"}`, "", "Evidence:", ...facts, "", `Moved (${one.moves.length}):`, ...moves].join("\n");
 }

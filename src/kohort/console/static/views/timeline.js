@@ -62,11 +62,11 @@ function keepRange(range) {
 
 /** The same as the drawing, for who reads tables. */
 function TimelineTables({ timeline, group, rebalances }) {
-  const spells = timeline.lanes.flatMap((lane) => lane.spells.map((spell, i) => ({ who: lane.who, key: `${lane.who.member_id} ${i} ${spell.from_ms}`, ...spell })));
-  const marks = timeline.lanes.flatMap((lane) => lane.marks.map((mark, i) => ({ who: lane.who, key: `${lane.who.member_id} ${i} ${mark.at_ms}`, ...mark })));
-  const silences = timeline.lanes.flatMap((lane) => (lane.silences ?? []).map((one) => ({ who: lane.who, key: `${lane.who.member_id} ${one.from_ms}`, ...one })));
+  const assignments = timeline.lanes.flatMap((lane) => lane.assignments.map((spell, i) => ({ member: lane.member, key: `${lane.member.member_id} ${i} ${spell.from_ms}`, ...spell })));
+  const marks = timeline.lanes.flatMap((lane) => lane.marks.map((mark, i) => ({ member: lane.member, key: `${lane.member.member_id} ${i} ${mark.at_ms}`, ...mark })));
+  const silences = timeline.lanes.flatMap((lane) => (lane.silences ?? []).map((one) => ({ member: lane.member, key: `${lane.member.member_id} ${one.from_ms}`, ...one })));
   return html`<h3>Rebalances</h3><${ColumnsTable} columns=${timeline.columns} group=${group} rebalances=${rebalances} />
-    <h3>Members</h3><${SpellsTable} spells=${spells} end=${timeline.until_ms} />
+    <h3>Members</h3><${AssignmentsTable} assignments=${assignments} end=${timeline.until_ms} />
     ${silences.length > 0 && html`<h3>Silent or away</h3><${SilencesTable} silences=${silences} end=${timeline.until_ms} />`}
     ${marks.length > 0 && html`<h3>Events of members</h3><${MarksTable} marks=${marks} />`}`;
 }
@@ -77,26 +77,26 @@ function ColumnsTable({ columns, group, rebalances }) {
     { key: "from", title: "From", value: (row) => row.from_ms, cell: (row) => html`<${Time} ms=${row.from_ms} />` },
     { key: "gen", title: "Generation", head: true, value: (row) => row.generation, cell: (row) => (keyOf.has(row.rebalance) ? html`<${Link} to=${pathOf("groups", group, "rebalances", keyOf.get(row.rebalance))}>${row.generation ?? "none"}<//>` : (row.generation ?? "before")) },
     { key: "cause", title: "Cause", value: (row) => row.cause, cell: (row) => row.cause && html`<${Cause} code=${row.cause} />` },
-    { key: "who", title: "Member", cell: (row) => row.trigger && html`<${Member} who=${row.trigger} />` },
+    { key: "member", title: "Member", cell: (row) => row.trigger && html`<${Member} member=${row.trigger} />` },
     { key: "took", title: "Took", kind: "number", value: (row) => row.took_ms, cell: (row) => (row.took_ms === null ? "" : duration(row.took_ms)) },
   ];
   return html`<${Table} caption="Rebalances of this span" columns=${titles} rows=${columns} keyOf=${(row) => `${row.from_ms} ${row.rebalance}`} sortParam="columns" />`;
 }
 
-function SpellsTable({ spells, end }) {
+function AssignmentsTable({ assignments, end }) {
   const titles = [
-    { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />` },
+    { key: "member", title: "Member", head: true, value: (row) => row.member.member_id, cell: (row) => html`<${Member} member=${row.member} />` },
     { key: "from", title: "From", value: (row) => row.from_ms, cell: (row) => html`<${Time} ms=${row.from_ms} />` },
     { key: "until", title: "Until", value: (row) => row.until_ms ?? end, cell: (row) => (row.until_ms === null ? "still" : html`<${Time} ms=${row.until_ms} />`) },
     { key: "long", title: "For", kind: "number", value: (row) => (row.until_ms ?? end) - row.from_ms, cell: (row) => duration((row.until_ms ?? end) - row.from_ms) },
-    { key: "had", title: "Partitions", kind: "number", value: (row) => row.partitions.length, cell: (row) => html`<${Places} of=${row.partitions} />` },
+    { key: "partitions", title: "Partitions", kind: "number", value: (row) => row.partitions.length, cell: (row) => html`<${Places} of=${row.partitions} />` },
   ];
-  return html`<${Table} caption="Assignments over time" columns=${titles} rows=${spells} keyOf=${(row) => row.key} sortParam="spells" />`;
+  return html`<${Table} caption="Assignments over time" columns=${titles} rows=${assignments} keyOf=${(row) => row.key} sortParam="assignments" />`;
 }
 
 function SilencesTable({ silences, end }) {
   const titles = [
-    { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />` },
+    { key: "member", title: "Member", head: true, value: (row) => row.member.member_id, cell: (row) => html`<${Member} member=${row.member} />` },
     { key: "from", title: "Last heard", value: (row) => row.from_ms, cell: (row) => html`<${Time} ms=${row.from_ms} />` },
     { key: "long", title: "For", kind: "number", value: (row) => (row.until_ms ?? end) - row.from_ms, cell: (row) => `${duration((row.until_ms ?? end) - row.from_ms)}${row.until_ms === null ? " so far" : ""}` },
     { key: "text", title: "Description", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
@@ -107,7 +107,7 @@ function SilencesTable({ silences, end }) {
 function MarksTable({ marks }) {
   const titles = [
     { key: "at", title: "When", value: (row) => row.at_ms, cell: (row) => html`<${Time} ms=${row.at_ms} />` },
-    { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />` },
+    { key: "member", title: "Member", head: true, value: (row) => row.member.member_id, cell: (row) => html`<${Member} member=${row.member} />` },
     { key: "kind", title: "What", value: (row) => row.kind, cell: (row) => visible(plain(row.kind)) },
     { key: "text", title: "Description", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
   ];

@@ -14,7 +14,7 @@ function seconds(from, to) {
 export function Loads({ found }) {
   const idle = new Set(found.idle);
   const columns = [
-    { key: "who", title: "Member", head: true, value: (one) => one.member_id, cell: (one) => html`<${Member} who=${one} />${idle.has(one.member_id) ? html` <span class="chip">idle</span>` : ""}` },
+    { key: "member", title: "Member", head: true, value: (one) => one.member_id, cell: (one) => html`<${Member} member=${one} />${idle.has(one.member_id) ? html` <span class="chip">idle</span>` : ""}` },
     { key: "before", title: "Partitions before", kind: "number", value: (one) => one.partitions_before, cell: (one) => html`<${Known} value=${one.partitions_before} why="not a member then" />` },
     { key: "after", title: "after", kind: "number", value: (one) => one.partitions_after, cell: (one) => html`<${Known} value=${one.partitions_after} why="not a member then" />` },
     { key: "change", title: "Change", kind: "number", value: changeOf, cell: (one) => signed(changeOf(one)) },
@@ -33,12 +33,12 @@ function signed(value) {
 }
 
 export function Moves({ found, status }) {
-  const known = new Map([...status.members.map((one) => one.who), ...found.loads].map((who) => [who.member_id, who]));
-  const who = (id) => html`<${Member} who=${id === null ? null : (known.get(id) ?? { member_id: id })} />`;
+  const known = new Map([...status.members.map((one) => one.member), ...found.loads].map((member) => [member.member_id, member]));
+  const memberCell = (id) => html`<${Member} member=${id === null ? null : (known.get(id) ?? { member_id: id })} />`;
   const columns = [
     { key: "place", title: "Partition", head: true, value: (move) => `${move.topic}-${move.partition}`, cell: (move) => html`<${Text} value=${`${move.topic}-${move.partition}`} limit=${60} />` },
-    { key: "from", title: "From", value: (move) => move.from, cell: (move) => who(move.from) },
-    { key: "to", title: "To", value: (move) => move.to, cell: (move) => who(move.to) },
+    { key: "from", title: "From", value: (move) => move.from, cell: (move) => memberCell(move.from) },
+    { key: "to", title: "To", value: (move) => move.to, cell: (move) => memberCell(move.to) },
   ];
   return html`<details open=${found.moves.length <= 20}><summary>Moves: ${found.moves.length}</summary><${Table} caption="Partitions that would move" columns=${columns} rows=${found.moves} keyOf=${(move) => `${move.topic}-${move.partition}`} sortParam="moves" empty="No partition would move." /></details>`;
 }

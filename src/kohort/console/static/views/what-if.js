@@ -86,7 +86,7 @@ export function WhatIfView({ group, status }) {
 function Form({ status, params, onSubmit, asking }) {
   const set = (name) => (event) => choose({ [name]: event.target.type === "checkbox" ? (event.target.checked ? "1" : null) : event.target.value });
   const topics = [...new Set(status.partitions.map((one) => one.topic))];
-  const members = status.members.map((one) => [one.who.instance_id || one.who.member_id, memberName(one.who)]);
+  const members = status.members.map((one) => [one.member.instance_id || one.member.member_id, memberName(one.member)]);
   const restart = params.rolling === "1";
   const modern = status.protocol === "consumer" || params.consumer === "1";
   const clear = () => choose(Object.fromEntries(KEPT.map((name) => [name, null])));
