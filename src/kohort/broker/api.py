@@ -76,7 +76,7 @@ class Parts:
 class Cost:
     """Cost limits of an API's requests: ``parts`` divide large ones, ``one_step`` explains why the handler is short.
 
-    With neither of them, the handler is a generator that yields between its steps.
+    Without both, the handler is a generator that yields while it works on a large request.
     """
 
     answer: AnswerBound

@@ -106,8 +106,6 @@ def assemble(
 
 
 class CatalogueView:
-    __slots__ = ("_topics",)
-
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 

@@ -78,7 +78,7 @@ class ClientMetrics:
             leader = self._cluster.leader_of(topic, 0)
             self._cluster.notify_node(leader, PartitionAppended((topic.topic_id, 0), len(batch)))
         except KohortError as error:
-            self._notes = [warning(f"metrics of a client are not stored: {error}", "client metrics")]
+            self._notes = [warning(f"the metrics that a client pushed are not stored: {error}", "client metrics")]
 
     def take_notes(self) -> list[Note]:
         notes, self._notes = self._notes, []

@@ -37,8 +37,6 @@ def no_time() -> int:
 class Durations:
     """Histogram of durations; each bucket is twice as wide as the previous bucket."""
 
-    __slots__ = ("by_size", "total_ns")
-
     def __init__(self) -> None:
         self.by_size = [0] * SIZES
         self.total_ns = 0
@@ -65,8 +63,6 @@ class ApiCounts:
     as each request calls them.
     """
 
-    __slots__ = ("answered", "errors", "find_errors", "took")
-
     def __init__(self, response: type[Message]) -> None:
         self.took = Durations()
         """Durations from receipt of a request to its response, including waits."""
@@ -78,7 +74,7 @@ class ApiCounts:
 
 
 class LoopDelay:
-    """Longest delay of the broker's event loop: since the start, and recently."""
+    """Longest delay of the broker's event loop, since the start and within the last two minutes."""
 
     EVERY_MS: Final = 60_000
 

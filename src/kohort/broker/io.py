@@ -61,7 +61,7 @@ class Tick:
 
 @_event
 class Stalled:
-    """Event: the process was stalled since ``since_ms``. Precedes the event that was delayed."""
+    """Event: the process was stalled since ``since_ms``. It precedes the event that the stall delayed."""
 
     since_ms: int
 
@@ -77,7 +77,7 @@ class WallClockSet:
 class Congested:
     """Event: a client does not read. The broker sends nothing to it until Drained.
 
-    Comes right after the event that sent too much.
+    It follows the event whose Send effects were too large.
     """
 
     connection: ConnectionId
@@ -108,7 +108,7 @@ class EndWaits:
 
 @_event
 class KeysFetched:
-    """Event: the keys for OAUTHBEARER tokens were fetched; ``content`` of None: ``problem`` says why not."""
+    """Event: a fetch of OAUTHBEARER keys ended. ``content`` of None: it failed because of ``problem``."""
 
     url: str
     content: bytes | None
@@ -146,7 +146,7 @@ class Close:
 
 @_event
 class Pause:
-    """Effect: stop reading from the connection, because too many bytes of requests wait for their turn."""
+    """Effect: stop reading from the connection, because too many received bytes wait to be served."""
 
     connection: ConnectionId
 

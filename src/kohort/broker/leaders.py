@@ -8,6 +8,7 @@ transaction.
 from __future__ import annotations
 
 from kohort.broker.cluster.placement import NO_LEADER
+from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode
@@ -77,10 +78,9 @@ def check_coordinator(state: BrokerState, transactional_id: str, now_ms: int) ->
 
 def join_transaction(
     state: BrokerState,
-    transactional_id: str | None,
+    request: Request,
     producer: ProducerIdAndEpoch,
     partition: TopicPartition,
-    now_ms: int,
     *,
     adds: bool,
     knows_abortable: bool,
@@ -90,13 +90,14 @@ def join_transaction(
     Raises ApiError with the code for Produce and TxnOffsetCommit. ``knows_abortable``: the request's version has the
     error TRANSACTION_ABORTABLE.
     """
+    transactional_id = request.message.transactional_id
     if not transactional_id:
         refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         raise ApiError(refused, "a transactional batch needs a transactional id in the request")
     transactions = state.cluster.transactions
     try:
         if adds:
-            transactions.add(transactional_id, producer, [partition], WITH_NEW_EPOCHS, now_ms)
+            transactions.add(transactional_id, producer, [partition], WITH_NEW_EPOCHS, request.now_ms)
         else:
             transactions.verify(transactional_id, producer, partition)
     except ApiError as error:

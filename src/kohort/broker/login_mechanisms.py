@@ -1,6 +1,6 @@
-"""SASL mechanisms of each listener, built from the listener's options at the start.
+"""SASL mechanisms of each listener, built from the listener's options when the broker starts.
 
-The start fails if a mechanism lacks a required option.
+The broker does not start if a mechanism lacks a required option.
 """
 
 from __future__ import annotations
@@ -98,12 +98,10 @@ class LoginMechanisms:
             raise ConfigError(f"{option}={url!r}: expected https://HOST/PATH or file:/PATH")
         with needs("security", "OAUTHBEARER with signed tokens"):
             import joserfc  # noqa: F401
-        keys = self.keys.get(url)
-        if keys is None:
-            keys = SigningKeys(url, options.sasl_oauthbearer_jwks_endpoint_refresh_ms, self._now_ms)
-            self.keys[url] = keys
+        if url not in self.keys:
+            self.keys[url] = SigningKeys(url, options.sasl_oauthbearer_jwks_endpoint_refresh_ms, self._now_ms)
         return SignedTokens(
-            keys,
+            self.keys[url],
             tuple(options.sasl_oauthbearer_expected_audience),
             options.sasl_oauthbearer_expected_issuer,
             options.sasl_oauthbearer_clock_skew_seconds * 1000,
@@ -116,7 +114,7 @@ class LoginMechanisms:
 
     @property
     def wake_at_ms(self) -> int | None:
-        return earliest(*(keys.wake_at_ms for keys in self.keys.values())) if self.keys else None
+        return earliest(*(keys.wake_at_ms for keys in self.keys.values()))
 
     def keys_to_fetch(self, now_ms: int) -> list[str]:
         """Return the URLs from which OAUTHBEARER keys must be fetched now, without duplicates."""
@@ -126,14 +124,14 @@ class LoginMechanisms:
         """Store the OAUTHBEARER keys of a URL, or the ``problem`` of fetching them; return a log line."""
         keys = self.keys.get(url)
         if keys is None:
-            return debug(f"ignored keys from {url}: no mechanism uses them")
+            return debug(f"ignored the OAUTHBEARER keys of {url}: no listener uses them")
         if content is None:
             keys.failed(problem, now_ms)
         else:
             keys.fetched(content, now_ms)
         if keys.problem:
-            return warning(f"no keys from {url}: {keys.problem}", ("keys", url))
-        return debug(f"keys fetched from {url}")
+            return warning(f"OAUTHBEARER keys cannot be fetched from {url}: {keys.problem}", ("keys", url))
+        return debug(f"OAUTHBEARER keys were fetched from {url}")
 
 
 def _entry(options: ListenerConfig, prefix: str, module: str) -> JaasEntry:

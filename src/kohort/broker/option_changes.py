@@ -36,7 +36,6 @@ DELETE: Final = 1
 APPEND: Final = 2
 SUBTRACT: Final = 3
 Change = tuple[str, int, str | None]
-NO_DEFAULT: Final = "Default group resources are not allowed."
 OF_CLUSTER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER, ConfigResourceType.CLIENT_METRICS)
 
 
@@ -172,13 +171,11 @@ def alter_group(
             given.pop(option, None)
         else:
             given[option] = new_value(option, operation, value)
-    own = parse_group_options(state.config, given)
-    if not validate_only and own != kept.of(name):
-        before = kept.of(name)
+    own, before = parse_group_options(state.config, given), kept.of(name)
+    if not validate_only and own != before:
         kept.replace(name, own)
         changed = {o: (before.get(o), own.get(o)) for o in {*before, *own} if before.get(o) != own.get(o)}
-        by = sender_of(request)
-        state.coordinator.note(OptionsChanged(at_ms=request.now_ms, group=name, options=changed, by=by))
+        state.coordinator.note(OptionsChanged(at_ms=request.now_ms, group=name, options=changed, by=sender_of(request)))
 
 
 def settings_of_group(state: BrokerState, name: str) -> Sequence[Setting]:
@@ -189,7 +186,7 @@ def settings_of_group(state: BrokerState, name: str) -> Sequence[Setting]:
 
 def _check_group_name(name: str) -> None:
     if not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, NO_DEFAULT)
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
 
 def alter_subscription(

@@ -92,7 +92,7 @@ class SaslLogin(Login):
         except CloseConnection as close:
             return self._closed(close.note.text)
         except ProtocolError as error:
-            return self._closed(f"malformed: {error}")
+            return self._closed(f"malformed request during the login: {error}")
 
     def resume(self, now_ms: int) -> LoginStep | None:
         if self._held is not None:

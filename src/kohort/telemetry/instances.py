@@ -3,8 +3,8 @@
 A client gets an instance id and a subscription, and pushes under both. The broker rejects a push that is too early, too
 large, under another subscription, in an unknown codec, or after a terminating push.
 
-A client is forgotten with its connection, or after three intervals of silence. On another connection or node its id
-registers it again.
+The broker forgets a client with its connection, or after three intervals without a request. A forgotten client that
+sends its instance id, on any connection or node, is registered again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ IMMEDIATE_RETRY_ERRORS: Final = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, Er
 
 @dataclass(slots=True, eq=False)
 class ClientInstance:
-    """A client, its subscription, and the times of its last requests."""
+    """A client that pushes metrics, its subscription, and the times of its last requests."""
 
     instance_id: bytes
     facts: ClientFacts
@@ -80,14 +80,12 @@ class PushCounts:
     early: int = 0
     unknown_subscription: int = 0
     refused: int = 0
-    """Other reasons: too large, not OTLP, unknown codec, after a terminating push."""
+    """Pushes rejected for other reasons: too large, not OTLP, unknown codec, after a terminating push."""
 
 
 class ClientInstances:
     def __init__(self, subscriptions: MetricsSubscriptions, rng: Rng, most: int, values_most: int) -> None:
-        """Keep at most ``most`` clients and ``values_most`` values; the client with the oldest request is dropped
-        first.
-        """
+        """Keep at most ``most`` clients and ``values_most`` values; drop the client with the oldest request first."""
         self._subscriptions = subscriptions
         self._rng = rng
         self._most = most
@@ -112,7 +110,7 @@ class ClientInstances:
             self.counts.early += 1
             raise ApiError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                f"{client.text} requests its subscription before its interval has passed",
+                f"client {client.text} requests its subscription before its interval has passed",
             )
         client.last_error = ErrorCode.NONE
         return client
@@ -121,23 +119,21 @@ class ClientInstances:
         """Return the client that pushes. Raises ApiError INVALID_REQUEST for a reserved id."""
         if instance_id in RESERVED:
             self.counts.refused += 1
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{uuid_to_text(instance_id)} is a reserved id")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"client instance id {uuid_to_text(instance_id)} is reserved")
         return self._known(instance_id, connection, facts, now_ms)
 
     def check_push(self, client: ClientInstance, subscription_id: int, now_ms: int, *, terminating: bool) -> None:
         """Raise ApiError unless the client may push now under this subscription."""
         try:
             if client.is_terminating:
-                self.counts.refused += 1
-                raise self._refused(client, ErrorCode.INVALID_REQUEST, "has announced its last push already")
+                raise self.refuse(client, ErrorCode.INVALID_REQUEST, "pushes after its terminating push")
             if not client.may_push(now_ms) and not terminating:
                 self.counts.early += 1
-                raise self._refused(
-                    client, ErrorCode.THROTTLING_QUOTA_EXCEEDED, "pushes before its interval has passed"
-                )
+                problem = "pushes before its interval has passed"
+                raise self._refused(client, ErrorCode.THROTTLING_QUOTA_EXCEEDED, problem)
             if subscription_id != client.requested.subscription_id:
                 self.counts.unknown_subscription += 1
-                problem = f"pushes under subscription {subscription_id}, but has {client.requested.subscription_id}"
+                problem = f"pushes for subscription {subscription_id} instead of {client.requested.subscription_id}"
                 raise self._refused(client, ErrorCode.UNKNOWN_SUBSCRIPTION_ID, problem)
         finally:
             client.is_terminating = terminating
@@ -151,7 +147,7 @@ class ClientInstances:
         self.counts.taken += 1
         client.last_error = ErrorCode.NONE
         if report is None or self._by_id.get(client.instance_id) is not client:
-            return  # dropped or resubscribed while the push was parsed
+            return  # the client was forgotten or got a new subscription while its push was parsed
         self._drop_report(client)
         client.report, client.held_values = report, _room_for(report)
         self._values += client.held_values
@@ -161,7 +157,7 @@ class ClientInstances:
             self._drop_report(oldest)
 
     def reports(self, now_ms: int) -> Iterator[ClientReport]:
-        """Yield the last reports of clients that are not silent for too long."""
+        """Yield the last report of each client whose silence is below the limit."""
         for instance_id, client in self._by_id.items():
             if client.report is not None and (self._silent.deadline_ms(instance_id) or 0) > now_ms:
                 yield client.report
@@ -173,7 +169,7 @@ class ClientInstances:
 
     def _refused(self, client: ClientInstance, code: ErrorCode, problem: str) -> ApiError:
         client.last_error = code
-        return ApiError(code, f"{client.text} {problem}")
+        return ApiError(code, f"client {client.text} {problem}")
 
     def forget_connection(self, connection: int) -> None:
         instance_id = self._of_connection.get(connection)
@@ -186,7 +182,7 @@ class ClientInstances:
         client = self._by_id.pop(instance_id, None)
         if client is None or client.version < self._subscriptions.version:
             facts = facts if client is None else client.facts
-            requested = self._subscriptions.requested_of(instance_id, uuid_to_text(instance_id), facts)
+            requested = self._subscriptions.requested_of(instance_id, facts)
             created = ClientInstance(instance_id, facts, requested, self._subscriptions.version)
             if client is not None:
                 created.report, created.held_values = client.report, client.held_values

@@ -24,7 +24,7 @@ LABELS_MOST: Final = 16
 TEXT_MOST: Final = 256
 """Maximum length of a name or label, in characters."""
 FIELDS_MOST: Final = 1_000
-"""Maximum of fields in a message without submessages; more is malformed."""
+"""Maximum number of fields in a message without submessages; a message with more is malformed."""
 FIELD_US: Final = 0.8
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -43,7 +43,7 @@ KEY, VALUE = 1, 2  # of KeyValue
 STRING, BOOL, INT, DOUBLE = 1, 2, 3, 4  # of AnyValue
 
 Field = tuple[int, int, int, int]
-"""(field number, wire type, start, end); for a varint its value in place of start and end."""
+"""(field number, wire type, start, end); a varint has its value as start and end."""
 
 
 class BadTelemetry(ProtocolError):
@@ -127,7 +127,7 @@ def _keep(data: bytes, at: int, end: int, name: str, pushed: PushedMetrics) -> N
         elif kind == FIXED64 and number == AS_INT:
             value = float(_int64.unpack_from(data, begin)[0])
     if value is None or not math.isfinite(value) or not name:
-        return  # Kafka's clients push NaN for the average of nothing
+        return  # Kafka's clients push NaN as the average of no measurements
     if len(pushed.values) >= VALUES_MOST:
         pushed.is_cut = True
         return

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from kohort.config.client_metrics import ALL_METRICS, INTERVAL_MS, SubscriptionConfig, parse_match, refused_match
 from kohort.errors import ApiError, ErrorCode
+from kohort.model import uuid_to_text
 from kohort.pattern import Pattern
 
 SUBSCRIPTIONS_MOST: Final = 1_000
@@ -32,7 +33,7 @@ class ClientFacts(NamedTuple):
 
 
 class RequestedMetrics(NamedTuple):
-    """Subscription of a client. Without ``metrics`` it pushes nothing, and asks again after ``interval_ms``.
+    """Subscription of a client. Without ``metrics`` it only requests its subscription every ``interval_ms``.
 
     ``subscription_id`` changes with the metrics or the interval; it is the same on all nodes.
     """
@@ -44,8 +45,6 @@ class RequestedMetrics(NamedTuple):
 
 class MetricsSubscription:
     """A subscription with compiled patterns. Raises ConfigError for an invalid pattern."""
-
-    __slots__ = ("config", "patterns")
 
     def __init__(self, config: SubscriptionConfig) -> None:
         self.config = config
@@ -71,12 +70,12 @@ def _fullmatch(pattern: Pattern, text: str | None) -> bool:
     pattern.begin()
     try:
         return pattern.fullmatch(text)
-    except ApiError:  # too much work
+    except ApiError:  # the match exceeded the work limit of a pattern
         return False
 
 
 class MetricsSubscriptions:
-    """The subscriptions of a cluster. ``version`` increases with every change."""
+    """All metrics subscriptions of a cluster. ``version`` increases with every change."""
 
     def __init__(self, given: Mapping[str, SubscriptionConfig], default: SubscriptionConfig | None) -> None:
         """``default`` is for clients without a match. Raises ConfigError for an invalid pattern."""
@@ -85,27 +84,22 @@ class MetricsSubscriptions:
         self.version = 0
 
     def apply_to(self, software: str) -> bool:
-        """Return True if clients of this software (name and version) are asked for metrics.
+        """Return True if clients of this software (name and version) may have a subscription.
 
-        librdkafka prints a line to stderr for each client that is asked, so the default subscription skips it.
+        librdkafka prints a line to stderr for each client with a subscription: the default subscription skips it.
         """
         return bool(self._by_name) or (self._default is not None and RDKAFKA not in software.lower())
-
-    @property
-    def names(self) -> Sequence[str]:
-        return sorted(self._by_name)
 
     def checked(self, name: str, config: SubscriptionConfig) -> MetricsSubscription:
         """Check a subscription for ``replace``. Raises ConfigError for an invalid pattern, ApiError beyond a limit."""
         made = MetricsSubscription(config)
         others = [other for other_name, other in self._by_name.items() if other_name != name]
         if len(others) >= SUBSCRIPTIONS_MOST:
-            problem = f"cannot add a subscription: the maximum is {SUBSCRIPTIONS_MOST}"
-            raise ApiError(ErrorCode.POLICY_VIOLATION, problem)
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"more than {SUBSCRIPTIONS_MOST} metrics subscriptions")
         if made.patterns and made.steps + sum(other.steps for other in others) > STEPS_MOST:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                f"match: the patterns of all subscriptions are too large; these have {made.steps} steps",
+                f"match: patterns of {made.steps} RE2 steps exceed the {STEPS_MOST} steps of all subscriptions",
             )
         return made
 
@@ -116,9 +110,16 @@ class MetricsSubscriptions:
             self._by_name[name] = subscription
         self.version += 1
 
-    def requested_of(self, client_instance_id: bytes, text: str, client: ClientFacts) -> RequestedMetrics:
-        """Return the subscription of a client, whose instance id is ``text``."""
-        attributes = _attributes(text, client)
+    def requested_of(self, client_instance_id: bytes, client: ClientFacts) -> RequestedMetrics:
+        """Return the union of the subscriptions that match a client."""
+        attributes = {
+            "client_instance_id": uuid_to_text(client_instance_id),
+            "client_id": client.client_id,
+            "client_software_name": client.software_name,
+            "client_software_version": client.software_version,
+            "client_source_address": client.address,
+            "client_source_port": None if client.port is None else str(client.port),
+        }
         matching = [other.config for other in self._by_name.values() if other.matches(attributes)]
         if not matching and self._default is not None:
             matching = [self._default]
@@ -127,17 +128,6 @@ class MetricsSubscriptions:
             metrics = [ALL_METRICS]
         interval_ms = min([INTERVAL_MS, *(config.interval_ms for config in matching)])
         return RequestedMetrics(tuple(metrics), interval_ms, _number(metrics, interval_ms, client_instance_id))
-
-
-def _attributes(text: str, client: ClientFacts) -> dict[str, str | None]:
-    return {
-        "client_instance_id": text,
-        "client_id": client.client_id,
-        "client_software_name": client.software_name,
-        "client_software_version": client.software_version,
-        "client_source_address": client.address,
-        "client_source_port": None if client.port is None else str(client.port),
-    }
 
 
 def _number(metrics: Sequence[str], interval_ms: int, client_instance_id: bytes) -> int:

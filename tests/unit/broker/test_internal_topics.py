@@ -180,7 +180,7 @@ class TestInvalidRecords:
 
         stage.restart(cleanly=cleanly)
 
-        assert f"{log.tp}: skipped 1 unreadable records: a marker of producer 1, " in warnings_of(stage)[0]
+        assert f"{log.tp}: skipped 1 unreadable records: a marker of producer 1: " in warnings_of(stage)[0]
         check_all_is_there(stage, ann)
 
     @pytest.mark.parametrize("topic", [OFFSETS, TRANSACTIONS])

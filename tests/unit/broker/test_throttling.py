@@ -400,7 +400,8 @@ def test_listener_has_its_own_connection_rate_and_limit():
         closed += [o.reason for o in outputs if hasattr(o, "note")]
 
     assert closed == [
-        "10.0.0.1: refused, 12 connections to OUTSIDE are open already (listener.name.outside.max.connections)"
+        "10.0.0.1: connection rejected: 12 connections to OUTSIDE are open already "
+        "(listener.name.outside.max.connections)"
     ]
     stage.connect().ask(ANYTHING, 12)
     assert stage.broker.wake_at_ms <= stage.now_ms + 1000
@@ -415,7 +416,7 @@ def test_connection_above_the_rate_of_its_address_is_closed_after_a_delay(stage,
     assert [peer.closed for peer in peers] == [None] * 11
 
     stage.advance(1)
-    assert peers[10].closed == "10.0.0.7: refused, more than 1 connections per second from this address"
+    assert peers[10].closed == "10.0.0.7: connection rejected: more than 1 connections per second from this address"
     assert peers[10].take() is None
     assert peers[0].ask(ANYTHING, 12)
     others = [stage.connect("10.0.0.8") for _ in range(21)]

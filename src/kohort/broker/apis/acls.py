@@ -1,7 +1,7 @@
 """DescribeAcls (29), CreateAcls (30), DeleteAcls (31), versions 1-3. KIP-11, KIP-140, KIP-290.
 
-Without an authorizer each returns SECURITY_DISABLED, as in Kafka. As there, an unknown enum value closes the
-connection. All changes of one request are durable, in one write, before its response (protocol/security.md#acls).
+As in Kafka, each API returns SECURITY_DISABLED without an authorizer, and an unknown enum value closes the connection.
+All changes of one request are durable, in one write, before its response (protocol/security.md#acls).
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _add(state: BrokerState, topic: Topic, entry: wire.CreatePartitionsTopic, no
     yield from state.topics.add_partitions_in_steps(entry.name, entry.count, now_ms)
     kept: list[list[int]] = [[]] * present
     named = [assignment.broker_ids for assignment in entry.assignments or ()]
-    state.cluster.place(topic, factor, kept + named if named else ())
+    state.cluster.place_all([(topic, factor, kept + named if named else ())])
 
 
 def guard_create_partitions(rights: Rights) -> Steps[GuardResult]:

@@ -191,10 +191,9 @@ def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, b
     header = intact_header(batch)
     join_transaction(
         state,
-        request.message.transactional_id,
+        request,
         ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
         log.tp,
-        request.now_ms,
         adds=request.version >= FIRST_VERSION_THAT_JOINS,
         knows_abortable=request.version >= FIRST_VERSION_WITH_ABORTABLE,
     )

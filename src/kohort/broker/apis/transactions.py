@@ -177,10 +177,9 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerIn
         if _names_a_partition(state, message, request.version):
             join_transaction(
                 state,
-                message.transactional_id,
+                request,
                 ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
                 partition,
-                request.now_ms,
                 adds=request.version >= FIRST_COMMIT_THAT_ADDS,
                 knows_abortable=request.version >= FIRST_WITH_ABORTABLE,
             )

@@ -67,8 +67,11 @@ def _check(state: BrokerState, update: wire.FeatureUpdateKey, upgrade_type: Upgr
     if level == feature.highest:
         return
     if upgrade_type is UpgradeType.UPGRADE:
-        needed = "the upgrade type to either safe or unsafe downgrade"
-        raise _invalid(update, f"Can't downgrade the version of this feature without setting {needed}.")
+        raise _invalid(
+            update,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade.",
+        )
     raise _failed(
         ErrorCode.FEATURE_UPDATE_FAILED,
         f"Feature {update.feature} stays at version {feature.highest}: kohort cannot downgrade a feature.",

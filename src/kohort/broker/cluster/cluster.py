@@ -44,7 +44,7 @@ JOURNAL_REPLICAS: Final = 3
 
 
 class Cluster:
-    """State that the nodes of one process share."""
+    """State that all nodes of one process share."""
 
     def __init__(
         self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, nodes: Sequence[AdvertisedNode] = ()
@@ -94,7 +94,7 @@ class Cluster:
     # ---------------------------------------------------------------- nodes
 
     def add_only(self, node: AdvertisedNode) -> None:
-        assert self.is_alone, "a cluster of several is given its nodes at once"
+        assert self.is_alone, "only a single broker gets its node after the cluster was made"
         self.nodes = {node.node_id: node}
         self._only = node.node_id
         self.live = self.wanted = {node.node_id}
@@ -118,10 +118,9 @@ class Cluster:
     def has_messages(self) -> bool:
         return any(self._inboxes[node_id] for node_id in self.live)
 
-    def tell(self, message: NodeMessage, *, but: int | None = None) -> None:
+    def tell(self, message: NodeMessage) -> None:
         for node_id in self.live:
-            if node_id != but:
-                self._inboxes[node_id].append(message)
+            self._inboxes[node_id].append(message)
 
     def notify_node(self, node_id: int, message: NodeMessage) -> None:
         if node_id in self.live:
@@ -223,19 +222,17 @@ class Cluster:
                 f"replicas {list(replicas)}: expected different nodes of {sorted(self.nodes)}",
             )
 
-    def place(self, topic: Topic, factor: int, assignments: Sequence[Sequence[int]] = ()) -> None:
-        """Choose the replicas of new partitions: as ``assignments`` say, or spread over the live nodes."""
-        self.place_all([(topic, factor, assignments)])
-
     def place_all(self, wanted: Sequence[tuple[Topic, int, Sequence[Sequence[int]]]]) -> None:
-        """Choose the replicas of new partitions of several topics, and store them with one write."""
+        """Choose and store the replicas of new partitions, by topic, replication factor and assignments.
+
+        Partitions without assignment are spread over the live nodes.
+        """
         if self.is_alone or not wanted:
             return
         made = {topic.topic_id: self._placed(topic, factor, named) for topic, factor, named in wanted}
         self._save({**self._placements, **made})
-        self.tell(
-            LeadersMoved(tuple((topic_id, index) for topic_id, placed in made.items() for index in range(len(placed))))
-        )
+        moved = ((topic_id, index) for topic_id, placed in made.items() for index in range(len(placed)))
+        self.tell(LeadersMoved(tuple(moved)))
 
     def place_new(self, topics: Sequence[Topic]) -> None:
         self.place_all([(topic, self._usual_replicas(topic), ()) for topic in topics])
@@ -258,10 +255,7 @@ class Cluster:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is not up, expected one of {sorted(self.live)}"
             )
         others = [node for node in self.placement(topic, index).replicas if node != node_id]
-        self.change(topic, index, Placement([node_id, *others], node_id))
-
-    def change(self, topic: Topic, index: int, placement: Placement) -> None:
-        self.change_all([(topic, index, placement)])
+        self.change_all([(topic, index, Placement([node_id, *others], node_id))])
 
     def change_all(self, changes: Sequence[tuple[Topic, int, Placement]]) -> None:
         """Change replicas and leaders of several partitions with one write: all of them, or none."""

@@ -125,15 +125,12 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
     """Return the stored replicas and leaders by topic id, without unknown nodes. Raises StorageError."""
     nodes = list(known)
-    advice = "Repair the file, or remove it to place all partitions again"
-    return load(storage, CLUSTER_FILE, lambda content: _parse(content, nodes), advice) or {}
 
+    def parse(content: Any) -> dict[bytes, list[Placement]]:
+        topics = content["topics"].items()
+        return {uuid_from_text(text): [_placement(entry, nodes) for entry in entries] for text, entries in topics}
 
-def _parse(content: Any, nodes: list[int]) -> dict[bytes, list[Placement]]:
-    return {
-        uuid_from_text(text): [_placement(entry, nodes) for entry in partitions]
-        for text, partitions in content["topics"].items()
-    }
+    return load(storage, CLUSTER_FILE, parse, "Repair the file, or remove it to place all partitions again") or {}
 
 
 def _placement(entry: Any, nodes: list[int]) -> Placement:

@@ -63,21 +63,21 @@ class StoredQuotas:
     ``any_on_requests`` is a field instead of a property, because each request reads it.
     """
 
-    __slots__ = ("_store", "any_on_requests", "table")
-
     def __init__(self, store: SecurityStore) -> None:
         self._store = store
         try:
             self.table = QuotaTable(store.section(QUOTAS))
         except (*MISFITS, ApiError) as error:
-            advice = "Repair the section, or remove it to start without quotas"
-            raise StorageError(f"{SECURITY_FILE}: {QUOTAS} cannot be read ({error!r}). {advice}") from error
+            raise StorageError(
+                f"{SECURITY_FILE}: section {QUOTAS!r} cannot be read ({error!r}). "
+                "Repair the section, or remove it to start without quotas"
+            ) from error
         self.any_on_requests = bool(self.table)
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
         table = self.table.altered(changes)
         if table.held_bytes > max(QUOTAS_MOST_BYTES, self.table.held_bytes):
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"the quotas exceed {QUOTAS_MOST_BYTES} bytes")
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"the quotas of all clients exceed {QUOTAS_MOST_BYTES} bytes")
         self._store.replace(QUOTAS, table.as_section())
         self.table = table
         self.any_on_requests = bool(table)
@@ -92,7 +92,7 @@ Credentials = Mapping[UserAndMechanism, ScramCredential]
 
 
 class ScramUsers:
-    """SCRAM credentials of all users; after a change by any node, the stored credentials are parsed again."""
+    """SCRAM credentials of all users, parsed again after any node changed the store."""
 
     def __init__(self, store: SecurityStore) -> None:
         self._store = store
@@ -106,7 +106,9 @@ class ScramUsers:
             try:
                 self._credentials = dict(_parsed(one) for one in section)
             except MISFITS as error:
-                raise StorageError(f"{SECURITY_FILE}: a user's credential cannot be read: {error!r}") from error
+                raise StorageError(
+                    f"{SECURITY_FILE}: the credential of a SCRAM user cannot be read: {error!r}"
+                ) from error
             self._read = section
         return self._credentials
 

@@ -25,7 +25,7 @@ from kohort.telemetry.subscriptions import MetricsSubscriptions
 BROKER_OPTIONS_FILE: Final = "kohort-broker-options.json"
 ALL: Final = ""
 """Resource name of the default options of all brokers."""
-ADVICE: Final = "Repair the file, or remove it to use the options at the start of the brokers"
+ADVICE: Final = "Repair the file, or remove it to drop all broker options that were changed at run time"
 OptionTexts = Mapping[str, str]
 GROUP_OPTIONS_FILE: Final = "kohort-group-options.json"
 GROUPS_MOST_BYTES: Final = 2 << 20
@@ -40,8 +40,6 @@ SUBSCRIPTIONS_ADVICE: Final = "Repair the file, or remove it to start without me
 
 class StoredBrokerOptions:
     """Changed broker options by broker id, and the default of all brokers under ``""``."""
-
-    __slots__ = ("_storage", "by_name")
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -82,8 +80,6 @@ def _parse_broker_options(content: Any) -> dict[str, OptionTexts]:
 class StoredGroupOptions:
     """Options of groups that differ from the broker's group options."""
 
-    __slots__ = ("_held_bytes", "_storage", "by_group")
-
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         advice = "Repair the file, or remove it to start without group options"
@@ -103,8 +99,7 @@ class StoredGroupOptions:
         """
         used_bytes = self._held_bytes + _bytes_of(group_id, options) - _bytes_of(group_id, self.of(group_id))
         if used_bytes > max(GROUPS_MOST_BYTES, self._held_bytes):
-            problem = f"the options of all groups exceed {GROUPS_MOST_BYTES} bytes"
-            raise ApiError(ErrorCode.POLICY_VIOLATION, problem)
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"the options of all groups exceed {GROUPS_MOST_BYTES} bytes")
         others = {name: own for name, own in self.by_group.items() if name != group_id}
         groups = {**others, group_id: dict(options)} if options else others
         save(self._storage, GROUP_OPTIONS_FILE, {"groups": groups})
@@ -127,9 +122,7 @@ def _parse_group_options(content: Any) -> dict[str, GroupOptions]:
 
 
 class StoredSubscriptions:
-    """Options of each client-metrics subscription, as stored text and parsed."""
-
-    __slots__ = ("_storage", "by_name", "in_force")
+    """Options of each client-metrics subscription: stored texts, and the subscriptions made from them."""
 
     def __init__(self, config: BrokerConfig, storage: Storage) -> None:
         self._storage = storage
@@ -137,7 +130,10 @@ class StoredSubscriptions:
             load(storage, SUBSCRIPTIONS_FILE, _parse_subscriptions, SUBSCRIPTIONS_ADVICE) or {}
         )
         configs = {name: parse_subscription(texts) for name, texts in self.by_name.items()}
-        self.in_force = MetricsSubscriptions(configs, default_subscription(config))
+        default = None
+        if metrics := config.client_metrics_default:
+            default = SubscriptionConfig(interval_ms=config.client_metrics_default_interval_ms, metrics=metrics)
+        self.in_force = MetricsSubscriptions(configs, default)
 
     def replace(self, name: str, texts: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Store the options of a client-metrics subscription; empty ``texts`` remove it.
@@ -149,22 +145,14 @@ class StoredSubscriptions:
         others = {other: own for other, own in self.by_name.items() if other != name}
         changed = {**others, name: dict(texts)} if texts else others
         if texts and len(encoded({"subscriptions": changed})) > SUBSCRIPTIONS_MOST_BYTES:
-            room = f"all metrics subscriptions exceed {SUBSCRIPTIONS_MOST_BYTES} bytes"
-            raise ApiError(ErrorCode.POLICY_VIOLATION, room)
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION, f"all metrics subscriptions exceed {SUBSCRIPTIONS_MOST_BYTES} bytes"
+            )
         if validate_only or changed == self.by_name:
             return
         save(self._storage, SUBSCRIPTIONS_FILE, {"subscriptions": changed})
         self.by_name = changed
         self.in_force.replace(name, made)
-
-
-def default_subscription(config: BrokerConfig) -> SubscriptionConfig | None:
-    """Return the client-metrics subscription for clients that match no other; None if the broker has no default."""
-    if not config.client_metrics_default:
-        return None
-    return SubscriptionConfig(
-        interval_ms=config.client_metrics_default_interval_ms, metrics=config.client_metrics_default
-    )
 
 
 def _parse_subscriptions(content: Any) -> dict[str, dict[str, str]]:

@@ -2,8 +2,8 @@
 
 The nodes share their logs, so one coordinator serves all of them. It is loaded when the process starts; the leader of a
 partition of ``__transaction_state`` is only the node that producers address. EndTxn writes the decision, the markers
-and a final record before its response. If there are very many markers or the disk fails, the rest follows later, and
-the next transaction must wait, as in Kafka.
+and a final record before its response. If there are very many markers or the disk fails, the remaining markers follow
+later, and the next transaction of the producer must wait, as in Kafka.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SPARE: Final = 8
 
 
 class TransactionCoordinator:
-    """Transaction coordinator: state of each transactional id."""
+    """Coordinator of all transactions of a cluster, with the state of each transactional id."""
 
     name = NAME
 
@@ -118,7 +118,7 @@ class TransactionCoordinator:
         key, value = item
         if value is not None and not isinstance(value, bytes):
             what = "a marker" if isinstance(value, TransactionEnded) else "records in a transaction"
-            skipped.add(f"{what} of producer {value.producer_id}, which does not belong there")
+            skipped.add(f"{what} of producer {value.producer_id}: {NAME} has no transactional records")
             return
         try:
             transactional_id, written = parse_record(key, value)
@@ -142,9 +142,9 @@ class TransactionCoordinator:
             self._write(unused.transactional_id, None, now_ms)
         if not self.room.takes(known, made):
             self.room.refused += 1
-            problem = "transactional ids use up transaction.coordinator.max.bytes"
-            self._topics.report(warning(f"{problem}: new ids are rejected", "transactional ids"))
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{problem}; retry later")
+            text = "a transactional id is rejected: all ids use up transaction.coordinator.max.bytes"
+            self._topics.report(warning(text, "transactional ids"))
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
 
     def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:
         """Append a transactional id's new state to its log, then apply the state in memory. Raises ApiError."""
@@ -182,7 +182,9 @@ class TransactionCoordinator:
     def get(self, transactional_id: str) -> Transaction | None:
         """Return the transaction of a transactional id. Raises ApiError if its log partition could not be loaded."""
         if self.partition_of(transactional_id) in self._unreadable:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {NAME} is unreadable")
+            raise ApiError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME}-{self.partition_of(transactional_id)} cannot be read"
+            )
         return self._by_id.get(transactional_id)
 
     def of_partitions(self, partitions: Collection[int]) -> Steps[Iterator[Transaction]]:
@@ -196,7 +198,7 @@ class TransactionCoordinator:
     def init(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int
     ) -> ProducerIdAndEpoch:
-        """Return producer id and epoch for InitProducerId. Raises CONCURRENT_TRANSACTIONS if the client must retry."""
+        """Return producer id and epoch for InitProducerId. Raises CONCURRENT_TRANSACTIONS during an abort."""
         most_ms = self._config.transaction_max_timeout_ms
         if not 0 < timeout_ms <= most_ms:
             raise ApiError(
@@ -306,7 +308,7 @@ class TransactionCoordinator:
         return self._timers.wake_at_ms
 
     def tick(self, now_ms: int) -> None:
-        """Abort timed-out transactions, retry failed writes, and expire unused transactional ids."""
+        """Abort transactions after their timeout, write missing markers, and expire unused transactional ids."""
         for kind, transactional_id in self._timers.pop_due(now_ms):
             if kind == "expiry":
                 self._expire(now_ms)
@@ -336,7 +338,7 @@ class TransactionCoordinator:
                 try:
                     self._write(known.transactional_id, None, now_ms)
                 except ApiError:
-                    return  # the write failed: the next expiry check of transactional ids retries it
+                    return  # removing the id failed: the next expiry check of transactional ids retries it
 
 
 class TransactionMemory:

@@ -43,7 +43,7 @@ class _SizeClass:
     bytes: int
     used_bytes: int = 0
     due_ms: dict[ConnectionId, int] = field(default_factory=dict)
-    """Time in ms by which a large request must be complete if other requests wait for memory, by connection."""
+    """Deadline in ms of each admitted request while other requests wait for memory, by connection."""
     waiting: dict[ConnectionId, int] = field(default_factory=dict)
     """Size of each request that waits for the frame budget, by connection, longest wait first."""
 

@@ -125,7 +125,7 @@ class LoginStep:
     buffers: Sequence[Buffer] = ()
     principal: Principal | None = None
     closing: Note | None = None
-    """Reason to close the connection after the response to a login."""
+    """Reason to close the connection after ``buffers`` were sent."""
     wait_ms: int = 0
     """Time in ms until ``Login.resume`` is called; the connection's requests are not served meanwhile."""
 

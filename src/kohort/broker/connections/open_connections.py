@@ -68,9 +68,9 @@ class OpenConnections:
 
     def open(self, number: ConnectionId, caller: Caller, now_ms: int) -> Note | None:
         """Register a new connection, muted if it exceeds the rate; return the reason if it is rejected."""
-        assert number not in self._by_number, "a connection's number is used once"
+        assert number not in self._by_number, "the server never reuses the id of a connection"
         admission = self._quotas.open(caller.host, caller.listener, now_ms)
-        refusal = admission.refusal and warning(f"refused, {admission.refusal}", "refused")
+        refusal = admission.refusal and warning(f"connection rejected: {admission.refusal}", "refused")
         if refusal and admission.at_ms <= now_ms:
             return refusal.about(caller.host)
         self.opened += 1
@@ -131,7 +131,9 @@ class OpenConnections:
         for number in self.frame_budget.late(now_ms):
             connection = self._by_number[number]
             size = connection.reader.frame_bytes
-            problem = f"a request of {size} bytes arrives too slowly while others wait (queued.max.request.bytes)"
+            problem = (
+                f"a request of {size} bytes arrives too slowly while other requests wait (queued.max.request.bytes)"
+            )
             yield connection, warning(problem, "slow")
 
 

@@ -300,5 +300,5 @@ def test_stored_quotas_are_loaded():
     ],
 )
 def test_invalid_stored_quotas_stop_the_start(section):
-    with pytest.raises(StorageError, match=r"kohort-security\.json: quotas cannot be read \(.*\)\. Repair"):
+    with pytest.raises(StorageError, match=r"kohort-security\.json: section 'quotas' cannot be read \(.*\)\. Repair"):
         BrokerStage(kept(section))

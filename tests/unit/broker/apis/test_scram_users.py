@@ -155,7 +155,7 @@ def test_users_survive_a_restart_without_stored_passwords():
 def test_invalid_stored_users_stop_the_start(content):
     storage = MemoryStorage()
     storage.replace(SECURITY_FILE, f'{{"version": 1, "users": {content}}}'.encode())
-    with pytest.raises(StorageError, match="a user's credential cannot be read"):
+    with pytest.raises(StorageError, match="the credential of a SCRAM user cannot be read"):
         BrokerStage(storage)
 
 

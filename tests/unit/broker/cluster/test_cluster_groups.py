@@ -96,8 +96,8 @@ def test_offsets_partition_is_loaded_again_when_it_returns_to_a_node(stage):
     topic = stage.cluster.topics.get(OFFSETS)
     before = stage.cluster.placement(topic, partition)
 
-    stage.cluster.change(topic, partition, type(before)([other(old)]))
-    stage.cluster.change(topic, partition, before)
+    stage.cluster.change_all([(topic, partition, type(before)([other(old)]))])
+    stage.cluster.change_all([(topic, partition, before)])
     stage.settle()
 
     assert stage.coordinator("crew") == old
@@ -206,7 +206,7 @@ def test_large_offsets_partition_is_loaded_in_steps(stage):
     waiting = stage.peer(new)
     placed = stage.cluster.placement(topic, partition)
 
-    stage.cluster.change(topic, partition, type(placed)([new]))
+    stage.cluster.change_all([(topic, partition, type(placed)([new]))])
     node = stage.nodes[new]
     member = leader
     member.wire = waiting

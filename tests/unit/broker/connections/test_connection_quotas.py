@@ -12,7 +12,7 @@ def test_connection_above_max_connections_is_rejected():
     stage = BrokerStage(max_connections=2)
     first, second, third = (stage.connect(f"10.0.0.{i}") for i in range(3))
 
-    assert third.closed == "10.0.0.2: refused, 2 connections are open already (max.connections)"
+    assert third.closed == "10.0.0.2: connection rejected: 2 connections are open already (max.connections)"
     assert first.ask(MetadataRequest(topics=[]), 12).brokers
     second.leave()
     assert stage.connect("10.0.0.9").closed is None
@@ -38,7 +38,7 @@ def test_connection_above_max_connections_per_ip_is_rejected():
     stage.connect("10.0.0.1")
 
     assert stage.connect("10.0.0.1").closed == (
-        "10.0.0.1: refused, 1 connections from this address are open already (max.connections.per.ip)"
+        "10.0.0.1: connection rejected: 1 connections from this address are open already (max.connections.per.ip)"
     )
     assert stage.connect("10.0.0.2").closed is None
 

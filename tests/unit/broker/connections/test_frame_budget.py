@@ -102,7 +102,7 @@ def test_connection_of_a_slow_large_request_is_closed_while_others_wait():
     stage.advance(1)
 
     assert first.closed == (
-        "127.0.0.1: a request of 2097152 bytes arrives too slowly while others wait (queued.max.request.bytes)"
+        "127.0.0.1: a request of 2097152 bytes arrives too slowly while other requests wait (queued.max.request.bytes)"
     )
     assert not second.paused
     stage.advance(GRACE_MS * 10)

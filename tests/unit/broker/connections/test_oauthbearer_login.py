@@ -123,7 +123,7 @@ def test_failed_key_fetch_is_logged_and_retried(stage):
     wishes(stage)
     stage.said()
     stage.give(KeysFetched(URL, None, "nobody answers"))
-    assert stage.said() == [f"no keys from {URL}: nobody answers"]
+    assert stage.said() == [f"OAUTHBEARER keys cannot be fetched from {URL}: nobody answers"]
     assert wishes(stage) == []
     stage.clock.advance(100)
     assert len(wishes(stage)) == 1
