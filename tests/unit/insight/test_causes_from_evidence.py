@@ -243,7 +243,7 @@ class TestTopics:
         this = self.rejoin(stage, ids, "t", "new", member=1)
 
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "proof")
-        assert "subscribed topics were created (new)" in this.sentence
+        assert f"subscribed topics were created (new), and member {short_id(ids[1])} (" in this.sentence
 
     def test_second_member_that_discovers_a_created_topic_has_topic_created_as_cause(self, stage):
         ids, generation = group_of(stage)

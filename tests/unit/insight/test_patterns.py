@@ -25,7 +25,7 @@ def replicas(group, count=3, name="orders"):
 
 
 class TestDeploy:
-    def test_members_replaced_one_by_one_are_a_rolling_deploy(self, group):
+    def test_rolling_deploy_is_found_if_a_new_member_replaces_each_leaving_member(self, group):
         for i, member_id in enumerate(replicas(group)):
             group.after(20).goes(member_id)
             group.after(15).comes(f"orders-{i}", f"/10.0.1.{i}")

@@ -177,7 +177,7 @@ def _describe_created(rebalance: Rebalance, change: Change) -> tuple[str, str]:
     made = [*change.topics_created, *(t for t, (was, _) in sorted(change.partitions_changed.items()) if not was)]
     fact = ", ".join(printable(topic) for topic in made)
     return (
-        f"subscribed topics were created ({fact}), and {round_beginning(rebalance).member} rejoined",
+        f"subscribed topics were created ({fact}), and {round_beginning(rebalance).member_text} rejoined",
         f"created: {fact}",
     )
 
@@ -186,7 +186,7 @@ def _describe_deleted(rebalance: Rebalance, change: Change) -> tuple[str, str]:
     gone = [*change.topics_deleted, *(t for t, (_, now) in sorted(change.partitions_changed.items()) if not now)]
     fact = ", ".join(printable(topic) for topic in dict.fromkeys(gone))
     return (
-        f"subscribed topics were deleted ({fact}), and {round_beginning(rebalance).member} rejoined",
+        f"subscribed topics were deleted ({fact}), and {round_beginning(rebalance).member_text} rejoined",
         f"deleted: {fact}",
     )
 
@@ -195,47 +195,47 @@ def _describe_late(rebalance: Rebalance, change: Change) -> tuple[str, str]:
     fact = ", ".join(printable(topic) for topic in (*change.topics_added, *change.topics_removed))
     made = "created" if change.topics_added else "deleted"
     return (
-        f"{round_beginning(rebalance).member} discovered that topics were {made} ({fact}), after another member",
+        f"{round_beginning(rebalance).member_text} discovered that topics were {made} ({fact}), after another member",
         f"{made}: {fact}",
     )
 
 
 def _describe_rack(rebalance: Rebalance, change: Change) -> tuple[str, str]:
     was, now = (printable(rack or "") or "none" for rack in change.racks or (None, None))
-    return f"{round_beginning(rebalance).member} moved from rack {was} to rack {now}", f"{was} became {now}"
+    return f"{round_beginning(rebalance).member_text} moved from rack {was} to rack {now}", f"{was} became {now}"
 
 
 def _describe_protocols(rebalance: Rebalance, change: Change) -> tuple[str, str]:
     fact = f"{', '.join(change.protocols_before)} became {', '.join(change.protocols_after)}"
-    return f"{round_beginning(rebalance).member} changed its assignors: {printable(fact)}", printable(fact)
+    return f"{round_beginning(rebalance).member_text} changed its assignors: {printable(fact)}", printable(fact)
 
 
 def _describe_partitions(rebalance: Rebalance, change: Change) -> tuple[str, str]:
     grown = [f"{t} from {was} to {now} partitions" for t, (was, now) in sorted(change.partitions_changed.items())]
     fact = ", ".join(grown) or "the leader's metadata changed"
-    return f"topics changed ({printable(fact)}) and {round_beginning(rebalance).member} rejoined", printable(fact)
+    return f"topics changed ({printable(fact)}) and {round_beginning(rebalance).member_text} rejoined", printable(fact)
 
 
 def _describe_metadata(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
-    member = round_beginning(rebalance).member
+    member = round_beginning(rebalance).member_text
     clause = f"{member} rejoined because its metadata changed, but no number of partitions differs"
     return clause, "no number of partitions differs: the set of subscribed topics depends on the members"
 
 
 def _describe_followup(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
     clause = f"members revoked partitions in generation {rebalance.from_generation} for other members"
-    return clause, f"{round_beginning(rebalance).member} owns other partitions, and nothing else changed"
+    return clause, f"{round_beginning(rebalance).member_text} owns other partitions, and nothing else changed"
 
 
 def _describe_request(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
-    return f"the application of {round_beginning(rebalance).member} requested the rebalance", printable(
+    return f"the application of {round_beginning(rebalance).member_text} requested the rebalance", printable(
         rebalance.trigger.reason or ""
     )
 
 
 def _describe_mismatch(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
     return (
-        f"{round_beginning(rebalance).member} got partitions outside of its subscription",
+        f"{round_beginning(rebalance).member_text} got partitions outside of its subscription",
         "assignment and subscription differ",
     )
 

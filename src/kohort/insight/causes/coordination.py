@@ -144,7 +144,7 @@ def downgraded(rebalance: Rebalance) -> Finding:
     if rebalance.trigger.member is None:
         clause = "the group became a classic group again, and was loaded before its members rejoined"
     else:
-        member = round_beginning(rebalance).member
+        member = round_beginning(rebalance).member_text
         clause = f"{member}, the last of the consumer protocol, left, and the group is classic again"
     evidence = (
         Evidence("converted", f"to the classic protocol, at {rebalance.from_generation}", rebalance.opened_at_ms),
