@@ -87,7 +87,7 @@ CLIENT_METRICS: Final = (
 """Default client metrics: groups and latencies, without topic or partition."""
 METRICS_OF: Final = ("kafka_exporter", "jmx")
 
-# Reasons of options without effect, of brokers and topics.
+# Reasons why options of brokers and topics have no effect.
 ONE_STORAGE: Final = "all replicas share one storage"
 NO_TIERS: Final = "tiered storage is not supported"
 USUAL_LEVEL: Final = "batches are compressed at the codec's default level"
@@ -113,9 +113,7 @@ class BrokerConfig(ListenerConfig):
         [], "Comma-separated addresses for clients, NAME://HOST:PORT; default: the listeners."
     )
     listener_overrides: Overrides = gathered(PREFIX, gather)
-    inter_broker_listener_name: str | None = option(
-        None, "Listener that max.connections does not close, if the broker has others."
-    )
+    inter_broker_listener_name: str | None = option(None, "Listener exempt from max.connections, if there are others.")
     security_inter_broker_protocol: str = option(
         "PLAINTEXT",
         "Security protocol between brokers.",
@@ -137,9 +135,7 @@ class BrokerConfig(ListenerConfig):
     allow_anyone: bool = option(
         False, "Permission to listen to other computers without TLS and logins.", name="kohort.allow.anyone"
     )
-    metrics_listen: str | None = option(
-        None, "HOST:PORT of /metrics for Prometheus; default: none.", name="kohort.metrics.listen"
-    )
+    metrics_listen: str | None = option(None, "HOST:PORT of /metrics; default: none.", name="kohort.metrics.listen")
     metrics_allow_anyone: bool = option(
         False,
         "Permission to serve /metrics to other computers, under any host name.",
@@ -183,19 +179,15 @@ class BrokerConfig(ListenerConfig):
         200_000, "Limit of pushed metric values in memory.", name="kohort.client.metrics.max.values", low=0
     )
     telemetry_max_bytes: int = option(1_048_576, "Size limit of a metrics push, before and after decompression.", low=1)
-    authorizer_class_name: str = option(
-        "", "Authorizer: StandardAuthorizer checks ACLs; empty: no checks.", rule=AUTHORIZERS
-    )
+    authorizer_class_name: str = option("", "StandardAuthorizer to check ACLs; empty: no checks.", rule=AUTHORIZERS)
     super_users: str = option("", "Semicolon-separated users with all permissions: User:admin;User:CN=ops,O=Example.")
     allow_everyone_if_no_acl_found: bool = option(False, "True to allow operations on resources without ACLs.")
     connection_failed_authentication_delay_ms: int = option(100, "Delay of the response to a failed login.", low=0)
-    max_connection_creation_rate: int = option(
-        INT_MAX, "Limit of new connections per second, over all listeners.", low=0
-    )
-    quota_window_num: int = option(11, "Number of samples of a rate.", low=1)
-    quota_window_size_seconds: int = option(1, "Length of a sample.", low=1)
+    max_connection_creation_rate: int = option(INT_MAX, "Limit of new connections per second, of all listeners.", low=0)
+    quota_window_num: int = option(11, "Number of samples of a quota's rate.", low=1)
+    quota_window_size_seconds: int = option(1, "Length of a sample of a quota's rate.", low=1)
     controller_quota_window_num: int = option(11, "Number of samples of the rate of topic changes.", low=1)
-    controller_quota_window_size_seconds: int = option(1, "Length of such a sample.", low=1)
+    controller_quota_window_size_seconds: int = option(1, "Length of a sample of the rate of topic changes.", low=1)
     rack: str | None = option(None, "Rack of this broker in metadata.", name="broker.rack")
 
     socket_request_max_bytes: int = option(
@@ -207,9 +199,7 @@ class BrokerConfig(ListenerConfig):
     )
     max_connections: int = option(INT_MAX, "Limit of open connections.", low=0)
     max_connections_per_ip: int = option(INT_MAX, "Limit of open connections per IP address.", low=0)
-    max_connections_per_ip_overrides: list[str] = option(
-        [], "Comma-separated limits for some addresses, ADDRESS:COUNT."
-    )
+    max_connections_per_ip_overrides: list[str] = option([], "Comma-separated limits of addresses, ADDRESS:COUNT.")
     message_max_bytes: int = option(1048588, "Size limit of a record batch.", low=0)
     fetch_max_bytes: int = option(57671680, "Size limit of a fetch response.", low=1024)
     max_incremental_fetch_session_cache_slots: int = option(1000, "Limit of fetch sessions.", low=0)
@@ -221,15 +211,11 @@ class BrokerConfig(ListenerConfig):
     auto_create_topics_enable: bool = option(True, "True to create an unknown topic when its metadata is requested.")
     delete_topic_enable: bool = option(True, "True to allow deletion of topics.")
     num_partitions: int = option(1, "Default partition count of a new topic.", low=1)
-    default_replication_factor: int = option(
-        1, "Default replication factor of a new topic; at most the number of nodes.", low=1
-    )
+    default_replication_factor: int = option(1, "Replication factor of new topics; at most the number of nodes.", low=1)
 
     log_segment_bytes: int = option(1073741824, "Size at which a segment rolls.", low=1024)
     log_roll_ms: int = option(604800000, "Age at which a segment rolls.", low=1)
-    log_roll_jitter_ms: int = option(
-        0, "Random reduction of the age at which a segment rolls.", low=0, no_effect=ON_TIME
-    )
+    log_roll_jitter_ms: int = option(0, "Random reduction of the age at which segments roll.", low=0, no_effect=ON_TIME)
     log_preallocate: bool = option(False, "True to preallocate files.", no_effect=FILES_GROW)
     log_segment_delete_delay_ms: int = option(60000, "Delay before a file is deleted.", low=0, no_effect=GO_AT_ONCE)
     log_index_interval_bytes: int = option(4096, "Bytes between entries of the offset index.", low=0)
@@ -251,7 +237,7 @@ class BrokerConfig(ListenerConfig):
         "Size limit of a decompressed record.",
         low=1,
         high=2147483639,
-        no_effect="a batch that is opened may have 16 MiB, whatever its records",
+        no_effect="the limit is 16 MiB for a decompressed batch, whatever its records",
     )
     log_local_retention_ms: int = option(
         -2, "Age at which local segments are deleted; -2: retention.ms.", low=-2, no_effect=NO_TIERS
@@ -284,28 +270,22 @@ class BrokerConfig(ListenerConfig):
         3600000, "Largest distance of a record's timestamp into the future.", low=0
     )
     compression_type: str = option(
-        "producer", "Final codec of a topic; producer: that of the batch.", choices=COMPRESSION_TYPES
+        "producer", "Codec of a topic; producer: the batch's own.", choices=COMPRESSION_TYPES
     )
     compression_gzip_level: int = option(-1, "Level of gzip; -1: default.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL)
     compression_lz4_level: int = option(9, "Level of lz4.", low=1, high=17, no_effect=USUAL_LEVEL)
     compression_zstd_level: int = option(3, "Level of zstd.", low=-131072, high=22, no_effect=USUAL_LEVEL)
     min_insync_replicas: int = option(1, "Replicas required for a write.", low=1, no_effect=ONE_STORAGE)
-    unclean_leader_election_enable: bool = option(
-        False, "True to let any replica become leader.", no_effect=ONE_STORAGE
-    )
+    unclean_leader_election_enable: bool = option(False, "True to let any replica lead.", no_effect=ONE_STORAGE)
     producer_id_expiration_ms: int = option(86400000, "Time after which an idle producer expires.", low=1, bits=32)
-    producer_id_expiration_check_interval_ms: int = option(
-        600000, "Interval of checks for idle producers.", low=1, bits=32
-    )
+    producer_id_expiration_check_interval_ms: int = option(600000, "Check interval for idle producers.", low=1, bits=32)
     kohort_producer_max_ids: int = option(
         100000, "Limit of idempotent producers over all partitions; more are rejected; -1: no limit.", low=-1
     )
 
     group_min_session_timeout_ms: int = option(6000, "Shortest session timeout of a member.", low=1, bits=32)
     group_max_session_timeout_ms: int = option(1800000, "Longest session timeout of a member.", low=1, bits=32)
-    group_initial_rebalance_delay_ms: int = option(
-        3000, "Time that an empty group waits for more members to join.", low=0, bits=32
-    )
+    group_initial_rebalance_delay_ms: int = option(3000, "Delay of an empty group's first rebalance.", low=0, bits=32)
     group_max_size: int = option(INT_MAX, "Limit of members of a group.", low=1)
     group_coordinator_max_bytes: int = option(
         134217728,
@@ -331,7 +311,7 @@ class BrokerConfig(ListenerConfig):
         15000, "Longest heartbeat interval of a group.", low=1, bits=32
     )
     group_consumer_assignment_interval_ms: int = option(
-        1000, "Shortest time between two target assignments of a group; 0: none.", low=0, bits=32
+        1000, "Shortest time between two target assignments of a group; 0: no limit.", low=0, bits=32
     )
     group_consumer_min_assignment_interval_ms: int = option(
         0, "Shortest assignment interval of a group.", low=0, bits=32

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from kohort.config.broker import GZIP_LEVELS, LONG_MAX, USUAL_LEVEL
 from kohort.config.client_security import ClientSecurityConfig
-from kohort.config.options import INT_MAX, ValueRule, gathered_prefixes, option, options_of, parse_config
+from kohort.config.options import INT_MAX, ValueRule, option, options_of, parse_config
 from kohort.config.other_names import instead_of
 from kohort.config.security_names import is_hidden, translated
 from kohort.errors import ConfigError
@@ -43,7 +43,7 @@ class NoEffectConfig(ClientSecurityConfig):
     socket_connection_setup_timeout_max_ms: int = option(
         30000,
         "Longest time limit of connection setup after failures.",
-        no_effect="each may take socket.connection.setup.timeout.ms",
+        no_effect="each setup may take socket.connection.setup.timeout.ms",
     )
     send_buffer_bytes: int = option(
         131072, "Send buffer of a socket; -1: the operating system's.", low=-1, no_effect=OF_THE_SYSTEM
@@ -51,9 +51,7 @@ class NoEffectConfig(ClientSecurityConfig):
     receive_buffer_bytes: int = option(
         65536, "Receive buffer of a socket; -1: the operating system's.", low=-1, no_effect=OF_THE_SYSTEM
     )
-    enable_metrics_push: bool = option(
-        True, "True to push metrics that the cluster requests (KIP-714).", no_effect=NO_PUSH
-    )
+    enable_metrics_push: bool = option(True, "True to push metrics to the cluster (KIP-714).", no_effect=NO_PUSH)
     metric_reporters: list[str] = option([], "Classes that report metrics.", no_effect=NO_REPORTERS)
     metrics_recording_level: str = option("INFO", "Level of recorded metrics.", rule=LEVELS, no_effect=ALL_LEVELS)
 
@@ -61,7 +59,7 @@ class NoEffectConfig(ClientSecurityConfig):
 C = TypeVar("C", bound="ClientConfig")
 
 MAX_IN_FLIGHT_IDEMPOTENT: Final = 5
-"""Limit of in-flight batches with order preserved over retries: a partition retains this many per producer."""
+"""Limit of in-flight batches of an idempotent producer: a partition remembers this many of its batches."""
 INSTEAD_OF_CLASSIC: Final = {
     "session.timeout.ms": "set group.consumer.session.timeout.ms of the broker, or consumer.session.timeout.ms of "
     "the group",
@@ -131,16 +129,12 @@ class ConsumerConfig(ClientConfig):
         "Group protocol: members assign partitions (classic), or the coordinator (consumer, KIP-848).",
         choices=("classic", "consumer"),
     )
-    group_remote_assignor: str | None = option(
-        None, "Requested assignor of the coordinator, with group.protocol=consumer."
-    )
+    group_remote_assignor: str | None = option(None, "Requested assignor, with group.protocol=consumer.")
     session_timeout_ms: int = option(
         45000, "Time without heartbeats after which the coordinator removes the member.", low=0, high=INT_MAX
     )
     heartbeat_interval_ms: int = option(3000, "Heartbeat interval.", low=1)
-    max_poll_interval_ms: int = option(
-        300000, "Longest time between polls, and time limit of a rebalance.", low=1, high=INT_MAX
-    )
+    max_poll_interval_ms: int = option(300000, "Longest time between polls, and of a rebalance.", low=1, high=INT_MAX)
     max_poll_records: int = option(500, "Limit of records per poll.", low=1)
     partition_assignment_strategy: list[Any] = option(
         ["range", "cooperative-sticky"],
@@ -181,8 +175,10 @@ class ConsumerConfig(ClientConfig):
         if self.enable_auto_commit is None:
             object.__setattr__(self, "enable_auto_commit", self.group_id is not None)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            interval, timeout = self.heartbeat_interval_ms, self.session_timeout_ms
-            raise ConfigError(f"heartbeat.interval.ms={interval} must be below session.timeout.ms={timeout}")
+            raise ConfigError(
+                f"heartbeat.interval.ms={self.heartbeat_interval_ms} must be below "
+                f"session.timeout.ms={self.session_timeout_ms}"
+            )
         if self.group_remote_assignor == "":
             raise ConfigError("group.remote.assignor='': expected a name; omit it for the broker's default")
         if not self.partition_assignment_strategy:
@@ -213,9 +209,7 @@ class ProducerConfig(ClientConfig):
     transactional_id: str | None = option(
         None, "Id of a transactional producer; it fences an earlier producer with the same id (KIP-98)."
     )
-    transaction_timeout_ms: int = option(
-        60000, "Age at which the coordinator aborts a transaction.", low=1, high=INT_MAX
-    )
+    transaction_timeout_ms: int = option(60000, "Age at which a coordinator aborts a transaction.", low=1, high=INT_MAX)
     retries: int = option(INT_MAX, "Retries of a batch; delivery.timeout.ms also ends them.", low=0)
     metadata_max_idle_ms: int = option(
         300000,
@@ -261,12 +255,16 @@ class ProducerConfig(ClientConfig):
         if self.enable_idempotence and self.retries == 0:
             raise ConfigError("enable.idempotence=true needs retries of at least 1")
         if self.enable_idempotence and in_flight > MAX_IN_FLIGHT_IDEMPOTENT:
-            limit = f"max.in.flight.requests.per.connection of at most {MAX_IN_FLIGHT_IDEMPOTENT}"
-            raise ConfigError(f"enable.idempotence=true needs {limit}, not {in_flight}")
+            raise ConfigError(
+                f"enable.idempotence=true needs max.in.flight.requests.per.connection of at most "
+                f"{MAX_IN_FLIGHT_IDEMPOTENT}, not {in_flight}"
+            )
         least = self.linger_ms + self.request_timeout_ms
         if self.delivery_timeout_ms < least:
-            problem = f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least"
-            raise ConfigError(f"{problem} linger.ms + request.timeout.ms = {least}")
+            raise ConfigError(
+                f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms = "
+                f"{least}"
+            )
 
     def _check_transactional(self) -> None:
         """Raise ConfigError for options that break exactly-once delivery."""
@@ -293,8 +291,9 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
     each other.
     """
     if config is not None and not isinstance(config, Mapping):
-        problem = f"the first argument is a mapping of options, not {config!r}"
-        raise ConfigError(f"{problem}; topics are for subscribe() and send()")
+        raise ConfigError(
+            f"the first argument is a mapping of options, not {config!r}; topics are for subscribe() and send()"
+        )
     given: dict[str, Any] = {}
     for source in (config or {}, options):
         for spelling, value in source.items():
@@ -317,8 +316,7 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
 
 def _check_names(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
     known = [o.name for o in options_of(cls)]
-    prefixes = gathered_prefixes(cls)
-    unknown = [name for name in given if name not in known and not name.startswith(prefixes)]
+    unknown = [name for name in given if name not in known]
     if unknown:
         hints = [f"{name!r}{instead_of(name) or did_you_mean(name, known)}" for name in unknown]
         raise ConfigError(f"unknown option{'s' if len(unknown) > 1 else ''} {'; '.join(hints)}")
@@ -332,8 +330,10 @@ def _check_group_protocol(given: Mapping[str, Any]) -> None:
             if name in given:
                 raise ConfigError(f"{name} has no meaning with group.protocol=consumer: {instead}")
     if protocol == "classic" and given.get("group.remote.assignor") is not None:
-        problem = "group.remote.assignor has no meaning with group.protocol=classic"
-        raise ConfigError(f"{problem}: set partition.assignment.strategy, or group.protocol=consumer")
+        raise ConfigError(
+            "group.remote.assignor has no meaning with group.protocol=classic: set partition.assignment.strategy, or "
+            "group.protocol=consumer"
+        )
 
 
 def _check_kind(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
@@ -374,8 +374,10 @@ def check_offset_reset(text: str) -> None:
     """Raise ConfigError unless ``text`` is a policy of ``auto.offset.reset``."""
     if text in ("earliest", "latest", "none") or reset_duration_ms(text) is not None:
         return
-    expected = "earliest, latest, none, or by_duration: and an ISO-8601 duration such as by_duration:PT1H30M"
-    raise ConfigError(f"auto.offset.reset={text!r}: expected {expected}")
+    raise ConfigError(
+        f"auto.offset.reset={text!r}: expected earliest, latest, none, or by_duration: and an ISO-8601 duration such "
+        "as by_duration:PT1H30M"
+    )
 
 
 def reset_duration_ms(policy: str) -> int | None:

@@ -16,7 +16,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ class ClientSettings:
 
     where: str
     options: Mapping[str, Any]
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
 
 def read_client_file(path: Path, environ: Mapping[str, str]) -> ClientSettings:
@@ -130,5 +130,5 @@ def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping
 
 
 def _others_may_read(path: Path) -> bool:
-    """True if other users may read the file; False on Windows, where modes do not tell."""
+    """True if other users may read the file; False on Windows, whose file modes do not show it."""
     return os.name == "posix" and bool(path.stat().st_mode & _READABLE)

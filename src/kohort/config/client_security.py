@@ -80,9 +80,7 @@ class ClientSecurityConfig:
     sasl_oauthbearer_assertion_algorithm: str = option(
         "RS256", "Signature algorithm of the assertion.", choices=("RS256", "ES256")
     )
-    sasl_oauthbearer_assertion_private_key_file: str | None = option(
-        None, "File with the private key of the assertion: PEM."
-    )
+    sasl_oauthbearer_assertion_private_key_file: str | None = option(None, "Private key of the assertion: PEM file.")
     sasl_oauthbearer_assertion_private_key_passphrase: Secret | None = option(
         None, "Password of the assertion's private key.", of=Secret
     )
@@ -103,34 +101,26 @@ class ClientSecurityConfig:
     sasl_login_refresh_window_factor: float = option(
         0.8, "Share of a token's lifetime after which it is renewed.", low=0, high=1
     )
-    sasl_login_refresh_window_jitter: float = option(0.05, "Random addition to that share.", low=0, high=1)
-    sasl_login_refresh_min_period_seconds: int = option(
-        60, "Shortest time between two token renewals.", low=0, high=900
+    sasl_login_refresh_window_jitter: float = option(
+        0.05, "Random addition to sasl.login.refresh.window.factor.", low=0, high=1
     )
+    sasl_login_refresh_min_period_seconds: int = option(60, "Shortest time between token renewals.", low=0, high=900)
     sasl_login_refresh_buffer_seconds: int = option(
         300, "Time before expiry at which a token is renewed.", low=0, high=3600
     )
     sasl_login_connect_timeout_ms: int | None = option(
         None, "Time limit of a connection to the identity provider.", low=0, of=int
     )
-    sasl_login_read_timeout_ms: int | None = option(
-        None, "Time limit of the identity provider's response.", low=0, of=int
-    )
+    sasl_login_read_timeout_ms: int | None = option(None, "Time limit of the token endpoint's response.", low=0, of=int)
     sasl_login_retry_backoff_ms: int = option(100, "First delay before a token request is retried.", low=0)
     sasl_login_retry_backoff_max_ms: int = option(10000, "Longest delay before a token request is retried.", low=0)
-    sasl_kerberos_service_name: str = option(
-        "kafka", "Service name of the brokers' Kerberos principal, before the slash."
-    )
-    sasl_kerberos_principal: str | None = option(
-        None, "Kerberos principal of the client; default: that of the ticket cache."
-    )
+    sasl_kerberos_service_name: str = option("kafka", "Name of the brokers' Kerberos principal before the slash.")
+    sasl_kerberos_principal: str | None = option(None, "Kerberos principal; default: the ticket cache's.")
     sasl_kerberos_keytab: str | None = option(None, "File with the key of the client's principal.")
     sasl_kerberos_domain_name: str | None = option(
         None, "Host part of the brokers' principal, after the slash; default: the broker's host."
     )
-    sasl_aws_region: str | None = option(
-        None, "Region of an MSK cluster; default: from the broker's name, or the environment."
-    )
+    sasl_aws_region: str | None = option(None, "Region of an MSK cluster; default: from broker name or environment.")
 
     def __post_init__(self) -> None:
         _both(self, "ssl.certificate.pem", "ssl.key.pem")

@@ -44,20 +44,18 @@ class DynamicBrokerConfig:
     )
     log_cleaner_threads: int = option(1, "Threads that compact logs.", low=0, no_effect=_OWN_CLEANER)
     log_cleaner_io_buffer_size: int = option(524_288, "Buffer size of the cleaner.", low=0, no_effect=_OWN_CLEANER)
-    log_cleaner_io_buffer_load_factor: float = option(
-        0.9, "Fill level of a cleaner's key table.", no_effect=_OWN_CLEANER
-    )
+    log_cleaner_io_buffer_load_factor: float = option(0.9, "Fill level of the key table.", no_effect=_OWN_CLEANER)
     log_cleaner_io_max_bytes_per_second: float = option(
         sys.float_info.max, "Bytes per second that cleaners read and write.", no_effect=_OWN_CLEANER
     )
-    sasl_kerberos_service_name: str | None = option(
-        None, "Kerberos service name of the brokers.", no_effect=_NO_KERBEROS
-    )
+    sasl_kerberos_service_name: str | None = option(None, "Kerberos service name of brokers.", no_effect=_NO_KERBEROS)
     sasl_kerberos_kinit_cmd: str = option("/usr/bin/kinit", "Path of kinit.", no_effect=_NO_KERBEROS)
     sasl_kerberos_ticket_renew_window_factor: float = option(
         0.8, "Share of a ticket's lifetime after which it is renewed.", no_effect=_NO_KERBEROS
     )
-    sasl_kerberos_ticket_renew_jitter: float = option(0.05, "Random addition to that share.", no_effect=_NO_KERBEROS)
+    sasl_kerberos_ticket_renew_jitter: float = option(
+        0.05, "Random addition to the window factor.", no_effect=_NO_KERBEROS
+    )
     sasl_kerberos_min_time_before_relogin: int = option(
         60_000, "Milliseconds between two logins.", bits=64, no_effect=_NO_KERBEROS
     )
@@ -72,7 +70,7 @@ class DynamicBrokerConfig:
     )
     sasl_login_refresh_window_jitter: float = option(
         0.05,
-        "Random addition to that share.",
+        "Random addition to the window factor.",
         rule=ValueRule(lambda part: 0 <= part <= 0.25, "a number from 0 to 0.25"),
         no_effect=_NO_LOGIN,
     )

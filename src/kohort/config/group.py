@@ -1,17 +1,16 @@
-"""Options of one group; the broker's options are the defaults.
+"""Options of one group, with the broker's options as defaults (protocol/consumer-groups.md#options-of-groups).
 
-The rules: protocol/consumer-groups.md#options-of-groups. Errors have Apache Kafka's messages.
+Errors have Apache Kafka's messages.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from kohort.config.broker import BrokerConfig
-from kohort.config.options import Option, as_in, options_of
+from kohort.config.options import Option, as_in, kafka_int, options_of
 from kohort.errors import ConfigError
 
 GroupOptions: TypeAlias = Mapping[str, int]
@@ -75,11 +74,7 @@ def parse_group_options(broker: BrokerConfig, given: Mapping[str, str]) -> dict[
 
 
 def _parsed(option: Option, text: str) -> int:
-    shown = f"Invalid value {text} for configuration {option.name}: "
-    digits = text.strip()
-    if not re.fullmatch("[+-]?[0-9]{1,19}", digits) or not -(1 << 31) <= int(digits) < 1 << 31:
-        raise ConfigError(f"{shown}Not a number of type INT")
-    value = int(digits)
+    value = kafka_int(option.name, text)
     if option.low is not None and value < option.low:
-        raise ConfigError(f"{shown}Value must be at least {option.low}")
+        raise ConfigError(f"Invalid value {text} for configuration {option.name}: Value must be at least {option.low}")
     return value

@@ -14,7 +14,7 @@ RELEASES: Final = (
     *("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"),
     *("4.0", "4.1", "4.2", "4.3", "4.4"),
 )
-"""In order. Current clients need at least 2.1 (KIP-896)."""
+"""Releases of Apache Kafka, oldest first. Current clients need at least 2.1 (KIP-896)."""
 NEWEST: Final = RELEASES[-1]
 
 # fmt: off

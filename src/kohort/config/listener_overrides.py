@@ -1,5 +1,6 @@
-"""Options of one listener: ``listener.name.<name in lower case>.<option>``; login options may have the mechanism as a
-prefix (``...plain.sasl.jaas.config``).
+"""Options of one listener: ``listener.name.<name in lower case>.<option>``.
+
+Login options may have the mechanism as a prefix: ``listener.name.external.plain.sasl.jaas.config``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MECHANISMS: Final = frozenset(mechanism.lower() for mechanism in MECHANISMS)
 _LIMIT: Final[Option] = option(0, "", low=0, bits=32).metadata["option"]
 _KERBEROS: Final = "gssapi."
 _OF_LOGINS: Final = ("sasl.", "connections.max.reauth.ms")
-"""Prefixes of options that may follow a mechanism."""
+"""Prefixes of options that may have a mechanism before them."""
 
 Overrides = Mapping[str, Mapping[str, Any]]
 """Overrides by listener name in lower case, then by option, with its mechanism as prefix."""

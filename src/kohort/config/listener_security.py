@@ -51,21 +51,15 @@ CALLBACKS: Final = ValueRule(
 class ListenerConfig:
     """TLS and login options of a listener."""
 
-    ssl_keystore_location: str | None = option(
-        None, "File with the broker's certificate and private key: PEM, PKCS12 or JKS."
-    )
+    ssl_keystore_location: str | None = option(None, "File with certificate and private key: PEM, PKCS12 or JKS.")
     ssl_keystore_password: Secret | None = option(None, "Password of the keystore.", of=Secret)
-    ssl_keystore_type: str = option(
-        "JKS", "Type of the keystore; detected from its content.", choices=("JKS", "PKCS12", "PEM")
-    )
+    ssl_keystore_type: str = option("JKS", "Keystore type, detected by content.", choices=("JKS", "PKCS12", "PEM"))
     ssl_keystore_certificate_chain: str | None = option(None, "Certificate chain of the broker, as PEM text.")
     ssl_keystore_key: Secret | None = option(None, "Private key, as PEM text.", of=Secret)
     ssl_key_password: Secret | None = option(None, "Password of the private key.", of=Secret)
     ssl_truststore_location: str | None = option(None, "File of trusted certificate authorities of clients.")
     ssl_truststore_password: Secret | None = option(None, "Password of the truststore.", of=Secret)
-    ssl_truststore_type: str = option(
-        "JKS", "Type of the truststore; detected from its content.", choices=("JKS", "PKCS12", "PEM")
-    )
+    ssl_truststore_type: str = option("JKS", "Truststore type, detected by content.", choices=("JKS", "PKCS12", "PEM"))
     ssl_truststore_certificates: str | None = option(None, "Trusted certificate authorities of clients, as PEM text.")
     ssl_client_auth: str = option(
         "none", "Client certificates: none, requested or required.", choices=("none", "requested", "required")
@@ -86,9 +80,7 @@ class ListenerConfig:
     )
     sasl_server_max_receive_size: int = option(524288, "Size limit of a request before the login is complete.", low=1)
     connections_max_reauth_ms: int = option(0, "Time after which a client logs in again (KIP-368); 0: never.", low=0)
-    sasl_oauthbearer_jwks_endpoint_url: str | None = option(
-        None, "Address of the keys that sign tokens: https:// or file:."
-    )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = option(None, "URL of keys that sign tokens: https:// or file:.")
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = option(3600000, "Interval at which the keys are fetched.", low=1)
     sasl_oauthbearer_expected_audience: list[str] = option([], "Accepted audiences of a token.")
     sasl_oauthbearer_expected_issuer: str | None = option(None, "Accepted issuer of a token.")

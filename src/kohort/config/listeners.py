@@ -57,7 +57,7 @@ def parse_endpoint(text: str, option: str) -> tuple[str, str, int]:
 
 
 def listeners_of(config: BrokerConfig) -> list[Listener]:
-    """Return the listeners. Raises ConfigError for conflicts or a missing protocol."""
+    """Return the broker's listeners. Raises ConfigError for two with one name or port, and for a missing protocol."""
     protocols = protocols_of(config)
     if not config.listeners:
         return [_listener(f"listeners={DEFAULT_LISTENER!r}", protocols, config.listen_host, config.listen_port)]
@@ -99,13 +99,13 @@ def advertised_of(config: BrokerConfig) -> list[Listener]:
 
 
 def inter_broker_listener(config: BrokerConfig) -> str | None:
-    """Return the inter-broker listener, if there are others: ``max.connections`` does not close it."""
+    """Return the name of the inter-broker listener, exempt from ``max.connections``; None without other listeners."""
     name = config.inter_broker_listener_name
     return name.upper() if name and len(listeners_of(config)) > 1 else None
 
 
 def check_listeners(config: BrokerConfig) -> None:
-    """Raise ConfigError for contradictory listener options."""
+    """Raise ConfigError for an option of a listener that does not exist, or of one that is not advertised."""
     names = {listener.name for listener in listeners_of(config)}
     advertised = {listener.name for listener in advertised_of(config)}
     if unknown := config.listener_overrides.keys() - {name.lower() for name in names}:
@@ -130,7 +130,7 @@ def listener_config(config: BrokerConfig, name: str, mechanism: str = "") -> Lis
 
 
 def believes_every_token(config: BrokerConfig, name: str) -> bool:
-    """True if clients may choose their user name, by unsigned OAUTHBEARER tokens."""
+    """True if clients of a listener can choose their user name, by unsigned OAUTHBEARER tokens."""
     if OAUTHBEARER not in listener_config(config, name).sasl_enabled_mechanisms:
         return False
     return not demands_signed_tokens(listener_config(config, name, OAUTHBEARER))
@@ -143,7 +143,7 @@ def demands_signed_tokens(said: ListenerConfig) -> bool:
 
 
 def with_ports(config: BrokerConfig, ports: Sequence[int]) -> BrokerConfig:
-    """Return ``config`` with these ports, in the order of its listeners."""
+    """Return ``config`` with ``ports`` for its listeners, in their order."""
     if not config.listeners:
         return replace(config, listen_port=ports[0])
     found = [listener.at(listener.host, port) for listener, port in zip(listeners_of(config), ports, strict=True)]
@@ -185,7 +185,7 @@ OPTION = "max.connections.per.ip.overrides"
 
 
 def parse_overrides(given: list[str]) -> dict[str, int]:
-    """Parse ``ADDRESS:COUNT``. Raises ConfigError; host names are not resolved."""
+    """Parse ``max.connections.per.ip.overrides``: ADDRESS:COUNT. Raises ConfigError, also for a host name."""
     overrides = {}
     for text in given:
         address, _, count = text.rpartition(":")

@@ -1,13 +1,14 @@
-"""Declaration, parsing, checks and description of an option; other files of this folder have the options."""
+"""Declaration, parsing, checks and description of an option; the other files of this folder declare the options."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean
@@ -24,28 +25,12 @@ class ValueRule(NamedTuple):
     words: str
 
 
-class Limits(TypedDict, total=False):
-    """Type and bounds of an option, and the reason if it has no effect.
-
-    ``of``: type, if the default does not tell. ``bits``: size in Kafka if unusual: by default 64 for times and large
-    numbers, 32 for other integers.
-    """
-
-    low: int
-    high: int
-    choices: tuple[str, ...]
-    rule: ValueRule
-    of: type
-    bits: int
-    no_effect: str
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Option of Kafka: name, type, default and bounds, and its attribute here.
+    """Option of Kafka: name, type, default, bounds, and the attribute of its configuration class.
 
     ``bits``: size of an integer in Kafka: 16, 32 or 64. ``no_effect``: reason if the option has no effect.
-    ``falls_back_to``: attribute of BrokerConfig with the default of a topic's option.
+    ``falls_back_to``: attribute of BrokerConfig with the default of an option of topics or groups.
     """
 
     name: str
@@ -135,6 +120,14 @@ def _listed(given: Any) -> list[Any]:
     return items
 
 
+def kafka_int(name: str, text: str) -> int:
+    """Parse an integer as Kafka parses options of groups and client metrics. Raises ConfigError with its message."""
+    digits = text.strip()
+    if not re.fullmatch("[+-]?[0-9]{1,19}", digits) or not -(1 << 31) <= int(digits) < 1 << 31:
+        raise ConfigError(f"Invalid value {text} for configuration {name}: Not a number of type INT")
+    return int(digits)
+
+
 def _sendable(text: Any) -> str:
     if isinstance(text, bytes | bytearray | memoryview):
         raise TypeError("bytes")
@@ -150,11 +143,26 @@ def _finite(text: Any) -> float:
     return value
 
 
-def option(default: Any, doc: str, *, name: str = "", **limits: Unpack[Limits]) -> Any:
-    """Declare a dataclass field that is one of Kafka's options; the default name is the attribute with dots."""
-    kind = limits.get("of") or (str if default is None else type(default))
-    bounds = (limits.get("low"), limits.get("high"), limits.get("choices", ()), limits.get("rule"))
-    return _field(Option(name, "", kind, default, *bounds, limits.get("bits", 0), doc, limits.get("no_effect", "")))
+def option(
+    default: Any,
+    doc: str,
+    *,
+    name: str = "",
+    of: type | None = None,
+    low: int | None = None,
+    high: int | None = None,
+    choices: tuple[str, ...] = (),
+    rule: ValueRule | None = None,
+    bits: int = 0,
+    no_effect: str = "",
+) -> Any:
+    """Declare a dataclass field that is one of Kafka's options.
+
+    ``name``: default the attribute with dots. ``of``: type, if ``default`` does not have it. ``bits``: default 64 for
+    times and large numbers, 32 for other integers.
+    """
+    kind = of or (str if default is None else type(default))
+    return _field(Option(name, "", kind, default, low, high, choices, rule, bits, doc, no_effect))
 
 
 def as_in(config: type, attribute: str, *, name: str = "") -> Any:
@@ -197,34 +205,23 @@ def _by_name(config: type) -> dict[str, Option]:
     return {o.name: o for o in options_of(config)} | {o.attribute: o for o in options_of(config)}
 
 
-@cache
-def _gathering(config: type) -> tuple[dataclasses.Field[Any], ...]:
-    return tuple(f for f in dataclasses.fields(config) if "gather" in f.metadata)
-
-
-def gathered_prefixes(config: type) -> tuple[str, ...]:
-    return tuple(f.metadata["prefix"] for f in _gathering(config))
-
-
 def attribute_of(config: type, name: str) -> str:
     return _by_name(config)[name].attribute
 
 
-def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[str] = ()) -> C:
+def parse_config(config: type[C], given: Mapping[str, Any]) -> C:
     """Build ``config`` from options by Kafka's names (``group.id``) or by attribute (``group_id``).
 
-    Raises ConfigError for an unknown name (with the nearest known one) and for a value out of bounds. Names in
-    ``known`` are ignored.
+    Raises ConfigError for an unknown name (with the nearest known one) and for a value out of bounds.
     """
     table: type = config
-    by_name, gathering = _by_name(table), _gathering(table)
-    ignored = set(known)
-    prefixes = gathered_prefixes(config)
+    by_name, gathering = _by_name(table), [f for f in dataclasses.fields(table) if "gather" in f.metadata]
+    prefixes = tuple(f.metadata["prefix"] for f in gathering)
     values = {}
     for name, text in given.items():
         if name in by_name:
             values[by_name[name].attribute] = by_name[name].parse(text)
-        elif name not in ignored and not name.startswith(prefixes):
+        elif not name.startswith(prefixes):
             raise unknown_option(name, [o.name for o in options_of(config)])
     for field in gathering:
         named = {name: text for name, text in given.items() if name.startswith(field.metadata["prefix"])}
@@ -233,5 +230,5 @@ def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[s
 
 
 def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
-    """Return the error for an unknown name, with the nearest known one."""
+    """Return the error for an unknown option name, with the nearest name in ``known``."""
     return ConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")

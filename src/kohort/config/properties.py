@@ -24,7 +24,7 @@ def parse_properties(text: str, *, is_damaged: bool = False) -> dict[str, str]:
 
 
 def _pairs(text: str, *, is_damaged: bool) -> Iterator[tuple[str, str]]:
-    number = 1  # of the next line
+    number = 1  # line number of the next pair
     try:
         for found in javaproperties.parse(text):
             if isinstance(found, javaproperties.KeyValue):
@@ -48,7 +48,7 @@ _PLACE: Final = re.compile(r"(\$?)\$\{(?:file:([^}]+)|(?:env:)?([A-Za-z_][A-Za-z
 
 
 def fill_in(text: str, environ: Mapping[str, str]) -> str:
-    """Replace ``${...}`` by variables and files. Raises ConfigError for a missing one, without secrets."""
+    """Replace ``${NAME}`` and ``${file:PATH}`` by environment variables and files. Raises ConfigError if missing."""
 
     def content(match: re.Match[str]) -> str:
         escaped, file, name, default = match.groups()

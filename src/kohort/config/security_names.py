@@ -1,7 +1,7 @@
 """Spellings of security options in Java's clients, librdkafka, kafka-python and aiokafka.
 
-Options without a counterpart are ignored, unless a connection would be less secure: those are errors that name a
-replacement. Names have dots: ``ssl_cafile`` is ``ssl.cafile``.
+An option without a counterpart is ignored. If the connection would be less secure without it, it raises an error with
+its replacement. Names have dots: ``ssl_cafile`` is ``ssl.cafile``.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 HIDDEN_NAMES: Final = frozenset(o.name for o in options_of(ClientSecurityConfig) if o.type is Secret)
 LOGIN_HANDLERS: Final = frozenset({"OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler"})
-"""Java's token classes, by simple names; other options have the same content."""
+"""Java's token classes by simple name, ignored because other options select the source of tokens."""
 MSK_HANDLER: Final = "IAMClientCallbackHandler"
 RETRIEVERS: Final[Mapping[str, str]] = {
     "DefaultJwtRetriever": "",
@@ -103,7 +103,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
         ours = (SAME.get(name, name), value) if special is None else special(name, value)
         if ours is None:
             continue
-        target, value = ours  # the counterpart here
+        target, value = ours
         if target in found and _text(found[target]) != _text(value):
             raise ConfigError(f"{spelled[target]} and {name} are the same option with different values")
         found[target], spelled[target] = value, name

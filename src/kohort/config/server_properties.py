@@ -107,7 +107,7 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
         elif name in {"log.dirs", "log.dir"}:
             found.data_dir = _one_folder(name, value)
         elif name in COARSER:
-            continue  # below: the same option in milliseconds overrides them
+            continue  # added at the end, because the same option in milliseconds overrides it
         elif name in IGNORED or name.startswith(IGNORED_PREFIXES) or _is_there_anyway(name, name, value):
             found.ignored.append(name)
         else:
@@ -125,7 +125,7 @@ def _controllers(given: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _without(controllers: frozenset[str], value: str) -> list[str]:
-    """Return the listeners without the controller's, for a combined Kafka node."""
+    """Return the listeners without those of the controller, which a combined Kafka node has, too."""
     listeners = [one.strip() for one in value.split(",") if one.strip()]
     return [one for one in listeners if one.upper().partition("://")[0] not in controllers or "://" not in one]
 
@@ -164,7 +164,7 @@ def _one_folder(name: str, value: str) -> str:
 
 
 def _add_milliseconds(found: ServerProperties, given: Mapping[str, Any], name: str, coarser: Mapping[str, int]) -> None:
-    """Apply Kafka's order: milliseconds override minutes, minutes override hours; -1 stays -1."""
+    """Convert minutes and hours as Kafka does: milliseconds override minutes, which override hours; -1 stays -1."""
     for other, factor in coarser.items():
         if other in given and name not in found.options:
             try:

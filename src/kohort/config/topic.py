@@ -75,7 +75,7 @@ _FALLBACKS: Final = tuple((o.attribute, o.falls_back_to) for o in options_of(Top
 
 
 def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> TopicConfig:
-    """Return the broker's defaults overlaid with ``given``. Raises ConfigError if Kafka would (INVALID_CONFIG)."""
+    """Return a topic's options: ``given``, else the broker's defaults. Raises ConfigError as Kafka does."""
     values = {attribute: getattr(broker, model) for attribute, model in _FALLBACKS}
     return TopicConfig(**values | _parsed(given))
 
@@ -105,7 +105,7 @@ def usable_overrides(stored: Mapping[str, str]) -> tuple[dict[str, str], list[Co
 
 
 def check_lags(config: TopicConfig) -> None:
-    """Raise ConfigError if the lags contradict each other. As in Kafka, stored values are not checked."""
+    """Raise ConfigError if the shortest compaction lag exceeds the longest. As in Kafka, stored options may."""
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
         raise ConfigError(f"min.compaction.lag.ms={least}: expected at most max.compaction.lag.ms, which is {most}")
