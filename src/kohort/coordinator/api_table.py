@@ -67,16 +67,9 @@ Withdraw = Callable[[Reply, ErrorCode], Reply]
 AddedBytes = Callable[[GroupRequest, Groups], Added]
 
 
-def check_nothing(_request: GroupRequest, _config: BrokerConfig) -> None: ...
-
-
 def check_group_id(request: GroupRequest, _config: BrokerConfig) -> None:
     if not request.message.group_id:  # type: ignore[attr-defined]  # every request of one group has it
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-
-
-def adds_nothing(_request: GroupRequest, _groups: Groups) -> Added:
-    return NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +78,11 @@ class GroupApi:
 
     decide: Decide
     refuse: Refuse
-    check: Check = check_nothing
+    check: Check = lambda _request, _config: None
     """Reject an invalid request before the coordinator looks up its group. Raises ApiError."""
     withdraw: Withdraw | None = None
     """Build the response after the append of the request's records failed; None: refuse the whole request."""
-    added_bytes: AddedBytes = adds_nothing
+    added_bytes: AddedBytes = lambda _request, _groups: NOTHING
     """Return an upper bound of the bytes that a request adds to the memory of all groups."""
     read_only: bool = False
     """True if the coordinator answers this request type even before ``__consumer_offsets`` exists."""

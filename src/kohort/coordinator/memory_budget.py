@@ -1,7 +1,7 @@
-"""Memory limit for all groups (``group.coordinator.max.bytes``), against unauthorized growth; Kafka has none.
+"""Memory limit for all groups (``group.coordinator.max.bytes``): clients cannot exhaust the broker's memory.
 
-Loaded groups are always accepted. At the limit the coordinator refuses new groups, new members, and large requests to
-existing groups. With smaller requests existing groups may reach twice the limit.
+Kafka has no such limit. Groups in the log are always loaded. At the limit the coordinator refuses new groups, new
+members, and large requests to existing groups. With smaller requests existing groups may reach twice the limit.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class MemoryBudget:
     """Upper bound of the memory of all groups: accepted requests increase it, repeated measurements correct it."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._at_most = 0
+        self.limit = limit
+        self.at_most = 0
         self._measured_ms: int | None = None
         self._measure_above = limit // MEASUREMENTS
         self._measurement: Iterator[tuple[int, int]] | None = None
@@ -73,25 +73,17 @@ class MemoryBudget:
         """Bytes measured so far by the measurement in progress, and bytes added since it began."""
         self.refused = 0
 
-    @property
-    def at_most(self) -> int:
-        return self._at_most
-
-    @property
-    def limit(self) -> int:
-        return self._limit
-
     def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
         """Add a request's bytes to the memory in use; return False, without adding, if they exceed the limit."""
         size = added.new + added.grown
-        if self._limit == NO_LIMIT or not size:
+        if self.limit == NO_LIMIT or not size:
             return True
-        if self._measurement is not None or self._at_most + size > min(self._measure_above, self._limit):
+        if self._measurement is not None or self.at_most + size > min(self._measure_above, self.limit):
             self._continue_measurement(all_groups, now_ms)
-        if self._at_most + size > (self._limit if added.new else EXISTING_FACTOR * self._limit):
+        if self.at_most + size > (self.limit if added.new else EXISTING_FACTOR * self.limit):
             self.refused += 1
             return False
-        self._at_most += size
+        self.at_most += size
         self._measured += size
         return True
 
@@ -108,8 +100,8 @@ class MemoryBudget:
             if effort >= MEASURED_AT_ONCE:
                 return
         self._measurement = None
-        self._at_most = self._measured
-        self._measure_above = self._at_most + self._limit // MEASUREMENTS
+        self.at_most = self._measured
+        self._measure_above = self.at_most + self.limit // MEASUREMENTS
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
@@ -237,10 +229,6 @@ def bytes_of_long_names(*names: str | None) -> int:
     return sum(NAME_LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
 
 
-def bytes_of(groups: Groups) -> int:
-    return sum(size for size, _ in sizes_of(groups))
-
-
 def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
     """Yield estimated bytes and measuring effort (in members) of each group; groups may change in between."""
     for offsets in list(groups.offsets.values()):
@@ -274,6 +262,5 @@ def _size_of_consumer_group(group_id: str, consumer: ModernGroup) -> int:
     size += TOPIC_BYTES * len(consumer.volatile.topics or ()) + PENDING_BYTES * len(consumer.volatile.fenced)
     size += bytes_of_long_names(group_id)
     size += sum(_bytes_of_regex(regex, value) for regex, value in consumer.regexes.items())
-    for member_id, known in consumer.members.items():
-        size += MEMBER_BYTES + _metadata_bytes(member_id, known.metadata)
-    return size
+    members = consumer.members.items()
+    return size + sum(MEMBER_BYTES + _metadata_bytes(member_id, known.metadata) for member_id, known in members)

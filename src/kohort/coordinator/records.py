@@ -66,17 +66,14 @@ ENTRY_TIMES: Final = frozenset(
 
 def partition_of(group_id: str, partitions: int) -> int:
     """Return a group's ``__consumer_offsets`` partition: ``abs(hash) mod partitions``, 0 for the smallest int32."""
-    return _cached_partition(group_id, partitions) if len(group_id) <= NAME_MAX else _partition_of(group_id, partitions)
-
-
-def _partition_of(group_id: str, partitions: int) -> int:
-    h = java_string_hash(group_id)
-    return 0 if h == INT_MIN else abs(h) % partitions
+    find = _partition_of if len(group_id) <= NAME_MAX else _partition_of.__wrapped__
+    return find(group_id, partitions)
 
 
 @lru_cache(maxsize=CACHED_NAMES_MAX)
-def _cached_partition(group_id: str, partitions: int) -> int:
-    return _partition_of(group_id, partitions)
+def _partition_of(group_id: str, partitions: int) -> int:
+    h = java_string_hash(group_id)
+    return 0 if h == INT_MIN else abs(h) % partitions
 
 
 class EpochWritten(NamedTuple):
@@ -172,10 +169,6 @@ _KINDS: Final[dict[Callable[..., ConsumerGroupRecord], _Kind]] = {
     ),
 }
 _BY_NUMBER: Final = {kind.number: (record, kind) for record, kind in _KINDS.items()}
-
-
-def is_consumer_group_record(number: int) -> bool:
-    return number in _BY_NUMBER
 
 
 def build_consumer_group_record(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
@@ -287,13 +280,15 @@ def parse_record(key: bytes, value: bytes | None) -> Record | None:
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
-            group_id, topic, partition = _plain_key(key) or _declared_key(key)
+            group_id, topic, partition = _offset_place(key)
             return OffsetCommitted(group_id, topic, partition, None if value is None else _offset(value))
         if kind == GROUP_METADATA:
             group, _ = decode(GroupMetadataKey, 0, key, 2)
-            generation = None if value is None else decode(GroupMetadataValue, _version(value), value, 2)[0]
+            generation = (
+                None if value is None else decode(GroupMetadataValue, _INT16.unpack_from(value)[0], value, 2)[0]
+            )
             return GroupWritten(group.group, generation)
-        if is_consumer_group_record(kind):
+        if kind in _BY_NUMBER:
             return parse_consumer_group_record(kind, key, value)
     except (ProtocolError, struct.error) as error:
         raise CorruptLog(f"a record of __consumer_offsets with key {key[:80]!r} cannot be read: {error}") from error
@@ -303,23 +298,19 @@ def parse_record(key: bytes, value: bytes | None) -> Record | None:
 def _offset(value: bytes) -> OffsetCommitValue:
     if is_plain_offset(value):
         return read_plain_offset(value)
-    return decode(OffsetCommitValue, _version(value), value, 2)[0]
+    return decode(OffsetCommitValue, _INT16.unpack_from(value)[0], value, 2)[0]
 
 
-def _declared_key(key: bytes) -> tuple[str, str, int]:
+def _offset_place(key: bytes) -> tuple[str, str, int]:
+    """Parse the key of an offset record; ASCII names are decoded here, other names by the slower codec."""
+    group_ends = 4 + _INT16.unpack_from(key, 2)[0]
+    if 4 <= group_ends <= len(key) - 6:
+        topic_ends = group_ends + 2 + _INT16.unpack_from(key, group_ends)[0]
+        group_id, topic = key[4:group_ends], key[group_ends + 2 : topic_ends]
+        if topic_ends + 4 == len(key) and group_id.isascii() and topic.isascii():
+            return group_id.decode("ascii"), topic.decode("ascii"), _INT32.unpack_from(key, topic_ends)[0]
     commit, _ = decode(OffsetCommitKey, 0, key, 2)
     return commit.group, commit.topic, commit.partition
-
-
-def _plain_key(key: bytes) -> tuple[str, str, int] | None:
-    group_ends = 4 + _INT16.unpack_from(key, 2)[0]
-    if not 4 <= group_ends <= len(key) - 6:
-        return None
-    topic_ends = group_ends + 2 + _INT16.unpack_from(key, group_ends)[0]
-    group_id, topic = key[4:group_ends], key[group_ends + 2 : topic_ends]
-    if topic_ends + 4 != len(key) or not (group_id.isascii() and topic.isascii()):
-        return None
-    return group_id.decode("ascii"), topic.decode("ascii"), _INT32.unpack_from(key, topic_ends)[0]
 
 
 def is_plain_offset(value: bytes) -> bool:
@@ -335,11 +326,6 @@ def read_plain_offset(value: bytes) -> OffsetCommitValue:
     )
 
 
-def _version(value: bytes) -> int:
-    version: int = _INT16.unpack_from(value)[0]
-    return version
-
-
 def moved_record(record: Record, by_ms: int) -> Record:
     """Return a record with all its times moved by ``by_ms``; a time that is not set stays so."""
     given = record.value
@@ -353,6 +339,7 @@ def moved_record(record: Record, by_ms: int) -> Record:
 
 
 def moved_entry(entry: JournalEntry, by_ms: int) -> JournalEntry:
+    """Return a journal entry with all its times moved by ``by_ms``."""
     moved: JournalEntry = _moved(entry, by_ms) if by_ms else entry
     return moved
 

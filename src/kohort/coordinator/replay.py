@@ -52,8 +52,7 @@ class Skipped:
         if not self.count:
             return []
         more = f"; and {self.count - len(self._first)} more" if self.count > len(self._first) else ""
-        words = "; ".join(self._first)
-        return [warning(f"{log}: skipped {self.count} unreadable records: {words}{more}")]
+        return [warning(f"{log}: skipped {self.count} unreadable records: {'; '.join(self._first)}{more}")]
 
 
 def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PRODUCER) -> None:
@@ -110,7 +109,7 @@ def _parsed(key: bytes, value: bytes | None, skipped: Skipped) -> Record | None:
         skipped.add(error)
         return None
     if record is None:
-        skipped.add(f"a record of type {int.from_bytes(key[:2], signed=True)}, which is unknown")
+        skipped.add(f"unknown record type {int.from_bytes(key[:2], signed=True)}")
     return record
 
 

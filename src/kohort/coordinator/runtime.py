@@ -1,7 +1,6 @@
-"""The coordinator: for each request, timer and expiry it decides, appends records, replays them and responds.
+"""Group coordinator: decides on each request, timer and expiry, appends the records, replays them and responds.
 
-Requests, timers, loading and expiry all end in ``_carry_out``. If an append fails, it sends errors and drops the
-group's rebalance.
+``_carry_out`` executes all decisions. If an append fails, it answers with errors and drops the group's rebalance.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class Coordinator:
         self.timers: Timers[tuple[int, TimerKey]] = Timers()
         self._evidence = JournalEvidence()
         self._searches = SearchTurns()
-        self._budget = MemoryBudget(config.group_coordinator_max_bytes)
+        self.budget = MemoryBudget(config.group_coordinator_max_bytes)
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
         self._worked_us = 0
@@ -181,8 +180,9 @@ class Coordinator:
     def note_stall(self, from_ms: int, now_ms: int) -> None:
         """Record a stall: the broker processed no event from ``from_ms`` until ``now_ms``."""
         self._evidence.stalls.add(Stall(from_ms, now_ms))
-        stalled = f"this broker stalled for {(now_ms - from_ms) / 1000:.1f} s"
-        self._notes.append(warning(f"{stalled}: member sessions may have expired meanwhile", "stall"))
+        stalled_s = (now_ms - from_ms) / 1000
+        note = f"this broker stalled for {stalled_s:.1f} s: member sessions may have expired meanwhile"
+        self._notes.append(warning(note, "stall"))
 
     def note(self, entry: JournalEntry) -> None:
         self._journal.append(entry)
@@ -214,23 +214,12 @@ class Coordinator:
         return None if shard is None else shard.groups
 
     def timers_of(self, group_id: str) -> list[TimerKey]:
-        partition = self.partition_of(group_id)
-        waiting = self.timers.keys()
-        return [key for where, key in waiting if where == partition and key.group_id == group_id]
-
-    def parked(self) -> Iterator[GroupRequest]:
-        for shard in self._shards:
-            for group in shard.groups.by_id.values():
-                for member in group.round.members.values():
-                    yield from (request for request in (member.join, member.sync) if request is not None)
+        own, waiting = self.partition_of(group_id), self.timers.keys()
+        return [key for partition, key in waiting if partition == own and key.group_id == group_id]
 
     def all_groups(self) -> Iterator[tuple[int, Groups]]:
         for shard in self._shards.active():
             yield shard.partition, shard.groups
-
-    @property
-    def budget(self) -> MemoryBudget:
-        return self._budget
 
     def take_notes(self) -> list[Note]:
         notes, self._notes = self._notes, []
@@ -247,13 +236,6 @@ class Coordinator:
 
     def coordinates(self, partition: int) -> bool:
         return partition in self._shards.by_partition
-
-    def load(self, partition: int, records: Iterable[LogItem], now_ms: int) -> list[Reply]:
-        shard = self._shards.get(partition)
-        if shard is None or shard.availability is not Availability.LOADING:
-            self.start_loading(partition)
-        self.load_some(partition, records, now_ms, Skipped())
-        return self.finish_loading(partition, now_ms)
 
     def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
         """Replay the next records of a partition that is being loaded; count unreadable ones in ``skipped``."""
@@ -296,11 +278,11 @@ class Coordinator:
         self._check_budget(Added(offsets.new + members.new + matched, offsets.grown + members.grown), ctx.now_ms)
 
     def _check_budget(self, added: Added, now_ms: int) -> None:
-        if not self._budget.admit(added, (shard.groups for shard in self._shards), now_ms):
-            problem = "groups reached their memory limit: new groups, members and pattern matches are refused"
-            if not added.new:
-                problem = "groups reached twice their memory limit: growing offsets are refused"
-            self._notes.append(warning(f"{problem} (group.coordinator.max.bytes)", "groups"))
+        if not self.budget.admit(added, (shard.groups for shard in self._shards), now_ms):
+            refused = "groups reached twice their memory limit: growing offsets are refused"
+            if added.new:
+                refused = "groups reached their memory limit: new groups, members and pattern matches are refused"
+            self._notes.append(warning(f"{refused} (group.coordinator.max.bytes)", "groups"))
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _at(self, now_ms: int) -> Context:
@@ -353,9 +335,8 @@ class Coordinator:
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         code = append_error(error)
         if any(isinstance(record, RegexResolved) for record in outcome.records):  # no request waits for a topic search
-            self._notes.append(
-                warning(f"matches of subscription patterns cannot be persisted, retrying: {error}", "regex")
-            )
+            note = f"matches of subscription patterns cannot be persisted, retrying: {error}"
+            self._notes.append(warning(note, "regex"))
         refusal = Outcome(
             replies=[withdraw(reply, code) for reply in outcome.replies],
             timers=[*outcome.otherwise],
@@ -369,9 +350,7 @@ class Coordinator:
             refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             refusal.timers += dropped.timers
             refusal.journal += dropped.journal
-        if (
-            group_id in shard.groups.consumer
-        ):  # drop the classic group into which the append should have converted the consumer group
+        if group_id in shard.groups.consumer:  # the conversion of the consumer group to a classic group failed
             shard.groups.by_id.pop(group_id, None)
         return refusal
 

@@ -12,7 +12,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.rebalance import cancel_timers
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.fencing import group_tombstones
-from kohort.coordinator.consumer.group import ConsumerGroupState, ModernGroup
+from kohort.coordinator.consumer.group import ConsumerGroupState, ModernGroup, check_consumer_group
 from kohort.coordinator.consumer.group_epoch import preferred_assignor
 from kohort.coordinator.consumer.reconcile import CurrentAssignment
 from kohort.coordinator.consumer.sessions import timers_of
@@ -75,10 +75,11 @@ def describe_group(
     group = groups.by_id.get(group_id)
     if group is None:
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
-        what = "is not a classic group" if group_id in groups.consumer else "not found"
+        is_consumer = group_id in groups.consumer
+        problem = f"Group {group_id} is not a classic group." if is_consumer else f"Group {group_id} not found."
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
-            error_message=f"Group {group_id} {what}." if missing else None,
+            error_message=problem if missing else None,
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             authorized_operations=NOT_REQUESTED if missing else allowed,
@@ -97,24 +98,18 @@ def describe_group(
         (m, m.metadata_of(name) if stable else b"", m.assignment) for m in rebalance.members.values()
     ]
     for member, metadata, assignment in taken:
-        described.members.append(
-            DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                member_metadata=metadata,
-                member_assignment=assignment,
-            )
+        entry = DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=metadata,
+            member_assignment=assignment,
         )
+        described.members.append(entry)
         if pace.is_due(MEMBER_US):
             yield
     return described
-
-
-def refused_description(group_id: str, error: ApiError, version: int) -> DescribedGroup:
-    message = str(error) if version >= FIRST_WITH_GROUP_ID_NOT_FOUND else None
-    return DescribedGroup(error_code=error.code, error_message=message, group_id=group_id)
 
 
 def filter_of(
@@ -204,33 +199,26 @@ def describe_consumer_group(
         (m.member_id, m.metadata, m.current, group.target(m.member_id)) for m in group.members.values()
     ]
     for member_id, metadata, current, target in taken:
-        had = yield from _assignment(_had(current), ctx.topics, pace)
-        is_to_have = yield from _assignment(target.items(), ctx.topics, pace)
-        described.members.append(
-            ConsumerGroupDescribeMember(
-                member_id=member_id,
-                instance_id=metadata.instance_id,
-                rack_id=metadata.rack_id,
-                member_epoch=current.epoch,
-                client_id=metadata.client_id,
-                client_host=metadata.client_host,
-                subscribed_topic_names=metadata.subscribed_topic_names,
-                subscribed_topic_regex=metadata.subscribed_topic_regex or "",
-                assignment=had,
-                target_assignment=is_to_have,
-                member_type=OF_CONSUMER_PROTOCOL if metadata.classic_member_metadata is None else OF_CLASSIC_PROTOCOL,
-            )
+        entry = ConsumerGroupDescribeMember(
+            member_id=member_id,
+            instance_id=metadata.instance_id,
+            rack_id=metadata.rack_id,
+            member_epoch=current.epoch,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
+            subscribed_topic_names=metadata.subscribed_topic_names,
+            subscribed_topic_regex=metadata.subscribed_topic_regex or "",
+            assignment=(yield from _assignment(_current(current), ctx.topics, pace)),
+            target_assignment=(yield from _assignment(target.items(), ctx.topics, pace)),
+            member_type=OF_CONSUMER_PROTOCOL if metadata.classic_member_metadata is None else OF_CLASSIC_PROTOCOL,
         )
+        described.members.append(entry)
         if pace.is_due(MODERN_MEMBER_US):
             yield
     return described
 
 
-def refused_consumer_group(group_id: str, error: ApiError) -> ConsumerGroupDescribeGroup:
-    return ConsumerGroupDescribeGroup(error_code=error.code, error_message=error.message or None, group_id=group_id)
-
-
-def _had(current: CurrentAssignment) -> Iterator[tuple[bytes, list[int]]]:
+def _current(current: CurrentAssignment) -> Iterator[tuple[bytes, list[int]]]:
     for topic_id, assigned in current.assigned.items():
         yield topic_id, [*assigned, *current.pending.get(topic_id, ())]
     for topic_id, pending in current.pending.items():
@@ -270,7 +258,8 @@ def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context)
             groups = shards.of_group(group_id).groups
             described.append((yield from describe_group(groups, group_id, version, pace, operations=operations)))
         except ApiError as error:
-            described.append(refused_description(group_id, error, version))
+            problem = str(error) if version >= FIRST_WITH_GROUP_ID_NOT_FOUND else None
+            described.append(DescribedGroup(error_code=error.code, error_message=problem, group_id=group_id))
     return Reply(request, DescribeGroupsResponse(groups=described))
 
 
@@ -283,7 +272,8 @@ def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: 
         try:
             group = _consumer_group(shards, group_id)
         except ApiError as error:
-            refused.append(refused_consumer_group(group_id, error))
+            problem = error.message or None
+            refused.append(ConsumerGroupDescribeGroup(error_code=error.code, error_message=problem, group_id=group_id))
         else:
             described.append((yield from describe_consumer_group(group, ctx, operations, pace)))
     return Reply(request, ConsumerGroupDescribeResponse(groups=refused + described))
@@ -292,12 +282,7 @@ def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: 
 def _consumer_group(shards: Shards, group_id: str) -> ModernGroup:
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    groups = shards.of_group(group_id).groups
-    group = groups.consumer.get(group_id)
-    if group is None:
-        what = "is not a consumer group" if group_id in groups.by_id else "not found"
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
-    return group
+    return check_consumer_group(shards.of_group(group_id).groups, group_id)
 
 
 def refuse_describe_consumer_groups(request: GroupRequest, code: ErrorCode) -> Reply:
@@ -358,6 +343,6 @@ def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Con
 
 def refuse_delete_groups(request: GroupRequest, code: ErrorCode) -> Reply:
     message = request.message_as(DeleteGroupsRequest)
-    names = dict.fromkeys(message.groups_names)
-    results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in names]
+    unique = dict.fromkeys(message.groups_names)
+    results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in unique]
     return Reply(request, DeleteGroupsResponse(results=results))

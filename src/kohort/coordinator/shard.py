@@ -63,15 +63,14 @@ class Shard:
             group.round = rebalance = Round.of(group.persisted, ctx.now_ms)
             begin_sessions(group, ctx, out)
             if group.persisted is not None:
-                out.journal.append(
-                    GroupLoaded(
-                        at_ms=ctx.now_ms,
-                        group=group_id,
-                        generation=rebalance.generation_id,
-                        members=tuple(m.identity for m in rebalance.members.values()),
-                        partitions=owners_of(group.persisted),
-                    )
+                loaded = GroupLoaded(
+                    at_ms=ctx.now_ms,
+                    group=group_id,
+                    generation=rebalance.generation_id,
+                    members=tuple(m.identity for m in rebalance.members.values()),
+                    partitions=owners_of(group.persisted),
                 )
+                out.journal.append(loaded)
             if rebalance.state is GroupState.STABLE and len(rebalance.members) > ctx.config.group_max_size:
                 open_round(group, ctx, out, Trigger(event="over_capacity"))
             elif group.has_no_leader:
@@ -128,7 +127,6 @@ class Shards:
         return (shard for shard in self if shard.availability is Availability.ACTIVE)
 
     def active_at(self, partition: int) -> Shard | None:
-        """Return the groups of a ``__consumer_offsets`` partition; None if it is not loaded."""
         shard = self.by_partition.get(partition)
         return shard if shard is not None and shard.availability is Availability.ACTIVE else None
 

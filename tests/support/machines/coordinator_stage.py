@@ -12,6 +12,8 @@ from typing import Any
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig
 from kohort.coordinator.journal import JournalEntry, build_entry, parse_entry
+from kohort.coordinator.memory_budget import sizes_of
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, MayDescribe, Reply, may_describe_all
 from kohort.coordinator.records import (
     InTransaction,
@@ -21,6 +23,7 @@ from kohort.coordinator.records import (
     TransactionEnded,
     parse_record,
 )
+from kohort.coordinator.replay import Skipped
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import KohortError
 from kohort.model import ProducerIdAndEpoch
@@ -97,6 +100,16 @@ class Topics:
 RANGE = (("range", subscription("t")),)
 
 
+def load(coordinator: Coordinator, partition: int, records: Sequence[LogItem], now_ms: int) -> list[Reply]:
+    coordinator.start_loading(partition)
+    coordinator.load_some(partition, records, now_ms, Skipped())
+    return coordinator.finish_loading(partition, now_ms)
+
+
+def bytes_of(groups: Groups) -> int:
+    return sum(size for size, _ in sizes_of(groups))
+
+
 class CoordinatorStage:
     """One coordinator, its log, and its responses by ticket."""
 
@@ -118,7 +131,7 @@ class CoordinatorStage:
     def _coordinator(self) -> Coordinator:
         coordinator = Coordinator(self.config, self.rng, self.topics, self._append, check=check_decision)
         for partition, records in self.log.items():
-            self._take(coordinator.load(partition, records, self.now))
+            self._take(load(coordinator, partition, records, self.now))
         return coordinator
 
     def _append(
@@ -180,7 +193,7 @@ class CoordinatorStage:
     def reload(self) -> None:
         """Reload the partition's log, as after a leader change."""
         for partition, records in self.log.items():
-            self._take(self.coordinator.load(partition, records, self.now))
+            self._take(load(self.coordinator, partition, records, self.now))
         self.check()
 
     def _take(self, replies: list[Reply]) -> None:

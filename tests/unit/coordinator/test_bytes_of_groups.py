@@ -2,13 +2,13 @@
 
 import pytest
 
-from kohort.coordinator.memory_budget import Added, MemoryBudget, bytes_of, sizes_of
+from kohort.coordinator.memory_budget import Added, MemoryBudget, sizes_of
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.records import OffsetCommitted
 from kohort.coordinator.replay import replay
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_records import OffsetCommitValue
-from support.machines.coordinator_stage import CoordinatorStage, Topics
+from support.machines.coordinator_stage import CoordinatorStage, Topics, bytes_of
 
 
 def taken(codes: list[int]) -> int:

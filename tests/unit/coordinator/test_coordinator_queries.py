@@ -8,6 +8,7 @@ from kohort.coordinator.outcome import TimerKey
 from kohort.notes import Level
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
+from kohort_lab.sim.checks.parked import waiting_requests
 from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 
 
@@ -46,14 +47,14 @@ class TestGroupLag:
 
 def test_coordinator_lists_requests_that_wait_for_an_answer(stage):
     (a, b), generation = stage.stable(2)
-    assert list(stage.coordinator.parked()) == []
+    assert list(waiting_requests(stage.coordinator)) == []
     stage.join(a)
-    assert [type(asked.message) for asked in stage.coordinator.parked()] == [JoinGroupRequest]
+    assert [type(asked.message) for asked in waiting_requests(stage.coordinator)] == [JoinGroupRequest]
     stage.join(b)
 
     stage.sync(b, generation + 1)
 
-    (waiting,) = stage.coordinator.parked()
+    (waiting,) = waiting_requests(stage.coordinator)
     assert isinstance(waiting.message, SyncGroupRequest)
     assert waiting.message.member_id == b
 

@@ -8,7 +8,6 @@ from kohort.coordinator.memory_budget import (
     MEASURED_AT_ONCE,
     Added,
     MemoryBudget,
-    bytes_of,
 )
 from kohort.coordinator.offsets.groups import Groups
 from kohort.errors import ErrorCode
@@ -18,7 +17,7 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequestTopic,
 )
 from support.consumer_protocol import subscription
-from support.machines.coordinator_stage import RANGE, CoordinatorStage, Topics
+from support.machines.coordinator_stage import RANGE, CoordinatorStage, Topics, bytes_of
 
 LARGE = [("range", bytes(200_000))]
 LONG = "x" * 30_000

@@ -19,7 +19,7 @@ from kohort.notes import Level
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from support.consumer_protocol import assignment
-from support.machines.coordinator_stage import GROUP, RANGE, CoordinatorStage
+from support.machines.coordinator_stage import GROUP, RANGE, CoordinatorStage, load
 
 FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -134,7 +134,7 @@ class TestPartitionLoading:
         stage.coordinator.refuse_loading(partition)
 
         assert stage.answer(stage.join()).error_code == ErrorCode.NOT_COORDINATOR
-        assert stage.coordinator.load(partition, [], stage.now) == []
+        assert load(stage.coordinator, partition, [], stage.now) == []
         assert stage.answer(stage.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
     def test_replay_skips_only_the_unreadable_record(self, stage):

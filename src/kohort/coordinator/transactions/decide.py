@@ -40,10 +40,10 @@ def decide_init(
     if known is None:
         return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
     if expected is not None and not _owned_before(known, expected):
-        raise ApiError(
-            ErrorCode.PRODUCER_FENCED,
-            f"transactional id {transactional_id!r} has producer id {known.producer_id}, not {expected.producer_id}",
+        problem = (
+            f"transactional id {transactional_id!r} has producer id {known.producer_id}, not {expected.producer_id}"
         )
+        raise ApiError(ErrorCode.PRODUCER_FENCED, problem)
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"a transaction of {transactional_id!r} is ending")
     if known.state is TransactionState.ONGOING:
@@ -63,10 +63,8 @@ def decide_init(
         return replace(fresh, epoch=known.epoch + 1, last_epoch=known.epoch)
     if expected.epoch == known.last_epoch:
         return fresh  # the producer repeats InitProducerId after a lost response
-    raise ApiError(
-        ErrorCode.PRODUCER_FENCED,
-        f"transactional id {transactional_id!r} has epoch {known.epoch}, not {expected.epoch}",
-    )
+    problem = f"transactional id {transactional_id!r} has epoch {known.epoch}, not {expected.epoch}"
+    raise ApiError(ErrorCode.PRODUCER_FENCED, problem)
 
 
 def _is_exhausted(known: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
@@ -88,26 +86,22 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
 def time_out(known: Transaction, now_ms: int) -> Transaction:
     """Abort a transaction after its timeout; its producer may continue with the next epoch (KIP-588)."""
     epoch = min(known.epoch + 1, EPOCH_MAX)  # no client gets the highest epoch, but a log of Kafka may contain it
-    return _next(
-        known,
-        TransactionState.PREPARE_ABORT,
-        now_ms,
-        epoch=epoch,
-        last_epoch=known.epoch,
-        client_version=WITH_NEW_EPOCHS,
-    )
+    aborting = _next(known, TransactionState.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=known.epoch)
+    return replace(aborting, client_version=WITH_NEW_EPOCHS)
 
 
 def check_producer(known: Transaction | None, producer: ProducerIdAndEpoch) -> Transaction:
     if known is None or known.producer_id != producer.producer_id:
-        raise ApiError(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no transactional id has producer id {producer.producer_id}"
-        )
+        problem = f"no transactional id has producer id {producer.producer_id}"
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, problem)
     if known.epoch != producer.epoch:
-        raise ApiError(
-            ErrorCode.PRODUCER_FENCED, f"producer epoch {producer.epoch} is stale; the current one is {known.epoch}"
-        )
+        raise _stale_epoch(known, producer)
     return known
+
+
+def _stale_epoch(known: Transaction, producer: ProducerIdAndEpoch) -> ApiError:
+    problem = f"producer epoch {producer.epoch} is stale; the current one is {known.epoch}"
+    return ApiError(ErrorCode.PRODUCER_FENCED, problem)
 
 
 def check_part_of(known: Transaction | None, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
@@ -130,15 +124,10 @@ def decide_add(
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the previous transaction is ending")
     if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
         return known
-    begins = known.state in AT_REST
-    return _next(
-        known,
-        TransactionState.ONGOING,
-        now_ms,
-        partitions=known.partitions.union(partitions),
-        started_ms=now_ms if begins else known.started_ms,
-        client_version=version,
-    )
+    started_ms = now_ms if known.state in AT_REST else known.started_ms
+    everything = known.partitions.union(partitions)
+    ongoing = _next(known, TransactionState.ONGOING, now_ms, partitions=everything, started_ms=started_ms)
+    return replace(ongoing, client_version=version)
 
 
 def decide_end(
@@ -156,14 +145,10 @@ def decide_end(
     by_epoch = version >= WITH_NEW_EPOCHS
     repeats = by_epoch and _repeats(known, producer)
     if known.producer_id != producer.producer_id and not repeats:
-        raise ApiError(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-            f"the transactional id has producer id {known.producer_id}, not {producer.producer_id}",
-        )
+        problem = f"the transactional id has producer id {known.producer_id}, not {producer.producer_id}"
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, problem)
     if known.epoch != producer.epoch and not (repeats and known.state is not TransactionState.ONGOING):
-        raise ApiError(
-            ErrorCode.PRODUCER_FENCED, f"producer epoch {producer.epoch} is stale; the current one is {known.epoch}"
-        )
+        raise _stale_epoch(known, producer)
     prepare = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
     if known.state is prepare:
@@ -193,11 +178,8 @@ def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
 
 
 def complete(known: Transaction, now_ms: int) -> Transaction:
-    state = (
-        TransactionState.COMPLETE_COMMIT
-        if known.state is TransactionState.PREPARE_COMMIT
-        else TransactionState.COMPLETE_ABORT
-    )
+    commits = known.state is TransactionState.PREPARE_COMMIT
+    state = TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
     done = _next(known, state, now_ms, partitions=frozenset[TopicPartition](), next_producer_id=NONE)
     if known.next_producer_id == NONE:
         return replace(done, previous_producer_id=known.producer_id)

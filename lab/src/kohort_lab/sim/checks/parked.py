@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kohort.broker.apis.fetch import OpenFetch
 from kohort.broker.broker import Broker
 from kohort.broker.state import BrokerState
+from kohort.coordinator.outcome import GroupRequest
+from kohort.coordinator.runtime import Coordinator
 from kohort.log.topics import Topic
 from kohort.wire.apis import APIS
 from kohort_lab.sim.checks.broken import CheckFailed
@@ -13,7 +17,7 @@ from kohort_lab.sim.checks.broken import CheckFailed
 def check_parked(broker: Broker) -> None:
     """Check between events that each waiting request has an open connection, unmet conditions and a timer."""
     waiting = set(broker.in_flight())
-    remembered = {asked.reply_to for asked in broker.state.coordinator.parked()} | set(broker.long_work)
+    remembered = {asked.reply_to for asked in waiting_requests(broker.state.coordinator)} | set(broker.long_work)
     for parked in broker.state.purgatory:
         connection = parked.reply_to.connection
         remembered.add(parked.reply_to)
@@ -27,6 +31,14 @@ def check_parked(broker: Broker) -> None:
     if forgotten := sorted(waiting - remembered):
         api = APIS[forgotten[0].api_key].name
         raise CheckFailed(f"{api} on connection {forgotten[0].connection} waits without any pending response")
+
+
+def waiting_requests(coordinator: Coordinator) -> Iterator[GroupRequest]:
+    """Yield the JoinGroups and SyncGroups that wait for their response."""
+    for _, groups in coordinator.all_groups():
+        for group in groups.by_id.values():
+            for member in group.round.members.values():
+                yield from (request for request in (member.join, member.sync) if request is not None)
 
 
 def bytes_there(state: BrokerState, reading: OpenFetch) -> int:
