@@ -19,13 +19,7 @@ from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns
 from kohort.coordinator.journal import ClientIdentity, JournalEntry
 from kohort.coordinator.journal_events import JoinRejected, MemberMetrics
 from kohort.coordinator.journal_evidence import JournalEvidence, OffsetCounters, Stall
-from kohort.coordinator.memory_budget import (
-    Added,
-    MemoryBudget,
-    added_by_members,
-    added_by_offsets,
-    added_by_patterns,
-)
+from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_members, added_by_offsets, added_by_patterns
 from kohort.coordinator.migration.downgrade import downgraded
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets

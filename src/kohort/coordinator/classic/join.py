@@ -116,13 +116,7 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 
 
 def _keep_generation(
-    group: ClassicGroup,
-    member: Member,
-    old_id: str,
-    old_leader: str,
-    request: GroupRequest,
-    ctx: Context,
-    out: Outcome,
+    group: ClassicGroup, member: Member, old_id: str, old_leader: str, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
     """Answer a returning static member whose join does not change the generation; persist its new member id."""
     rebalance = group.round
