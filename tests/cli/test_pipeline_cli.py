@@ -115,7 +115,7 @@ def test_pipeline_status_names_running_process_and_reset_is_refused(tmp_path: Pa
 
     assert f", process {os.getpid()} on " in said
     assert "running since 20" in said
-    assert "no micro-batch is done yet" in said
+    assert "no micro-batch is complete yet" in said
 
 
 def test_pipeline_run_prints_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,7 +239,7 @@ def test_pipeline_counts_as_running_once_spark_starts(tmp_path: Path, monkeypatc
         assert "stop the test before Spark starts" in run("run", str(file), code=1)
 
     assert f", process {os.getpid()} on " in seen[0]
-    assert "no micro-batch is done yet" in seen[0]
+    assert "no micro-batch is complete yet" in seen[0]
 
 
 WINDOWS = """\

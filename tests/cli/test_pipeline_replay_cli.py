@@ -62,7 +62,7 @@ def test_replay_sends_dead_letters_once_unchanged(tmp_path: Path) -> None:
         waiting = run("replay", str(file), "--dry-run")
         assert waiting == (
             "3 no id\n3 dead letters to send back; 3 of other pipelines skipped\n"
-            "1 tombstones skipped: --tombstones sends them, which deletes their keys\n"
+            "1 tombstones skipped: --tombstones sends them and deletes their keys\n"
         )
         with_tombstones = run("replay", str(file), "--dry-run", "--tombstones")
         assert with_tombstones.startswith("3 no id\n1 no value\n4 dead letters to send back")
@@ -70,7 +70,7 @@ def test_replay_sends_dead_letters_once_unchanged(tmp_path: Path) -> None:
         done = run("replay", str(file))
         assert "3 dead letters sent back" in done
         assert "1 tombstones skipped" in done
-        assert "a replayed record now follows newer records of its key" in done
+        assert "replayed records now come after newer records of their keys" in done
         assert "0 dead letters sent back" in run("replay", str(file))
 
         orders = read(broker.bootstrap, "orders")

@@ -8,7 +8,7 @@ import pytest
 
 from kohort.console.app import ConsoleOptions
 from kohort.console.connections import AT_ONCE
-from kohort.console.guard import MOST_BODY, MOST_TARGET, Hosts
+from kohort.console.guard import MOST_BODY, MOST_TARGET, Rejected, check_host
 from kohort.console.logins import FAILED_S, FAILURES, MOST_SESSIONS, Attempts, LoggedIn, Sessions, by_password
 from kohort.metrics.serving import host_of, is_trusted_host
 from support.console_client import console, live
@@ -33,15 +33,17 @@ def test_unknown_host_name_is_rejected(client):
 
 
 def test_allowed_host_name_is_accepted():
-    hosts = Hosts(frozenset({"console.example"}))
-    assert hosts.allows("console.example:8080")
-    assert not hosts.allows("localhost")
+    names = frozenset({"console.example"})
+    check_host({"host": "console.example:8080"}, names)
+    with pytest.raises(Rejected):
+        check_host({"host": "localhost"}, names)
     assert host_of("a:b:c") is None
 
 
 def test_host_with_a_malformed_port_is_rejected_by_console_and_metrics_page():
     for host in ("localhost:x", "127.0.0.1:99999"):
-        assert not Hosts().allows(host)
+        with pytest.raises(Rejected):
+            check_host({"host": host}, ConsoleOptions().hosts)
         assert not is_trusted_host(host)
     assert is_trusted_host("localhost:9310")
 

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote
@@ -18,7 +18,7 @@ from kohort.console import guard
 from kohort.console.changes import Changes
 from kohort.console.connections import LONGEST_NAME, AnswerBudget, ConsoleLog, in_pieces
 from kohort.console.encoding import ENCODED, VARIES, gzipped, json_of, takes_gzip
-from kohort.console.guard import Hosts, Rejected, failure_of
+from kohort.console.guard import Rejected, failure_of
 from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin, login_html
 from kohort.console.page import ConsolePage
 from kohort.console.reachability import ClusterUnreachable
@@ -55,7 +55,8 @@ NO_STORE: Final = {"cache-control": "no-store"}
 @dataclass(frozen=True, slots=True)
 class ConsoleOptions:
     allow_changes: bool = False
-    hosts: Hosts = field(default_factory=Hosts)
+    hosts: frozenset[str] = frozenset({"localhost"})
+    """Host names by which browsers may open the console; IP addresses are always allowed."""
     login: TryLogin | None = None
     """Function that checks user name and password; None if the console needs no login."""
     secure: bool = False
@@ -147,7 +148,7 @@ class ConsoleApp:
         found = self._page.file(name)
         if found is None:
             raise Rejected(404, "the file does not exist", "reload the page of the console")
-        smaller = self._page.gzipped(found) if _takes_gzip(request) else None
+        smaller = self._page.gzipped(found.content) if _takes_gzip(request) else None
         tag = found.tag if smaller is None else f'{found.tag[:-1]}-gzip"'
         headers = {"etag": tag, "cache-control": "no-cache", **VARIES}
         if request.headers.get("if-none-match") == tag:
@@ -295,12 +296,9 @@ class ConsoleApp:
         for group, entries in by_group.items():
             events.append(("entries", json_of(GroupEvents(group=group, events=find_events(entries))), group))
         loop = self._loop
-        if events and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._publish, events)
-
-    def _publish(self, events: Sequence[tuple[str, bytes, str | None]]) -> None:
-        for name, data, group in events:
-            self.hub.publish(name, data, group)
+        if loop is not None and not loop.is_closed():
+            for event in events:
+                loop.call_soon_threadsafe(self.hub.publish, *event)
 
     async def _login(self, request: Request) -> Response:
         target = _target_after_login(params_of(request.scope["query_string"]).get("next", "/"))

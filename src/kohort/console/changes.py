@@ -1,6 +1,6 @@
-"""Changes in two requests: a plan that shows the effect, and its execution with the token of the plan.
+"""Changes of a group in two requests: the first plans the change, the second executes it with the token of the plan.
 
-A plan keeps the state of the group. It is executed once, unchanged, and only if the group has not changed since.
+A plan is executed once, unchanged, and only if the group has not changed since.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import msgspec
 
@@ -56,14 +57,14 @@ TO: Final = {
     "file": "from-file",
     "group": "",
 }
-"""Option of ``kohort group reset-offsets`` for each value of ``to`` in a request; for ``group`` it is a clone."""
+"""Option of ``kohort group reset-offsets`` by value of ``to`` in a request; ``group`` is ``kohort group clone``."""
 FILE: Final = "offsets.csv"
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
-KINDS: Final[tuple[Kind, ...]] = ("offsets", "offsets:delete", "members:remove", "group:delete")
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of a request to plan a change; with ``confirm`` (a token), of a request to execute it."""
+    """Body of a request that plans a change, or, with the token ``confirm``, of the request that executes the plan."""
 
     to: str | None = None
     value: str | int | None = None
@@ -101,18 +102,17 @@ class Changes:
         with clients.admin() as admin:
             about = None if kind == "offsets" else describe(admin, group)
             planned, committed, after = self._planned(admin, kind, group, request, about)
-            about = about if about is not None else _described(planned)
         if isinstance(planned, Result):
             result = planned
         else:
+            about = planned.about
             result = OffsetsReset(executed=False, partitions=moved_rows({group: planned}), refused=[])
         confirm = secrets.token_urlsafe(24)
         self._plans[confirm] = PlannedChange(kind, group, request, _state(about), committed, after, self._clock(), user)
         while len(self._plans) > MOST_PLANS:
             self._plans.popitem(last=False)
-        members = [] if about is None else _names(about)
         fields = msgspec.to_builtins(result)
-        return {**fields, "confirm": confirm, "command": command_of(kind, group, request), "members": members}
+        return {**fields, "confirm": confirm, "command": command_of(kind, group, request), "members": _names(about)}
 
     def _planned(
         self, admin: Admin, kind: Kind, group: str, request: ChangeRequest, about: GroupDescription | None
@@ -161,25 +161,13 @@ class Changes:
         with clients.admin() as admin:
             about = described_or_none(admin, group)
             if kind == "offsets" and about is not None and about.members:
-                raise StillHasMembers(group, about)
-            if _state(about) != plan.state:
-                raise ChangedSince(group, about)
-            if kind in ("offsets", "offsets:delete") and _committed(admin, group) != dict(plan.committed):
-                raise ChangedSince(group, about)
+                error = f"group {group!r} is {about.state} and cannot be reset while it has members"
+                raise Rejected(409, error, "stop its members, and create a new plan", _names(about))
+            changes_offsets = kind in ("offsets", "offsets:delete")
+            if _state(about) != plan.state or (changes_offsets and _committed(admin, group) != dict(plan.committed)):
+                error = f"group {group!r} has changed since the plan was made"
+                raise Rejected(409, error, "create a new plan", _names(about))
             return _execute(admin, plan, about)
-
-
-class ChangedSince(Rejected):
-    def __init__(self, group: str, about: GroupDescription | None) -> None:
-        super().__init__(409, f"group {group!r} has changed since the plan was made", "create a new plan")
-        self.members = [] if about is None else _names(about)
-
-
-class StillHasMembers(Rejected):
-    def __init__(self, group: str, about: GroupDescription) -> None:
-        error = f"group {group!r} is {about.state} and cannot be reset while it has members"
-        super().__init__(409, error, "stop its members, and create a new plan")
-        self.members = _names(about)
 
 
 def check_request(kind: Kind, request: ChangeRequest) -> None:
@@ -232,18 +220,15 @@ def _whole(value: str | int | None, *, least: int) -> int:
     return int(text)
 
 
-def _described(planned: Result | Moved) -> GroupDescription | None:
-    return planned.about if isinstance(planned, Moved) else None
-
-
 def _state(about: GroupDescription | None) -> tuple[str, tuple[str, ...]]:
     if about is None:
         return "", ()
     return "there", tuple(sorted(member.member_id for member in about.members))
 
 
-def _names(about: GroupDescription) -> list[str]:
-    return [f"{m.client_id or m.member_id} at {m.client_host}" for m in about.members[:MEMBERS_NAMED]]
+def _names(about: GroupDescription | None) -> list[str]:
+    members = () if about is None else about.members[:MEMBERS_NAMED]
+    return [f"{m.client_id or m.member_id} at {m.client_host}" for m in members]
 
 
 def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
@@ -281,22 +266,14 @@ def _raise_first(errors: Mapping[Any, KohortError], count: int) -> None:
         raise next(iter(errors.values()))
 
 
-def _allowed(changes: Changes | None) -> Changes:
+def _answer(kind: Kind, act: Callable[..., Any], changes: Changes | None, query: ApiQuery, names: Sequence[str]) -> Any:
     if changes is None:
         raise Rejected(403, "this console allows no changes", "start kohort console with --allow-changes")
-    return changes
+    return act(changes, query.with_clients(), kind, names[0], query.parse_body(ChangeRequest), query.user)
 
 
-def _routes_of(kind: Kind) -> tuple[Route[Changes | None], ...]:
-    def plan(changes: Changes | None, query: ApiQuery, names: Sequence[str]) -> Any:
-        allowed = _allowed(changes)
-        return allowed.plan(query.with_clients(), kind, names[0], query.parse_body(ChangeRequest), query.user)
-
-    def apply(changes: Changes | None, query: ApiQuery, names: Sequence[str]) -> Any:
-        allowed = _allowed(changes)
-        return allowed.apply(query.with_clients(), kind, names[0], query.parse_body(ChangeRequest), query.user)
-
-    return Route(f"groups/{{}}/{kind}:plan", plan, "POST"), Route(f"groups/{{}}/{kind}:apply", apply, "POST")
-
-
-CHANGES: Final = tuple(route for kind in KINDS for route in _routes_of(kind))
+CHANGES: Final[tuple[Route[Changes | None], ...]] = tuple(
+    Route(f"groups/{{}}/{kind}:{name}", partial(_answer, kind, act), "POST")
+    for kind in KINDS
+    for name, act in (("plan", Changes.plan), ("apply", Changes.apply))
+)

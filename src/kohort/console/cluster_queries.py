@@ -181,8 +181,10 @@ def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientRep
 
 
 def _pipeline_or_why(path: Path) -> PipelineStatus:
+    from kohort.spark.pipeline.parse import load_pipeline
+
     try:
-        return pipeline_status(path)
+        return pipeline_status(load_pipeline(path))
     except (KohortError, OSError) as error:
         return _without_state(path.name, str(error))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kohort.console.reachability import ClusterUnreachable, GroupUnknown
@@ -43,29 +42,19 @@ ALWAYS: Final = {
 
 
 class Rejected(Exception):
-    def __init__(self, status: int, error: str, advice: str) -> None:
+    """A request that the console rejects with an HTTP status; ``members``: group members that prevent a change."""
+
+    def __init__(self, status: int, error: str, advice: str, members: Sequence[str] = ()) -> None:
         super().__init__(error)
-        self.status, self.error, self.advice = status, error, advice
+        self.status = status
+        self.failure = ConsoleFailure(error=error, advice=advice, members=list(members))
 
 
-@dataclass(frozen=True, slots=True)
-class Hosts:
-    """Host names by which browsers may open the console. IP addresses are always allowed."""
-
-    names: frozenset[str] = frozenset({"localhost"})
-
-    def allows(self, header: str | None) -> bool:
-        return header is not None and is_trusted_host(header, self.names)
-
-
-def check_host(headers: Mapping[str, str], hosts: Hosts) -> None:
-    """Raise Rejected if the Host header names another site: protects against DNS rebinding."""
-    if not hosts.allows(headers.get("host")):
-        raise Rejected(
-            421,
-            "the Host header does not name this console",
-            "open the printed address, or start kohort console with --allow-host",
-        )
+def check_host(headers: Mapping[str, str], names: frozenset[str]) -> None:
+    """Raise Rejected unless the Host header has one of the names or an IP address: prevents DNS rebinding."""
+    if not is_trusted_host(headers.get("host", ""), names):
+        advice = "open the printed address, or start kohort console with --allow-host"
+        raise Rejected(421, "the Host header does not name this console", advice)
 
 
 def check_target(raw_path: bytes, query: bytes) -> None:
@@ -125,8 +114,7 @@ KINDS: Final[tuple[tuple[type[KohortError], int, str], ...]] = (
 
 def failure_of(error: Exception) -> tuple[int, ConsoleFailure]:
     if isinstance(error, Rejected):
-        members: Sequence[str] = getattr(error, "members", ())
-        return error.status, ConsoleFailure(error=error.error, advice=error.advice, members=list(members))
+        return error.status, error.failure
     if isinstance(error, ApiError):
         return _of_broker(error)
     for kind, status, advice in KINDS:

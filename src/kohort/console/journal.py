@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from kohort.aio.system import wall_ms
 from kohort.console.reachability import foreseen
 from kohort.coordinator.journal import GroupDeleted, JournalEntry, build_entry, parse_entry
 from kohort.errors import Wakeup
@@ -25,25 +24,22 @@ from kohort.insight.findings.timeline import find_timeline
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
 from kohort.model import TopicPartition
 from kohort.results.console import JournalReport
+from kohort.verbs.describing import partitions_named
 from kohort.watch.background import BackgroundWatch
 from kohort.watch.journal_source import JournalAccess, is_stale, open_journal
 from kohort.watch.opening import WatchClients, WatchSettings
 
 if TYPE_CHECKING:
     from kohort.aio.consuming.consumer import Consumer
-    from kohort.coordinator.journal import JournalEntry
-    from kohort.insight.findings.model import RebalanceFinding
     from kohort.insight.findings.timeline import LaneFinding
     from kohort.watch.journal_source import JournalSource
-
 
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 100
 """Approximate memory of a journal entry in bytes, without its encoded content."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedRebalances:
+class _CachedRebalances(NamedTuple):
     version: int
     since_ms: int
     rebalances: list[RebalanceFinding]
@@ -173,7 +169,7 @@ def snapshot_from_journal(
 def _member(lane: LaneFinding, last: RebalanceFinding | None) -> MemberSnapshot | None:
     if not lane.assignments or lane.assignments[-1].until_ms is not None:
         return None
-    places = tuple(_place(text) for text in lane.assignments[-1].partitions)
+    places = partitions_named(lane.assignments[-1].partitions)
     return MemberSnapshot(
         member_id=lane.member.member_id,
         client_id=lane.member.client_id,
@@ -183,11 +179,6 @@ def _member(lane: LaneFinding, last: RebalanceFinding | None) -> MemberSnapshot 
         assignment=tuple(sorted(places)),
         protocol="classic" if last is None else last.protocol,
     )
-
-
-def _place(text: str) -> TopicPartition:
-    topic, _, number = text.rpartition("-")
-    return TopicPartition(topic, int(number))
 
 
 def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
@@ -252,7 +243,7 @@ class JournalThread:
             self._thread.join(within_s)
 
     def _run(self) -> None:
-        retry_s, since_ms = RETRY_S, _now_ms() - BACK_MS
+        retry_s, since_ms = RETRY_S, wall_ms() - BACK_MS
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
@@ -287,7 +278,7 @@ class JournalThread:
             if entries:
                 self._kept.add(entries)
             kind = "journal topic" if source.until_ms is None else "watcher" if self._watch is None else "own watcher"
-            stale = is_stale(source, time.time() * 1000)
+            stale = is_stale(source, wall_ms())
             self._status = JournalReport(kind=kind, until_ms=source.until_ms, stale=stale)  # type: ignore[arg-type]
             if entries and self.was_read.is_set():
                 self._added(entries)
@@ -299,9 +290,8 @@ class JournalThread:
         if not self._may_watch:
             self._status = JournalReport(kind=None, why_not="the cluster has no journal; start `kohort watch`")
         elif self._watch is None:
-            self._status = JournalReport(
-                kind=None, why_not="the cluster has no journal; the console starts to record one"
-            )
+            why_not = "the cluster has no journal; the console starts to record one"
+            self._status = JournalReport(kind=None, why_not=why_not)
             address = ",".join(access.admin.config.bootstrap_servers)
             self._watch = BackgroundWatch(self._clients, address, WatchSettings(), log=self._warn)
             self._watch.begin()
@@ -310,7 +300,3 @@ class JournalThread:
     def _warn(self, text: str) -> None:
         if self._status.kind is None:
             self._status = JournalReport(kind=None, why_not=text)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -48,11 +48,6 @@ class LagHistory:
     def of(self, group: str) -> list[LagPoint]:
         return list(self._points.get(group, ()))
 
-    def trend(self, group: str, now_ms: int) -> list[int | None]:
-        """Return at most 60 values of a group's lag in the last 15 minutes, oldest first."""
-        recent = [point for point in self.of(group) if point.at_ms > now_ms - TREND_MS]
-        return [point.lag for point in thinned(recent, TREND_POINTS)]
-
 
 def point_of(found: GroupFinding) -> LagPoint:
     topics: dict[str, int | None] = {}

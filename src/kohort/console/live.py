@@ -156,7 +156,7 @@ class LiveSource:
         self._publish(SourceNews(reach=ReachNews(outage)))
 
     def _pulse(self) -> None:
-        """Request the list of nodes every two seconds, on a separate connection: a sample of groups may take long."""
+        """Request the list of nodes every two seconds, on its own connection: a sample of all groups may take long."""
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:

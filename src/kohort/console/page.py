@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,7 +61,8 @@ class ConsolePage:
         links = "".join(f'    <link rel="modulepreload" href="/static/{name}">\n' for name in self._static_imports())
         self.index = self._html.replace("  </head>", f"{links}  </head>", 1)
         self.index_gzipped = gzip.compress(self.index.encode(), BEST_LEVEL, mtime=0)
-        self._gzipped: dict[str, bytes | None] = {}
+        self.gzipped = lru_cache(MOST_GZIPPED)(partial(gzipped, level=BEST_LEVEL))
+        """Function that compresses the content of a static file; None if gzip saves less than a tenth."""
 
     def file(self, name: str) -> StaticFile | None:
         """Return a static file by its path; None for a missing file, or a path outside the folder."""
@@ -71,14 +73,6 @@ class ConsolePage:
         kind = KINDS.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         text = kind.startswith("text/") or kind.endswith("+xml")
         return StaticFile(content, f"{kind}; charset=utf-8" if text else kind, f'"{_sha256(content)[:22]}"')
-
-    def gzipped(self, found: StaticFile) -> bytes | None:
-        if found.tag not in self._gzipped:
-            # limit the cache: static files may change, and their old compressed versions stay in it
-            if len(self._gzipped) >= MOST_GZIPPED:
-                self._gzipped.clear()
-            self._gzipped[found.tag] = gzipped(found.content, BEST_LEVEL)
-        return self._gzipped[found.tag]
 
     def single_file(self, answers: Mapping[str, Any], first: str | None = None) -> str:
         """Return the console's page as one HTML file that needs no server.

@@ -23,7 +23,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     load_avg_ms: int | None = None
     load_max_ms: int | None = None
     late_ms: int | None = None
-    """Longest delay of the node's event loop in the last one or two minutes, in ms."""
+    """Longest delay of the node's event loop in the last one to two minutes, in ms."""
     late_max_ms: int | None = None
     """Longest delay of the node's event loop since its start, in ms."""
     unknown: str | None = None
@@ -57,22 +57,15 @@ class TransactionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/trans
     transactions: list[TransactionRow]
 
 
-class TransactionDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/transaction"):
-    transactional_id: str
-    state: str
-    seconds: float | None
-    timeout_ms: int
-    producer_id: int
-    producer_epoch: int
-    coordinator_id: int
-    partitions: list[str]
+class TransactionDescribed(TransactionRow, Result, frozen=True, kw_only=True, tag="kohort/v1/transaction"):
+    pass
 
 
 class HangingTransactionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A hanging transaction of a partition.
 
-    ``coordinator_epoch`` is that of the producer's last marker, null before the first. ``silent_seconds`` is the age of
-    its last batch, null if unknown. ``transactional_id`` is null if none has the producer id.
+    ``coordinator_epoch``: coordinator epoch of the producer's last marker, null without a marker. ``silent_seconds``:
+    age of the producer's last batch, null if unknown. ``transactional_id``: null if none has the producer id.
     """
 
     topic: str

@@ -13,7 +13,7 @@ from kohort.insight.findings.groups import GroupFinding, LastRebalance
 from kohort.insight.findings.model import PatternFinding, RebalanceFinding
 from kohort.insight.findings.timeline import TimelineFinding
 from kohort.insight.findings.what_if import WhatIfFinding
-from kohort.results.result import Result, SeveralResults
+from kohort.results.result import Result
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     leader_epoch: int | None = None
-    """Leader epoch that the commit contains: epoch of the last record before the committed offset."""
+    """Leader epoch in the commit: that of the last record before the committed offset."""
     current_offset: int | None
     log_start_offset: int | None
     log_end_offset: int | None
@@ -35,7 +35,7 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A group member; target and epoch are null in a classic group. Partitions look like ``orders-3``."""
+    """A group member; epoch and target assignment are null in a classic group. Partitions look like ``orders-3``."""
 
     member_id: str
     group_instance_id: str | None
@@ -79,13 +79,12 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     """Lag of the group by topic, the largest first."""
 
 
-class GroupsDescribed(SeveralResults, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):
+class GroupsDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):
     """Several described groups; groups that could not be described are missing."""
 
-    groups: list[GroupDescribed]
+    PARTS: ClassVar[str] = "groups"
 
-    def each(self) -> list[GroupDescribed]:
-        return self.groups
+    groups: list[GroupDescribed]
 
 
 GroupDescribed.SEVERAL = GroupsDescribed

@@ -6,7 +6,7 @@ schema`` prints the schema, which ``docs/schemas`` has too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -21,22 +21,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
     """Name of the list field whose entries are the lines of ``ndjson``; empty: the whole result is one line."""
     ON_LINES: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are repeated on every line of ``ndjson``."""
+    PARTS: ClassVar[str] = ""
+    """Name of the list field whose entries are results: ``ndjson`` has the lines of each of them."""
     SEVERAL: ClassVar[type[Result] | None] = None
     """Result class that the command prints for several objects, such as several described groups."""
 
 
-class SeveralResults(Result, frozen=True, kw_only=True):
-    """Several results of one kind; ``ndjson`` has the lines of all."""
-
-    def each(self) -> Iterable[Result]:
-        raise NotImplementedError
-
-
 def lines_of_result(result: Result) -> Iterator[dict[str, Any]]:
     """Yield the lines of ``ndjson``: the list entries, each with the schema name and the repeated fields."""
-    if isinstance(result, SeveralResults):
-        for one in result.each():
-            yield from lines_of_result(one)
+    if result.PARTS:
+        for part in getattr(result, result.PARTS):
+            yield from lines_of_result(part)
         return
     about: dict[str, Any] = msgspec.to_builtins(result)
     if not result.LINES:

@@ -22,6 +22,11 @@ STUCK: Final = frozenset({"stuck", "not-fetching", "not-committing"})
 MOST_TOPICS: Final = 100
 
 
+def partitions_named(names: Iterable[str]) -> list[TopicPartition]:
+    """Parse the partition names of findings, such as ``orders-3``."""
+    return [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
+
+
 def coordinators(admin: Admin) -> dict[int, str]:
     return {n.node_id: f"{n.host}:{n.port}" for n in admin.describe_cluster(timeout_ms=ADMIN_MS).nodes}
 

@@ -9,7 +9,7 @@ import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.options import ADMIN_MS, DURATION, Duration, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result, report_lines
+from kohort.cli.terminal.output import output_of, report_lines, report_rows
 from kohort.cli.terminal.show import print_table
 from kohort.results.cluster import (
     ClientsShown,
@@ -39,6 +39,7 @@ VITALS: Final = (
 )
 """Column headings of the table of consumers, each with the client metric that the column shows."""
 HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
+SUBSCRIPTION: Final = ("NAME", "INTERVAL-MS", "METRICS", "MATCH")
 
 
 @click.group("client-metrics", short_help="Manage and show metrics that clients push.")
@@ -66,10 +67,8 @@ def list_subscriptions(cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         names = [found.name for found in admin.list_config_resources([KIND], timeout_ms=ADMIN_MS)]
         rows = [_subscription(admin, name) for name in names]
-    if output != "table":
-        print_result(SubscriptionsListed(subscriptions=rows), output)
-    else:
-        print_table(("NAME", "INTERVAL-MS", "METRICS", "MATCH"), [_cells(row) for row in rows], none="no subscriptions")
+    cells = [_cells(row) for row in rows]
+    report_rows(output, SubscriptionsListed(subscriptions=rows), SUBSCRIPTION, cells, none="no subscriptions")
 
 
 def _subscription(admin: Admin, name: str) -> SubscriptionRow:
@@ -88,8 +87,8 @@ def _cells(row: SubscriptionRow) -> tuple[object, ...]:
 
 SET_HELP = """Create a subscription, or change the given options of one.
 
-A metric is a prefix such as org.apache.kafka.consumer.coordinator., or * for all. The subscription is for clients that
-match every --match. PROPERTY is client_id, client_instance_id, client_software_name, client_software_version,
+A metric is a prefix such as org.apache.kafka.consumer.coordinator., or * for all. The subscription applies to clients
+that match every --match. PROPERTY is client_id, client_instance_id, client_software_name, client_software_version,
 client_source_address or client_source_port; PATTERN is a regular expression.
 
 \b
@@ -119,19 +118,14 @@ def set_subscription(
 ) -> None:
     from kohort.client.admin.model import ConfigResource
 
-    given = {"metrics": ",".join(metrics) or None, "match": ",".join(match) or None}
-    changes: dict[str, str | None] = {option: text for option, text in given.items() if text is not None}
-    if interval_ms is not None:
-        changes["interval.ms"] = str(interval_ms)
+    given = {"metrics": ",".join(metrics), "match": ",".join(match), "interval.ms": str(interval_ms or "")}
+    changes: dict[str, str | None] = {option: text for option, text in given.items() if text}
     if not changes:
         raise click.UsageError("expected --metric, --interval or --match")
     with cluster.admin() as admin:
         admin.alter_configs({ConfigResource(KIND, name): changes}, timeout_ms=ADMIN_MS)
         row = _subscription(admin, name)
-    if output != "table":
-        print_result(SubscriptionSet(subscription=row), output)
-    else:
-        print_table(("NAME", "INTERVAL-MS", "METRICS", "MATCH"), [_cells(row)])
+    report_rows(output, SubscriptionSet(subscription=row), SUBSCRIPTION, [_cells(row)])
 
 
 @client_metrics.command(short_help="Remove a subscription.")
@@ -165,7 +159,7 @@ Examples:
 """
 
 
-@client_metrics.command(help=SHOW_HELP, short_help="Show what clients pushed last.")
+@client_metrics.command(help=SHOW_HELP, short_help="Show the last metrics that clients pushed.")
 @click.argument("client", required=False)
 @click.option("--group", metavar="GROUP", help="Group of the clients to show.")
 @click.option("--metric", metavar="PREFIX", default="", help="Prefix of the metrics to show.")
@@ -185,19 +179,14 @@ def show(client: str | None, group: str | None, metric: str, back_ms: int, clust
     if not chosen and (client is not None or group is not None):
         pusher = f"client {client!r}" if client is not None else f"member of {group!r}"
         raise NothingThere(f"no {pusher} pushed metrics in this time (kohort client-metrics show lists all clients)")
-    if output != "table":
-        print_result(ClientsShown(clients=[_client(report, metric) for report in chosen]), output)
-    elif client is not None or metric:
+    if output == "table" and (client is not None or metric):
         _print_values(chosen, metric)
-    else:
-        _print_clients(chosen)
-
-
-def _print_clients(reports: list[ClientReport]) -> None:
+        return
     now_ms = time.time_ns() // 1_000_000
-    rows = [(r.client_id, r.host, software_of(r), r.group, *vitals_of(r, now_ms)) for r in reports]
+    rows = [(r.client_id, r.host, software_of(r), r.group, *vitals_of(r, now_ms)) for r in chosen]
     columns = ("CLIENT-ID", "HOST", "SOFTWARE", "GROUP", *HEADINGS)
-    print_table(columns, rows, none="no client pushed metrics in this time")
+    result = ClientsShown(clients=[_client(report, metric) for report in chosen])
+    report_rows(output, result, columns, rows, none="no client pushed metrics in this time")
 
 
 def _print_values(reports: list[ClientReport], metric: str) -> None:

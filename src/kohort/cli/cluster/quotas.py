@@ -10,8 +10,7 @@ import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_users, pairs
 from kohort.cli.terminal.options import ADMIN_MS, confirm, with_options, yes_option
-from kohort.cli.terminal.output import output_of, print_result, report_lines
-from kohort.cli.terminal.show import print_table
+from kohort.cli.terminal.output import output_of, report_lines, report_rows
 from kohort.results.cluster import QuotaRow, QuotasListed, QuotasRemoved, QuotasSet
 from kohort.verbs.refusals import NothingThere
 
@@ -78,12 +77,9 @@ Examples:
 def list_quotas(entity: ClientQuotaEntity, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         found = admin.describe_client_quotas(entity, timeout_ms=ADMIN_MS)
-    if output != "table":
-        about = [QuotaRow(entity=as_json(each), values=values) for each, values in found.items()]
-        print_result(QuotasListed(quotas=about), output)
-        return
+    result = QuotasListed(quotas=[QuotaRow(entity=as_json(each), values=values) for each, values in found.items()])
     rows = [(*cells(each), key, f"{value:.12g}") for each, values in found.items() for key, value in values.items()]
-    print_table(("USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"), rows, none="no quotas")
+    report_rows(output, result, ("USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"), rows, none="no quotas")
 
 
 SET_HELP = """Set quotas of a user, a client id, a user with a client id, or an address.
@@ -157,6 +153,6 @@ def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
 
 
 def as_json(entity: ClientQuotaEntity) -> dict[str, str | None]:
-    """Return the names of a quota entity by entity type, such as user; None: the default of the type."""
+    """Return the names of a quota entity by entity type (user, client-id, ip); None: the default of the type."""
     parts = {"user": entity.user, "client-id": entity.client_id, "ip": entity.ip}
     return {kind: name if isinstance(name, str) else None for kind, name in parts.items() if name is not None}

@@ -11,8 +11,8 @@ import msgspec
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.options import ADMIN_MS, confirm, partition_in, yes_option
-from kohort.cli.terminal.output import output_of, print_result, report
-from kohort.cli.terminal.show import harmless, print_prose, print_table
+from kohort.cli.terminal.output import output_of, report, report_rows
+from kohort.cli.terminal.show import harmless, print_prose
 from kohort.model import TopicPartition
 from kohort.notes import printable
 from kohort.results.cluster import HangingTransactionsFound, TransactionDescribed, TransactionRow, TransactionsListed
@@ -96,16 +96,16 @@ def question(admin: Admin, found: OpenTransaction) -> str:
 
     producer = found.producer
     transaction = (
-        f"transaction in {found.partition} from offset {producer.transaction_start_offset}"
-        f" (producer id {producer.producer_id}, epoch {producer.producer_epoch})"
+        f"transaction in {found.partition} from offset {producer.transaction_start_offset} "
+        f"(producer id {producer.producer_id}, epoch {producer.producer_epoch})"
     )
     known = known_to_coordinator(admin, found)
     if known is None:
         return f"No coordinator has the {transaction}. Abort it?"
     name = harmless(known.transactional_id)
     return (
-        f"The {transaction} does not hang: the coordinator of {name!r} ({known.state}) may still commit it. kohort"
-        f" transactions abort {name} aborts it in all partitions. Abort it in this partition anyway?"
+        f"The {transaction} does not hang: the coordinator of {name!r} ({known.state}) may still commit it. kohort "
+        f"transactions abort {name} aborts it in all partitions. Abort it in this partition anyway?"
     )
 
 
@@ -144,16 +144,12 @@ def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: 
     if open_for is not None:
         found = [t for t in found if t.seconds is not None and t.seconds >= open_for]
     found.sort(key=lambda t: (-(t.seconds or 0), t.transactional_id))
-    if output != "table":
-        print_result(TransactionsListed(transactions=found), output)
-        return
     columns = ("TRANSACTIONAL-ID", "STATE", "SECONDS", "PARTITIONS", "PRODUCER-ID", "EPOCH", "COORDINATOR")
-    keys = ("transactional_id", "state", "seconds", "partitions", "producer_id", "producer_epoch", "coordinator_id")
-    print_table(
-        columns,
-        [[len(t.partitions) if k == "partitions" else getattr(t, k) for k in keys] for t in found],
-        none="no transactions",
-    )
+    rows = [
+        (t.transactional_id, t.state, t.seconds, len(t.partitions), t.producer_id, t.producer_epoch, t.coordinator_id)
+        for t in found
+    ]
+    report_rows(output, TransactionsListed(transactions=found), columns, rows, none="no transactions")
 
 
 def about(found: TransactionDescription) -> TransactionRow:
@@ -186,14 +182,12 @@ def describe_transaction(transactional_id: str, cluster: ClusterAccess, output: 
     with cluster.admin() as admin:
         found = about(described(admin, transactional_id))
     fields = msgspec.structs.asdict(found)
-    if output != "table":
-        print_result(TransactionDescribed(**fields), output)
-        return
     shown = {**fields, "partitions": ", ".join(found.partitions) or None}
     if found.seconds is not None:
         left_s = max(0.0, round(found.timeout_ms / 1000 - found.seconds, 1))
         shown["aborted in"] = f"{left_s:g} s, unless it ends before"
-    print_table(("FIELD", "VALUE"), [(key.replace("_", " "), value) for key, value in shown.items()])
+    rows = [(key.replace("_", " "), value) for key, value in shown.items()]
+    report_rows(output, TransactionDescribed(**fields), ("FIELD", "VALUE"), rows)
 
 
 def described(admin: Admin, transactional_id: str) -> TransactionDescription:

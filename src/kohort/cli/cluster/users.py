@@ -11,8 +11,7 @@ import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_users
 from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result, report_lines
-from kohort.cli.terminal.show import print_table
+from kohort.cli.terminal.output import output_of, report_lines, report_rows
 from kohort.errors import KohortError
 from kohort.results.cluster import MechanismRow, RemovedPassword, UserAdded, UserRow, UsersListed, UsersRemoved
 from kohort.secret import Secret
@@ -45,15 +44,12 @@ def list_users(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> N
     """
     with cluster.admin() as admin:
         found = admin.describe_user_scram_credentials(list(dict.fromkeys(names)) or None, timeout_ms=ADMIN_MS).check()
-    if output != "table":
-        about = [
-            UserRow(user=user, mechanisms=[MechanismRow(name=i.mechanism, iterations=i.iterations) for i in infos])
-            for user, infos in found.items()
-        ]
-        print_result(UsersListed(users=about), output)
-        return
+    about = [
+        UserRow(user=user, mechanisms=[MechanismRow(name=i.mechanism, iterations=i.iterations) for i in infos])
+        for user, infos in found.items()
+    ]
     rows = [(user, info.mechanism, info.iterations) for user, infos in found.items() for info in infos]
-    print_table(("USER", "MECHANISM", "ITERATIONS"), rows, none="no users")
+    report_rows(output, UsersListed(users=about), ("USER", "MECHANISM", "ITERATIONS"), rows, none="no users")
 
 
 ADD_HELP = """Add USER with a SCRAM password, or change the password.

@@ -23,7 +23,6 @@ from kohort.cli.terminal.wording import (
     in_ranges,
     lag_time_text,
     last_rebalance_text,
-    places,
     print_fact,
     rate_text,
     span_text,
@@ -32,7 +31,7 @@ from kohort.errors import KohortError
 from kohort.insight.names import count
 from kohort.model import by_topic
 from kohort.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow, GroupsDescribed, TopicLagRow
-from kohort.verbs.describing import coordinators, described
+from kohort.verbs.describing import coordinators, described, partitions_named
 from kohort.verbs.groups import is_missing, no_such_group
 from kohort.verbs.refusals import CheckNotMet
 
@@ -246,12 +245,12 @@ VIEWS = {"offsets": offsets_table, "topics": topics_table, "members": members_ta
 
 
 def _ranges(names: Iterable[str]) -> str:
-    return in_ranges(places(names))
+    return in_ranges(partitions_named(names))
 
 
 def numbered(names: Iterable[str]) -> str:
     """Format partitions like Kafka's own tool: ``orders:0,1,2;payments:1``."""
-    numbers = by_topic(sorted(set(places(names))))
+    numbers = by_topic(sorted(set(partitions_named(names))))
     return ";".join(f"{topic}:{','.join(map(str, of_topic))}" for topic, of_topic in sorted(numbers.items()))
 
 

@@ -16,11 +16,12 @@ from kohort.cli.groups.journal import store_option
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import cell, shortened, terminal_width, time_text
-from kohort.cli.terminal.wording import in_ranges, places
+from kohort.cli.terminal.wording import in_ranges
 from kohort.insight.findings.model import name_of_member
 from kohort.insight.findings.timeline import ColumnFinding, LaneFinding, TimelineFinding, find_timeline
 from kohort.insight.names import seconds
 from kohort.results.groups import GroupTimeline
+from kohort.verbs.describing import partitions_named
 
 NAME_MAX: Final = 18
 NARROWEST: Final = 12
@@ -163,7 +164,7 @@ def _member_lanes(found: TimelineFinding, one_topic: bool) -> list[TextLane]:
 def _short(names: frozenset[str], one_topic: bool, sign: str = "") -> str:
     if not names:
         return ""
-    text = in_ranges(places(names))
+    text = in_ranges(partitions_named(names))
     return sign + cell(text.rpartition(":")[2] if one_topic else text)
 
 

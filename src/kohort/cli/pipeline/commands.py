@@ -6,101 +6,78 @@ import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
-import msgspec
 
 from kohort.cli.pipeline.replay import replay
-from kohort.cli.pipeline.run import dry_run, run, test
-from kohort.cli.terminal.options import confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.pipeline.run import dry_run, load_checked, run, source_line, test
+from kohort.cli.terminal.options import FILE, confirm, yes_option
+from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.errors import KohortError
-from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStatus, PipelineValid, RunningPipeline
-from kohort.verbs.pipelines import batches_of
+from kohort.results.pipelines import PipelineStatus, PipelineValid
+from kohort.verbs.pipelines import pipeline_status
 from kohort.verbs.refusals import RefusedByState
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline, Summary
     from kohort.spark.pipeline.sinks.folder_claim import OwnedFiles
-    from kohort.spark.pipeline.sources import SourceLag
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(short_help="Show lag by partition, the last micro-batches, and the last run.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @output_of(PipelineStatus)
 def status(file: Path, output: str) -> None:
     """Show the progress of the pipeline in FILE: lag by partition, last micro-batches, counts of the last run."""
-    from kohort.spark.pipeline.ledger import last_run
     from kohort.spark.pipeline.parse import load_pipeline
-    from kohort.spark.pipeline.running.process import current_run
-    from kohort.spark.pipeline.sources import source_lag
 
-    found = load_pipeline(file)
-    batches, last, now = batches_of(found), last_run(found), current_run(found)
-    sources: list[SourceLag] = []
-    problem = ""
-    try:
-        sources = [source_lag(source) for source in found.sources]
-    except KohortError as error:
-        problem = str(error)
+    pipeline = load_pipeline(file)
+    found = pipeline_status(pipeline)
     if output != "table":
-        result = PipelineStatus(
-            name=found.name,
-            sources=msgspec.convert([source.as_json() for source in sources], list[PipelineSource]),
-            last_run=last,
-            running=RunningPipeline(host=now.host, pid=now.pid, since_ms=now.since_ms) if now else None,
-            batches=msgspec.convert(batches, list[PipelineBatch]),
-            problem=problem or None,
-        )
-        print_result(result, output)
+        print_result(found, output)
         return
-    click.echo(f"pipeline {found.name}, checkpoint {found.state}")
-    if problem:
-        click.echo(f"  brokers: {problem}")
-    for source in sources:
-        click.echo(f"  source {source.name}: {source.sentence()}")
-        for tp, p in sorted(source.partitions.items()):
-            at = "nothing committed" if p.committed is None else f"at {p.committed:,}"
-            click.echo(f"    {tp}: {at} of {p.latest:,}, lag {p.lag:,}")
-    if now:
-        since = datetime.fromtimestamp(now.since_ms / 1000, UTC).isoformat(timespec="seconds")
-        click.echo(f"  running since {since}, process {now.pid} on {now.host}")
-    for line in _batch_lines(batches, last, runs=now is not None, stateful=found.stateful):
+    click.echo(f"pipeline {found.name}, checkpoint {pipeline.state}")
+    if found.problem:
+        click.echo(f"  brokers: {found.problem}")
+    for source in found.sources:
+        click.echo(f"  {source_line(source)}")
+        for name, p in source.partitions.items():
+            at = "no offset committed" if p.committed is None else f"at {p.committed:,}"
+            click.echo(f"    {name}: {at} of {p.latest:,}, lag {p.lag:,}")
+    if found.running:
+        since = datetime.fromtimestamp(found.running.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        click.echo(f"  running since {since}, process {found.running.pid} on {found.running.host}")
+    for line in _batch_lines(found, stateful=pipeline.stateful):
         click.echo(line)
 
 
-def _batch_lines(
-    batches: list[dict[str, Any]], last: dict[str, Any] | None, *, runs: bool, stateful: bool
-) -> list[str]:
-    if not batches:
-        return ["  no micro-batch is done yet" if runs else "  the pipeline has not run yet"]
+def _batch_lines(found: PipelineStatus, *, stateful: bool) -> list[str]:
+    if not found.batches:
+        return ["  no micro-batch is complete yet" if found.running else "  the pipeline has not run yet"]
     lines = [
-        f"  batch {b['batch']}, {b['done']}: {b['rows']:,} rows{_again(b)}, {b['dead_letters']:,} dead letters"
-        + (f", {b['late']:,} late" if b["late"] else "")
-        + (f", {sum(b['sinks'].values()):,} rows out" if stateful else "")
-        for b in batches
+        f"  batch {b.batch}, {b.done}: {b.rows:,} rows{_again(b.redelivered)}, {b.dead_letters:,} dead letters"
+        + (f", {b.late:,} late" if b.late else "")
+        + (f", {sum(b.sinks.values()):,} rows out" if stateful else "")
+        for b in found.batches
     ]
-    if last is not None:
-        ledger, seconds = last["ledger"], last["seconds"]
+    if found.last_run is not None:
+        ledger, seconds = found.last_run["ledger"], found.last_run["seconds"]
         rate = ledger["rows_in"] / seconds if seconds else 0
         sinks = ", ".join(f"{name} {rows:,}" for name, rows in ledger["sinks"].items())
+        again = _again(ledger.get("redelivered", 0))  # absent from the results of old runs
         lines.append(
-            f"  last run: {ledger['rows_in']:,} rows in{_again(ledger)}, {sinks} out, {seconds:.1f} s, "
-            f"{rate:,.0f} rows/s, {'balanced' if last['balanced'] else 'NOT balanced'}"
+            f"  last run: {ledger['rows_in']:,} rows in{again}, {sinks} out, {seconds:.1f} s, "
+            f"{rate:,.0f} rows/s, {'balanced' if found.last_run['balanced'] else 'NOT balanced'}"
         )
     return lines
 
 
-def _again(counts: dict[str, Any]) -> str:
-    rows = counts.get("redelivered", 0)  # absent from old ledgers
+def _again(rows: int) -> str:
     return f", re-delivered {rows:,}" if rows else ""
 
 
 @click.command(short_help="Remove the checkpoint, so that the next run starts over.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @click.option("--outputs", is_flag=True, help="Also remove the rows of Parquet sinks and the summaries.")
 @yes_option
 def reset(file: Path, outputs: bool, yes: bool) -> None:
@@ -146,7 +123,7 @@ def _output_rows(pipeline: Pipeline) -> list[OwnedFiles]:
 
 
 @click.command(short_help="Merge the small files of a pipeline's Parquet sinks.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @click.option("--size", default="128m", show_default=True, help="Approximate size of a merged file.")
 def compact(file: Path, size: str) -> None:
     """Merge small files of the Parquet sinks in FILE into large ones, in each folder of partition_by.
@@ -212,27 +189,21 @@ def init(file: Path, topic: str) -> None:
 
 
 @pipeline.command(short_help="Check a pipeline file without a broker and without Spark.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @output_of(PipelineValid)
 def validate(file: Path, output: str) -> None:
     """Check FILE without a connection and without Spark: keys, types, names, environment variables, Python functions,
     schemas, SQL and column names. For the checks of Spark itself see kohort pipeline dry-run.
     """
-    from kohort.spark.pipeline.check_sql import check_sql
-    from kohort.spark.pipeline.parse import load_pipeline
-
-    found = load_pipeline(file)
-    check_sql(found)
+    found = load_checked(file)
     sources: dict[str, Literal["table", "stream"]] = {s.name: ("table" if s.table else "stream") for s in found.sources}
-    sinks = {s.name: s.kind for s in found.sinks}
-    if output != "table":
-        tests = len(found.tests)
-        print_result(PipelineValid(name=found.name, valid=True, sources=sources, sinks=sinks, tests=tests), output)
-        return
-    click.echo(
+    sinks, tests = {s.name: s.kind for s in found.sinks}, len(found.tests)
+    result = PipelineValid(name=found.name, valid=True, sources=sources, sinks=sinks, tests=tests)
+    line = (
         f"{file}: pipeline {found.name} is valid: {_names(sources)} -> {len(found.steps)} steps, "
-        f"{len(found.rules)} rules -> {_names(sinks)}; {len(found.tests)} tests"
+        f"{len(found.rules)} rules -> {_names(sinks)}; {tests} tests"
     )
+    report_lines(output, result, [line])
 
 
 for command in (test, dry_run, run, status, replay, compact, reset):

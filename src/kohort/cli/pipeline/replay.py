@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from kohort.cli.terminal.options import FILE
 from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
@@ -23,7 +24,7 @@ _POLL_MS: Final = 1000
 
 
 @click.command(short_help="Send dead letters back to their source topics.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option("--dry-run", is_flag=True, help="Only count the dead letters, by reason.")
 @click.option("--tombstones", is_flag=True, help="Also send tombstones (records without a value).")
 def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
@@ -54,18 +55,16 @@ def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
         clusters = {} if dry_run else {source.brokers: source.client for source in found.sources}
         producers = {at: stack.enter_context(Producer(client)) for at, client in clusters.items()}
         targets = {topic: producers.get(source.brokers) for source in found.sources for topic in source.topics}
-        done = _replay(found.name, _waiting(consumer, letters), targets, tombstones=tombstones)
+        done = _replay(found.name, consumer, letters, targets, tombstones=tombstones)
     for reason, count in done.reasons.most_common():
         click.echo(f"{count:,} {reason}")
     of_others = f"; {done.others:,} of other pipelines skipped" if done.others else ""
     state = "to send back" if dry_run else "sent back"
     click.echo(f"{done.reasons.total():,} dead letters {state}{of_others}", err=True)
     if done.tombstones:
-        text = f"{done.tombstones:,} tombstones skipped: --tombstones sends them, which deletes their keys"
-        click.echo(text, err=True)
+        click.echo(f"{done.tombstones:,} tombstones skipped: --tombstones sends them and deletes their keys", err=True)
     if done.reasons and not dry_run:
-        text = "a replayed record now follows newer records of its key: check the keys that have changed meanwhile"
-        click.echo(text, err=True)
+        click.echo("replayed records now come after newer records of their keys: check these keys", err=True)
 
 
 class _Replayed(NamedTuple):
@@ -74,20 +73,11 @@ class _Replayed(NamedTuple):
     tombstones: int
 
 
-class _Waiting(NamedTuple):
-    """Dead letters after the committed offsets and before the log ends at the start (``ends``)."""
+def _polls(consumer: Consumer, letters: DeadLetters) -> Iterator[list[Record]]:
+    """Yield the dead letters from the committed offsets to the log ends at the start.
 
-    consumer: Consumer
-    ends: dict[TopicPartition, int]
-
-    def polls(self) -> Iterator[list[Record]]:
-        """Yield the dead letters before the log ends at the start: a replayed record that fails again comes later."""
-        while any(self.consumer.position(tp) < end for tp, end in self.ends.items()):
-            records = self.consumer.poll(_POLL_MS)
-            yield [r for r in records if r.offset < self.ends[TopicPartition(r.topic, r.partition)]]
-
-
-def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
+    A replayed record that fails again becomes a dead letter after these log ends.
+    """
     from kohort import Admin
 
     with Admin(letters.client) as admin:
@@ -101,17 +91,22 @@ def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
             consumer.seek(tp, at.offset)
         else:
             consumer.seek_to_beginning([tp])
-    return _Waiting(consumer, consumer.end_offsets(partitions))
+    ends = consumer.end_offsets(partitions)
+    while any(consumer.position(tp) < end for tp, end in ends.items()):
+        records = consumer.poll(_POLL_MS)
+        yield [r for r in records if r.offset < ends[TopicPartition(r.topic, r.partition)]]
 
 
-def _replay(name: str, waiting: _Waiting, targets: Mapping[str, Producer | None], *, tombstones: bool) -> _Replayed:
+def _replay(
+    name: str, consumer: Consumer, letters: DeadLetters, targets: Mapping[str, Producer | None], *, tombstones: bool
+) -> _Replayed:
     """Send dead letters to their source topics; for a topic without a producer, only count its dead letters.
 
     Raises KohortError if a broker rejects a record; the dead letters of the same poll are then not committed.
     """
     reasons: Counter[str] = Counter()
     others = left_out = 0
-    for records in waiting.polls():
+    for records in _polls(consumer, letters):
         sent = []
         for record in records:
             about = error_headers(record)
@@ -131,7 +126,7 @@ def _replay(name: str, waiting: _Waiting, targets: Mapping[str, Producer | None]
             delivery.result()
         if records and any(targets.values()):
             done = {TopicPartition(r.topic, r.partition): OffsetAndMetadata(r.offset + 1) for r in records}
-            waiting.consumer.commit(done)
+            consumer.commit(done)
     return _Replayed(reasons, others, left_out)
 
 

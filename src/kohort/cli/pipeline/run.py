@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.options import FILE
+from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.errors import KohortError
 from kohort.results.pipelines import PipelineChecked, PipelineRan, PipelineSource, PipelineTested, PipelineTestRow
 from kohort.results.result import schema_name
@@ -22,7 +23,7 @@ from kohort.results.result import schema_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kohort.spark.pipeline.definition import Pipeline, PipelineTest
+    from kohort.spark.pipeline.definition import Pipeline
     from kohort.spark.pipeline.ledger import Entry, Ledger
     from kohort.spark.pipeline.running.run import RunReport
 
@@ -151,8 +152,6 @@ Examples:
   kohort pipeline run orders.yaml --until-caught-up --output json | jq .ledger
 """
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_master = click.option("--master", default="local[*,3]", show_default=True, help="URL of the Spark master.")
 EVERY = "1 second"
 """Trigger interval of --continuous if the pipeline file sets no interval."""
 
@@ -179,7 +178,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 
 
 @click.command(short_help="Run the tests in a pipeline file; no broker is needed.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @click.option("--only", metavar="TEXT", default="", help="Run only tests with this text in their names.")
 @click.option("--watch", is_flag=True, help="Repeat the tests after each change of FILE or its Python files.")
 @output_of(PipelineTested)
@@ -188,24 +187,21 @@ def test(file: Path, only: str, watch: bool, output: str) -> None:
 
     The exit code is 1 if a test fails. Spark starts in some seconds; with --watch it starts only once.
     """
-    found = _load_checked(file)
-    chosen = _chosen(found, only)
-    if not chosen:
-        click.echo(f"kohort pipeline: {file} has no tests{f' with {only!r} in their name' if only else ''}", err=True)
-        sys.exit(1)
+    found = load_checked(file)
+    if not any(only in test.name for test in found.tests):
+        raise KohortError(f"{file} has no tests" + (f" with {only!r} in their names" if only else ""))
     with _spark(found, "local[2]", short=True) as spark:
-        passed = _run_tests(found, chosen, spark, output)
+        passed = _run_tests(found, only, spark, output)
         while watch:
             wait_for_change(file)
             try:
-                found = _load_checked(file)
-                _run_tests(found, _chosen(found, only), spark, output)
+                _run_tests(load_checked(file), only, spark, output)
             except KohortError as error:
                 click.echo(f"kohort pipeline: {error}", err=True)
     sys.exit(0 if passed else 1)
 
 
-def _load_checked(file: Path) -> Pipeline:
+def load_checked(file: Path) -> Pipeline:
     from kohort.spark.pipeline.check_sql import check_sql
     from kohort.spark.pipeline.parse import load_pipeline
 
@@ -214,15 +210,11 @@ def _load_checked(file: Path) -> Pipeline:
     return found
 
 
-def _chosen(pipeline: Pipeline, only: str) -> list[PipelineTest]:
-    return [t for t in pipeline.tests if only in t.name]
-
-
-def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSession, output: str) -> bool:
+def _run_tests(pipeline: Pipeline, only: str, spark: SparkSession, output: str) -> bool:
     from kohort.spark.pipeline.file_tests import run_test
 
     rows = []
-    for test in tests:
+    for test in [test for test in pipeline.tests if only in test.name]:
         problems = run_test(pipeline, test, spark)
         rows.append(PipelineTestRow(name=test.name, line=test.line, passed=not problems, problems=problems))
         if output == "table":
@@ -249,7 +241,7 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
 
 
 @click.command("dry-run", short_help="Check against the brokers and Spark, without reading or writing rows.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @output_of(PipelineChecked)
 def dry_run(file: Path, output: str) -> None:
     """Check FILE against its brokers and Spark: the topics exist, and every step is valid. Shows the number of unread
@@ -257,9 +249,9 @@ def dry_run(file: Path, output: str) -> None:
     """
     from kohort.spark.pipeline.sources import source_lag
 
-    found = _load_checked(file)
+    found = load_checked(file)
     # read the lag before the slow start of Spark, as brokers may be unreachable
-    sources = [source_lag(source) for source in found.sources]
+    lags = [source_lag(source).as_json() for source in found.sources]
     from kohort.spark.pipeline.file_tests import dry_run_frame
     from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
 
@@ -269,22 +261,24 @@ def dry_run(file: Path, output: str) -> None:
         columns = {f.name: f.dataType.simpleString() for f in dry_run_frame(found, spark).schema.fields}
         if found.stateful:
             check_streams(result_frame(spark, found), found)
-    if output != "table":
-        lags = msgspec.convert([source.as_json() for source in sources], list[PipelineSource])
-        print_result(PipelineChecked(name=found.name, sources=lags, columns=columns), output)
-        return
-    for source in sources:
-        click.echo(f"source {source.name}: {source.sentence()}")
-    click.echo("columns of the sinks: " + ", ".join(f"{name} {kind}" for name, kind in columns.items()))
-    for sink in found.sinks:
-        click.echo(f"sink {sink.name}: {sink.kind} {sink.place}".rstrip())
+    sources = msgspec.convert(lags, list[PipelineSource])
+    lines = [source_line(source) for source in sources]
+    lines.append("columns of the sinks: " + ", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    lines += [f"sink {sink.name}: {sink.kind} {sink.place}".rstrip() for sink in found.sinks]
+    report_lines(output, PipelineChecked(name=found.name, sources=sources, columns=columns), lines)
+
+
+def source_line(source: PipelineSource) -> str:
+    topics = ", ".join(sorted({name.rpartition("-")[0] for name in source.partitions}))
+    unread = f"group {source.group}, lag {source.lag:,}" if source.group else f"no group, {source.lag:,} rows"
+    return f"source {source.name}: {topics}, {len(source.partitions)} partitions, {unread}"
 
 
 @click.command(help=RUN_HELP, short_help="Run a pipeline file on Spark.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @click.option("--until-caught-up", "--once", "once", is_flag=True, help="Stop at the present ends of the topics.")
 @click.option("--continuous", is_flag=True, help="Run until Ctrl-C, regardless of the trigger in FILE.")
-@_master
+@click.option("--master", default="local[*,3]", show_default=True, help="URL of the Spark master.")
 @output_of(PipelineRan)
 def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
     from kohort.spark.pipeline.check_whole import check_not_member
@@ -292,7 +286,7 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
 
     if once and continuous:
         raise click.UsageError("--until-caught-up and --continuous exclude each other")
-    found = _load_checked(file)
+    found = load_checked(file)
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
         check_not_member(found)
@@ -305,12 +299,8 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
         with _spark(found, master) as spark:
             with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:
                 report = run_pipeline(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY, locked=True)
-            if output != "table":
-                print_result(
-                    msgspec.convert({"schema": schema_name(PipelineRan), **report.as_json()}, PipelineRan), output
-                )
-            else:
-                click.echo("\n".join(ledger_lines(report)))
+            result = msgspec.convert({"schema": schema_name(PipelineRan), **report.as_json()}, PipelineRan)
+            report_lines(output, result, ledger_lines(report))
     sys.exit(0 if report.balanced else 1)
 
 

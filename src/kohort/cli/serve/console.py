@@ -50,7 +50,6 @@ def console_settings(
     from kohort.aio.serving.listening import is_loopback
     from kohort.config.listeners import parse_listener
     from kohort.console.app import ConsoleOptions
-    from kohort.console.guard import Hosts
     from kohort.console.serving import ConsolePlace
     from kohort.metrics.serving import host_of
 
@@ -73,7 +72,7 @@ def console_settings(
         names.add(known)
     options = ConsoleOptions(
         allow_changes=flags.allow_changes,
-        hosts=Hosts(frozenset(names)),
+        hosts=frozenset(names),
         login=login,
         secure=flags.tls_cert is not None,
         pipelines=flags.pipelines,

@@ -13,6 +13,7 @@ from kohort.cli.terminal.show import print_prose, print_table, time_text
 from kohort.insight.findings.model import name_of_member
 from kohort.insight.names import count, seconds, short_id
 from kohort.model import TopicPartition, by_topic
+from kohort.verbs.describing import partitions_named
 
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import LastRebalance
@@ -181,16 +182,13 @@ def owner(names: dict[str, str], member_id: str | None) -> str | None:
 
 def spans(partitions: Iterable[str]) -> str:
     """Shorten partition names to ranges: ``t-0..3,5 u-1``."""
-    return " ".join(f"{topic}-{_runs(of, '..')}" for topic, of in by_topic(sorted(places(partitions))).items())
+    grouped = by_topic(sorted(partitions_named(partitions)))
+    return " ".join(f"{topic}-{_runs(numbers, '..')}" for topic, numbers in grouped.items())
 
 
 def in_ranges(partitions: Iterable[TopicPartition]) -> str:
     """Shorten partitions to ranges: ``orders:0-3,7;payments:1``."""
     return ";".join(f"{topic}:{_runs(of, '-')}" for topic, of in by_topic(sorted(set(partitions))).items())
-
-
-def places(names: Iterable[str]) -> list[TopicPartition]:
-    return [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
 
 
 def _runs(numbers: list[int], to: str) -> str:

@@ -88,13 +88,6 @@ class SourceLag:
     def waiting(self) -> int:
         return sum(p.lag for p in self.partitions.values())
 
-    def sentence(self) -> str:
-        topics = sorted({tp.topic for tp in self.partitions})
-        what = f"{', '.join(topics)}, {len(self.partitions)} partitions"
-        if not self.group:
-            return f"{what}, no group, {self.waiting:,} rows"
-        return f"{what}, group {self.group}, lag {self.waiting:,}"
-
     def as_json(self) -> dict[str, Any]:
         partitions = {
             str(tp): {"earliest": p.earliest, "latest": p.latest, "committed": p.committed, "lag": p.lag}
