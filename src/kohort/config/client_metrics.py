@@ -11,7 +11,7 @@ from kohort.config.options import Option, kafka_int, option, options_of
 from kohort.errors import ApiError, ConfigError, ErrorCode
 
 INTERVAL_MS: Final = 300_000
-"""Default push interval of a subscription."""
+"""Default push interval of a subscription, and the longest interval that clients get."""
 SHORTEST_MS: Final = 100
 LONGEST_MS: Final = 3_600_000
 ALL_METRICS: Final = "*"

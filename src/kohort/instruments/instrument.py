@@ -37,7 +37,7 @@ class Instrumentation:
         self._places: list[tuple[weakref.ref[Any], list[str]]] = []
 
     def replace(self, client: object, calls: dict[str, Callable[..., Any]]) -> None:
-        """Replace the methods of these names on an object. Internal."""
+        """Replace methods of an object, by name, until ``stop``. Internal."""
         for name, call in calls.items():
             setattr(client, name, call)
         self._places.append((weakref.ref(client), list(calls)))
@@ -47,7 +47,7 @@ class Instrumentation:
         """Run a block in a ``process`` span: ``with instrumentation.process(record): ...``, for records of ``poll``.
 
         The span's parent is the current span, or else the span that sent the record; for several records it has links
-        to those. An error of the block is recorded. Raises UsageError without records.
+        to the spans that sent them. The span records an error of the block. Raises UsageError without records.
         """
         given = [records] if isinstance(records, Record) else list(records)
         if not given or not all(isinstance(record, Record) for record in given):
@@ -78,8 +78,8 @@ def instrument(
     """Trace and measure what ``client`` sends, polls and processes, by OpenTelemetry's messaging conventions.
 
     ``tracer_provider`` and ``meter_provider`` default to the application's. Sent records carry the trace context in
-    their headers. An instrumented client keeps its instrumentation, which is returned. Raises UsageError for other
-    objects than consumers, groups and producers. Needs ``kohort[otel]``, else raises MissingExtra.
+    their headers. A second call returns the first instrumentation of ``client``. Raises UsageError for other objects
+    than consumers, groups and producers. Needs ``kohort[otel]``, else raises MissingExtra.
 
     Guide: docs/guides/tracing.md.
     """
@@ -108,8 +108,8 @@ def instrument(
             made.replace(client, wrapped_calls.async_consumer_calls(plain, telemetry))
             made.replace(client._reader, wrapped_calls.reader_calls(client._reader, telemetry))
         case ConsumerGroup():
-            made.replace(client, wrapped_calls.group_calls(plain, telemetry))
+            made.replace(client, wrapped_calls.group_calls(plain, telemetry, wrapped_calls.ProcessedHandler))
         case AsyncConsumerGroup():
-            made.replace(client, wrapped_calls.async_group_calls(plain, telemetry))
+            made.replace(client, wrapped_calls.group_calls(plain, telemetry, wrapped_calls.AsyncProcessedHandler))
     _instrumented[client] = made
     return made

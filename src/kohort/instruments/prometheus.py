@@ -34,9 +34,9 @@ class MeasuredClient(Protocol):
 class MetricsCollector:
     """Exports clients to a ``prometheus_client`` registry: ``MetricsCollector(REGISTRY).add(consumer)``.
 
-    Each scrape reads the clients, in its own thread; a garbage-collected client disappears. At most ``most_partitions``
-    partitions of a client have own series; totals of the client are always exported. Needs ``kohort[metrics]``, else
-    raises MissingExtra.
+    Each scrape reads the clients, in the thread of the scrape; a garbage-collected client disappears. At most
+    ``most_partitions`` partitions of a client have series of their own; totals of the client are always exported. Needs
+    ``kohort[metrics]``, else raises MissingExtra.
     """
 
     def __init__(self, registry: Any, *, most_partitions: int = PARTITIONS_MOST) -> None:
@@ -87,7 +87,7 @@ class MetricsCollector:
         yield from families.values()
 
     def _numbers(self, found: MetricsSnapshot) -> Iterator[tuple[MetricName, float]]:
-        """Yield numeric values: no strings, no NaN, and no partitions beyond the maximum."""
+        """Yield the numbers of a client: no strings, no NaN, no partitions beyond ``most_partitions``."""
         partitions: set[tuple[str | None, str]] = set()
         for name, value in found.items():
             if isinstance(value, str) or math.isnan(value):

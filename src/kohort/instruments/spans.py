@@ -33,7 +33,7 @@ def inject(headers: Any, context: Context) -> list[Header]:
 
 
 def extract(record: Record) -> Context:
-    """Return the trace context of a record; empty if missing or malformed."""
+    """Return the trace context in a record's headers; empty if missing or malformed."""
     if not record.headers:
         return Context()
     fields = propagate.get_global_textmap().fields
@@ -65,33 +65,29 @@ SECOND_NS: Final = 1_000_000_000
 
 
 class OpenSpan:
-    """An open span. Ending it again has no effect."""
+    """A span that is not ended, with its metrics. Ending it twice has no effect."""
 
-    __slots__ = ("_began_ns", "_context", "_duration", "_span", "_token", "attributes")
+    __slots__ = ("_began_ns", "_duration", "_span", "_token", "attributes", "context")
 
     def __init__(self, span: trace.Span, attributes: Attributes, duration: metrics.Histogram, began_ns: int) -> None:
         self.attributes = attributes
         self._span: trace.Span | None = span
         self._duration = duration
         self._began_ns = began_ns
-        self._context = trace.set_span_in_context(span)
+        self.context = trace.set_span_in_context(span)
         self._token: Any = None
 
-    @property
-    def context(self) -> contexts.Context:
-        return self._context
-
     def enter(self) -> None:
-        self._context = trace.set_span_in_context(trace.get_current_span(self._context))
-        self._token = contexts.attach(self._context)
+        self.context = trace.set_span_in_context(trace.get_current_span(self.context))
+        self._token = contexts.attach(self.context)
 
     def end(self, error: BaseException | None = None, later: Mapping[str, Any] | None = None) -> Attributes | None:
         """End the span; return the attributes of its metrics, None if it has ended already."""
         span, self._span = self._span, None
         if span is None:
             return None
-        # another task, such as the garbage collector's, has not changed its context
-        if self._token is not None and contexts.get_current() is self._context:
+        # in another task, such as the garbage collector's, the span is not current
+        if self._token is not None and contexts.get_current() is self.context:
             contexts.detach(self._token)
         self._token = None
         now_ns = time.time_ns()
@@ -178,7 +174,7 @@ class ClientTelemetry:
         span.end(None, self._shown(span.attributes | later))
 
     def process(self, records: Sequence[Record]) -> OpenSpan:
-        """Start a processing span: child of the span that sent the record; for several records with links."""
+        """Start a processing span: a child of the span that sent the record, or with links if there are several."""
         one = records[0] if len(records) == 1 else None
         topic = semconv.common_value([record.topic for record in records])
         parent = None if one is None else self._parent(one)
@@ -200,11 +196,10 @@ class ClientTelemetry:
         return span
 
     def _parent(self, record: Record) -> contexts.Context | None:
-        """Return the parent context: None if the user has a current span, else the record's."""
+        """Return the parent of a processing span: None for the user's current span, else the record's context."""
         if trace.get_current_span().get_span_context().is_valid:
             return None
-        brought = extract(record)
-        return brought or None
+        return extract(record) or None
 
     def _begin(
         self,
@@ -213,20 +208,17 @@ class ClientTelemetry:
         topic: str | None,
         span_kind: SpanKind,
         duration: metrics.Histogram,
-        **options: Any,
+        *,
+        parent: Context | None = None,
+        links: Sequence[trace.Link] = (),
+        began_ns: int = 0,
     ) -> OpenSpan:
-        began_ns = options.get("began_ns") or time.time_ns()
+        began_ns = began_ns or time.time_ns()
         attributes = self._always | {semconv.OPERATION: operation, semconv.OPERATION_TYPE: kind}
         if topic is not None:
             attributes[semconv.DESTINATION] = topic
-        span = self._tracer.start_span(
-            operation if topic is None else f"{operation} {topic}",
-            options.get("parent"),
-            span_kind,
-            attributes,
-            options.get("links"),
-            began_ns,
-        )
+        name = operation if topic is None else f"{operation} {topic}"
+        span = self._tracer.start_span(name, parent, span_kind, attributes, links, began_ns)
         return OpenSpan(span, attributes, duration, began_ns)
 
     def _shown(self, attributes: Attributes) -> Attributes:

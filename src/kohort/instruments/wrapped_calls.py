@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -30,8 +30,8 @@ class _Spans(Generic[T]):
         self._telemetry = telemetry
         self._open: OpenSpan | None = None
 
-    def begin(self, item: Any) -> Any:
-        records: Sequence[Record] = item if isinstance(item, list) else (item,)
+    def begin(self, item: T) -> T:
+        records: Any = item if isinstance(item, list) else (item,)
         self._telemetry.consumed("process", "process", records[0].topic, len(records))
         self._open = self._telemetry.process(records)
         return item
@@ -49,8 +49,7 @@ class ProcessedItems(_Spans[T], Iterator[T]):
 
     def __next__(self) -> T:
         self.end()
-        item: T = self.begin(next(self._items))
-        return item
+        return self.begin(next(self._items))
 
     def close(self) -> None:
         """End the span when the iteration is abandoned."""
@@ -67,8 +66,7 @@ class AsyncProcessedItems(_Spans[T], AsyncIterator[T]):
 
     async def __anext__(self) -> T:
         self.end()
-        item: T = self.begin(await anext(self._items))
-        return item
+        return self.begin(await anext(self._items))
 
     def __del__(self) -> None:
         self.end()
@@ -126,7 +124,7 @@ class AsyncProcessedClaim(_ClaimSpans, AsyncClaim):
         return items
 
 
-class _PlainHandler:
+class _Handler:
     def __init__(self, handler: Any, telemetry: ClientTelemetry) -> None:
         self.setup = handler.setup
         self.cleanup = handler.cleanup
@@ -134,8 +132,8 @@ class _PlainHandler:
         self._telemetry = telemetry
 
 
-class ProcessedHandler(_PlainHandler):
-    """Handler whose claims have spans."""
+class ProcessedHandler(_Handler):
+    """Handler of a consumer group, with a span around each record of its claims."""
 
     def consume_claim(self, session: Any, claim: Claim) -> None:
         processed = ProcessedClaim(claim, self._telemetry)
@@ -143,8 +141,8 @@ class ProcessedHandler(_PlainHandler):
             self._handler.consume_claim(session, processed)
 
 
-class AsyncProcessedHandler(_PlainHandler):
-    """Handler for asyncio whose claims have spans."""
+class AsyncProcessedHandler(_Handler):
+    """Handler of an asyncio consumer group, with a span around each record of its claims."""
 
     async def consume_claim(self, session: Any, claim: AsyncClaim) -> None:
         processed = AsyncProcessedClaim(claim, self._telemetry)
@@ -189,7 +187,7 @@ class SentRecords:
         return delivery
 
     def wait_for(self, deliveries: list[Delivery]) -> None:
-        """End the span after these deliveries, one per batch."""
+        """End the span of sending when all these deliveries are done, one per batch."""
         if not deliveries:
             self._telemetry.sent(self.span, self.count, None, {})
             return
@@ -210,7 +208,7 @@ class SentRecords:
         self._telemetry.sent(self.span, self.count, self._error, later)
 
     def with_trace_context(self, records: Iterable[Any]) -> Iterator[Any]:
-        """Yield records with the trace context in their headers; pass invalid records on for the error."""
+        """Yield records with the trace context in their headers; invalid records unchanged, for the send's error."""
         for record in records:
             self.count += 1
             if not isinstance(record, tuple):
@@ -315,15 +313,10 @@ def reader_calls(reader: RecordReader, telemetry: ClientTelemetry) -> Calls:
     return {"one_by_one": one_by_one}
 
 
-def group_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
-    def consume(topics: Any, handler: Any) -> None:
-        plain.consume(topics, ProcessedHandler(handler, telemetry))
-
-    return {"consume": consume}
-
-
-def async_group_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
-    async def consume(topics: Any, handler: Any) -> None:
-        await plain.consume(topics, AsyncProcessedHandler(handler, telemetry))
+def group_calls(
+    plain: OriginalCalls, telemetry: ClientTelemetry, processed: type[ProcessedHandler | AsyncProcessedHandler]
+) -> Calls:
+    def consume(topics: Any, handler: Any) -> Any:
+        return plain.consume(topics, processed(handler, telemetry))
 
     return {"consume": consume}

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kohort.testing.staged import StagedBroker
 
 MARKERS = (
-    "kafka_broker(**options): what kohort.testing.StagedBroker is made with, for the fixture of the same name",
-    "kafka_topic(partitions=1, configs=None): what the topic of the fixture kafka_topic is made with",
+    "kafka_broker(**options): arguments of the StagedBroker that the fixture kafka_broker creates",
+    "kafka_topic(partitions=1, configs=None): partition count and options of the topic that kafka_topic creates",
 )
 NAME_MAX_LENGTH = 200
 
@@ -32,16 +32,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
 
 
+def _options(request: pytest.FixtureRequest, marker: str) -> dict[str, Any]:
+    """Return the keyword arguments of a test's markers; those of the nearest marker count."""
+    options: dict[str, Any] = {}
+    for found in reversed(list(request.node.iter_markers(marker))):
+        options |= found.kwargs
+    return options
+
+
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[StagedBroker]:
     """Provide a new broker with a movable clock and scripted faults."""
     from kohort.testing.staged import StagedBroker
 
-    options: dict[str, Any] = {}
-    for marker in reversed(list(request.node.iter_markers("kafka_broker"))):
-        options |= marker.kwargs
-    broker = StagedBroker(**options)
-    with broker:
+    with StagedBroker(**_options(request, "kafka_broker")) as broker:
         yield broker
 
 
@@ -65,8 +69,7 @@ def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[Stag
     """
     from kohort.testing.staged import StagedBroker
 
-    broker = StagedBroker(**kafka_session_options)
-    with broker:
+    with StagedBroker(**kafka_session_options) as broker:
         yield broker
 
 
@@ -75,9 +78,7 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_session_broker: StagedBrok
     """Create a topic on ``kafka_session_broker`` and return its name, which contains the test's name."""
     from kohort import Admin, NewTopic
 
-    options: dict[str, Any] = {"partitions": 1, "configs": None}
-    for marker in reversed(list(request.node.iter_markers("kafka_topic"))):
-        options |= marker.kwargs
+    options = {"partitions": 1, "configs": None} | _options(request, "kafka_topic")
     word = re.sub(r"[^A-Za-z0-9-]+", "-", request.node.name).strip("-")[:NAME_MAX_LENGTH]
     with Admin(bootstrap_servers=kafka_session_broker.bootstrap) as admin:
         known = {topic.name for topic in admin.list_topics()}

@@ -26,7 +26,7 @@ NUMBERS: Final = ("partition_index", "partition", "index", "partition_id")
 
 
 def error_response(api: Api, request: Message, version: int, code: ErrorCode) -> Message | None:
-    """Return the error response; None if this version has no field for an error."""
+    """Return a response with an error code to ``request``; None if this version has no field for an error."""
     top = not (api.key == METADATA or (api.key == FETCH and code not in OF_SESSIONS))
     given = _filled(api.response, request, version, code, top=top)
     return api.response(**given) if given else None
@@ -65,10 +65,9 @@ def _error_element(kind: type[Message], element_of_request: Any, version: int, c
         target = next((name for name in alike if name in names), None)
         if found and value is not None and target is not None:
             found[target] = value
-    if found and "topic_id" in names and "topic_id" in values:
-        found["topic_id"] = values["topic_id"]
-    if found and "resource_type" in names and "resource_type" in values:
-        found["resource_type"] = values["resource_type"]
+    for name in ("topic_id", "resource_type"):
+        if found and name in names and name in values:
+            found[name] = values[name]
     return found
 
 
@@ -149,7 +148,7 @@ class Awaited:
 
 
 class Script:
-    """Rules in order of creation; the first match decides."""
+    """Rules of a staged broker in order of creation, of which the first match decides; and the requests it received."""
 
     def __init__(self, lose_answer: Callable[[int, ConnectionId], None]) -> None:
         self.seen: deque[SeenRequest] = deque(maxlen=SEEN_MOST)
@@ -215,7 +214,7 @@ class Script:
         return [seen for seen in self.seen if seen.matches(api, client_id)]
 
     def await_requests(self, api: str, count: int, client_id: str | None) -> Future[list[SeenRequest]]:
-        """Return a future that is done once ``count`` requests have arrived since the start or ``forget_requests``."""
+        """Return a future of the first requests of an API, done once ``count`` of them have arrived."""
         awaited = Awaited(checked_api(api), client_id, count, Future())
         self._awaited.append(awaited)
         self._notify()

@@ -1,6 +1,4 @@
-"""A real broker for tests, with a movable clock and scripted faults.
-
-::
+"""A real broker for tests, with a movable clock and scripted faults::
 
     with StagedBroker() as broker:
         broker.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=2)
@@ -16,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Final
 
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
@@ -61,7 +58,7 @@ LONG_POLL_S: Final = 0.1
 
 
 class HeldRequests:
-    """Requests that ``StagedBroker.hold`` keeps. As a context manager it releases them at the end."""
+    """Requests that ``StagedBroker.hold`` keeps waiting. A context manager, which releases them at the end."""
 
     def __init__(self, broker: StagedBroker, hold: Hold) -> None:
         self._broker = broker
@@ -73,15 +70,13 @@ class HeldRequests:
         return len(self._hold.kept)
 
     def release(self) -> int:
-        """Serve the waiting requests in order, and keep no more. Return their number."""
-        return self._broker._release(self._hold)  # both classes belong together
+        """Serve the waiting requests in order, and let later requests pass. Return the number of served requests."""
+        return self._broker._on_loop(self._broker._serve_held, self._hold)  # both classes belong together
 
     def __enter__(self) -> HeldRequests:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -117,18 +112,15 @@ class StagedBroker(Broker):
             server.pass_event(EndWaits())
         self._next_end = asyncio.get_running_loop().call_later(LONG_POLL_S, self._end_waits, served)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *details: object) -> None:
         if self._next_end is not None:
             self._next_end.cancel()
-        await super().__aexit__(kind, error, trace)
+        await super().__aexit__(*details)
 
     def advance(self, ms: int) -> None:
-        """Move the broker's clock forward by ``ms``; due timers (sessions, rebalances, retention, expiry) fire
-        immediately.
+        """Move the broker's clock forward by ``ms``; due timers (sessions, rebalances, retention) fire immediately.
 
-        The clients' clocks do not move: for the broker all clients were silent for that time. Raises UsageError for a
+        The clients' clocks do not move: to the broker, all clients were silent for that time. Raises UsageError for a
         negative number or a fraction.
         """
         self._clock.advance(ms)
@@ -142,7 +134,7 @@ class StagedBroker(Broker):
     def fail(
         self, api: str, error: ErrorCode | str | int, *, times: int | None = 1, client_id: str | None = None
     ) -> Rule:
-        """Answer the next requests with an error code, without processing them.
+        """Answer the next requests of an API with an error code, without processing them.
 
         ``error`` is a code, its name or its number. Metadata requests of all topics have no error field before version
         13: their connection is closed. Raises UsageError for an unknown API or code.
@@ -150,18 +142,21 @@ class StagedBroker(Broker):
         return self._on_loop(self._script.fail, api, code_of(error), times, client_id)
 
     def hang_up(self, api: str, *, times: int | None = 1, client_id: str | None = None) -> Rule:
-        """Close the connection instead of processing the next requests. Raises UsageError for an unknown API."""
+        """Close the connection of the next requests of an API, without processing them.
+
+        Raises UsageError for an unknown API.
+        """
         return self._on_loop(self._script.hang_up, api, times, client_id)
 
     def lose_answer(self, api: str, *, times: int | None = 1, client_id: str | None = None) -> Rule:
-        """Process the next requests, and close the connection before sending the responses.
+        """Process the next requests of an API, but close their connection instead of sending the responses.
 
         Raises UsageError for an unknown API.
         """
         return self._on_loop(self._script.lose, api, times, client_id)
 
     def hold(self, api: str, *, times: int | None = None, client_id: str | None = None) -> HeldRequests:
-        """Keep the next requests waiting until ``release`` of the returned object.
+        """Let the next requests of an API wait until ``release`` of the returned object.
 
         Raises UsageError for an unknown API.
         """
@@ -227,9 +222,6 @@ class StagedBroker(Broker):
         return sum(
             servers[node_id].abort_connection(connection) for node_id, connection in connections if node_id in servers
         )
-
-    def _release(self, hold: Hold) -> int:
-        return self._on_loop(self._serve_held, hold)
 
     def _serve_held(self, hold: Hold) -> int:
         self._script.drop(hold.rule)

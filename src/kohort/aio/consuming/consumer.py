@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import Call, blocking
@@ -209,7 +208,7 @@ class Consumer(ImmediateCalls):
     def __enter__(self) -> Consumer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _run(self, call: Call[T]) -> T:

@@ -11,7 +11,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import nullcontext
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.aio.calls import documented_as
@@ -248,9 +247,7 @@ class AsyncConsumerGroup:
     async def __aenter__(self) -> AsyncConsumerGroup:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __del__(self) -> None:

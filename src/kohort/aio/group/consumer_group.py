@@ -15,7 +15,6 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kohort.aio.consuming.consumer_calls import checked_topics
@@ -278,7 +277,7 @@ class ConsumerGroup:
     def __enter__(self) -> ConsumerGroup:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:

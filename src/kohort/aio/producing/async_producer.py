@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import awaiting, documented_as, run_call_async
@@ -179,9 +178,7 @@ class AsyncProducer(OtherNames):
     async def __aenter__(self) -> AsyncProducer:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __del__(self) -> None:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from kohort.broker.counters import Durations
@@ -198,9 +197,7 @@ class FileStorage:
     def __enter__(self) -> FileStorage:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _take_lock(self) -> int:
