@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from kohort.spark.pipeline.definition import Pipeline
 from kohort.spark.pipeline.parse import pipeline_of
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 _Call = tuple[Mapping[str, Any], str, int, str]
 """Settings of one call of a builder method: values, Python file, line, and the section of the pipeline file."""
-_Self = TypeVar("_Self", bound="PipelineBuilder")
 
 
 class StreamSettings(TypedDict, total=False):
-    """Settings of ``PipelineBuilder.read``, as in a pipeline file. ``start``: earliest, latest or group;
-    ``group_mode``: standalone or member; ``watermark``: a column and the maximum lateness; ``kafka``: client options
-    by Kafka's names; ``decode``: decoding of values other than JSON.
+    """Settings of ``PipelineBuilder.read``, as in a pipeline file.
+
+    ``start``: earliest, latest or group; ``group_mode``: standalone or member; ``watermark``: time column and maximum
+    lateness; ``kafka``: client options by Kafka's names; ``decode``: the section ``decode``, instead of ``json``.
     """
 
     brokers: str
@@ -51,9 +51,7 @@ class StreamSettings(TypedDict, total=False):
 
 
 class PipelineBuilder:
-    """Builder of a pipeline: collects the settings of a pipeline file, which ``build`` checks. Relative paths start at
-    ``folder``.
-    """
+    """Builder of a pipeline: collects settings, which ``build`` checks. Relative paths start at ``folder``."""
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class PipelineBuilder:
         self._singles: dict[str, _Call] = {}
 
     def read(
-        self: _Self,
+        self,
         name: str,
         *,
         topics: Sequence[str],
@@ -84,10 +82,8 @@ class PipelineBuilder:
         rows: int | None = None,
         size: str = "",
         **more: Unpack[StreamSettings],
-    ) -> _Self:
-        """Add a stream of topics as a source.
-        ``json``: schema of the JSON values; ``rows``, ``size``: row and byte limits of a micro-batch.
-        """
+    ) -> Self:
+        """Add topics as a stream; ``json``: schema of JSON values; ``rows``, ``size``: limits of a micro-batch."""
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
         settings: dict[str, Any] = {"limit": limit} if limit else {}
         settings |= {key: value for key, value in more.items() if key != "watermark" and (key != "kafka" or value)}
@@ -96,72 +92,72 @@ class PipelineBuilder:
             settings["watermark"] = {"column": watermark[0], "delay": watermark[1]}
         return self._add_source(name, topics, json, settings)
 
-    def table(self: _Self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> _Self:
-        """Add topics as a table source, which is read completely when a run begins."""
+    def table(self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> Self:
+        """Add topics as a table, which a run reads once, when it begins."""
         settings = {"group": group} if group else {}
         return self._add_source(name, topics, json, {**settings, "read": "table", **more})
 
-    def sql(self: _Self, text: str, *, filters: bool = False) -> _Self:
-        """Add a SQL step over the sources and ``input``, the previous step's result."""
+    def sql(self, text: str, *, filters: bool = False) -> Self:
+        """Add a SQL step over the sources and ``input``, the result of the previous step."""
         return self._add("steps", {"sql": text, "filters": filters})
 
-    def step(self: _Self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> _Self:
-        """Add a Python function as a step; functions that the step passes to Spark's workers must be picklable."""
+    def step(self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> Self:
+        """Add a Python function as a step; functions that it passes to Spark's workers must be picklable."""
         return self._add("steps", {"function": function, "filters": filters})
 
-    def window(
-        self: _Self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str
-    ) -> _Self:
-        """Add a window aggregation over the column ``time``; ``more``: watermark, slide."""
+    def window(self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str) -> Self:
+        """Add a step that aggregates windows of the column ``time``; ``more``: watermark, slide."""
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
-    def expect(self: _Self, **rule: str) -> _Self:
-        """Add a rule that rows must meet: ``not_null`` (columns) or ``check`` (SQL condition); ``name``, ``reason``;
-        ``otherwise``: quarantine, drop or fail.
+    def expect(self, **rule: str) -> Self:
+        """Add a rule for rows: ``not_null`` (a column) or ``check`` (a SQL condition), and ``name``, ``reason``.
+
+        ``otherwise``: what happens to rows that fail the rule: quarantine, drop or fail.
         """
         if "otherwise" in rule:
             rule["else"] = rule.pop("otherwise")
         return self._add("expect", rule)
 
     def to_parquet(
-        self: _Self,
+        self,
         path: str,
         *,
         name: str = "parquet",
         partition_by: Sequence[str] = (),
         counts: str = "",
         compact_every: int = 0,
-    ) -> _Self:
-        """Add a Parquet sink. ``counts``: column with the number of source rows that an output row aggregates;
+    ) -> Self:
+        """Add a Parquet sink. ``counts``: column with the number of source rows that an output row aggregates.
+
         ``compact_every``: number of micro-batches between merges of small files.
         """
         body = {"path": path, "partition_by": list(partition_by), "compact_every": compact_every}
         return self._add("sinks", {"parquet": body, "name": name, "counts": counts})
 
-    def to_topic(self: _Self, topic: str, *, key: str = "", name: str = "topic") -> _Self:
+    def to_topic(self, topic: str, *, key: str = "", name: str = "topic") -> Self:
         return self._add("sinks", {"topic": {"topic": topic, "key": key}, "name": name})
 
-    def to_console(self: _Self, rows: int = 20, *, name: str = "console") -> _Self:
+    def to_console(self, rows: int = 20, *, name: str = "console") -> Self:
         return self._add("sinks", {"console": {"rows": rows}, "name": name})
 
-    def to_noop(self: _Self, *, name: str = "noop") -> _Self:
+    def to_noop(self, *, name: str = "noop") -> Self:
         return self._add("sinks", {"noop": None, "name": name})
 
-    def summary(self: _Self, name: str, sql: str, path: str, **more: str) -> _Self:
+    def summary(self, name: str, sql: str, path: str, **more: str) -> Self:
         """Add a table computed at the end of a run over all rows of the Parquet sinks; ``more``: counts, of."""
         return self._add("summaries", {"name": name, "sql": sql, "path": path, **more})
 
-    def dead_letters(self: _Self, topic: str, *, partitions: int = 1) -> _Self:
-        """Set the dead-letter topic, for rows that cannot be decoded or that a rule quarantines."""
+    def dead_letters(self, topic: str, *, partitions: int = 1) -> Self:
+        """Set the topic for rows that cannot be decoded, and for rows that a rule quarantines."""
         self._singles["dlq"] = self._call({"topic": topic, "partitions": partitions}, "dlq")
         return self
 
-    def every(self: _Self, interval: str) -> _Self:
-        """Run a micro-batch each ``interval`` (``2 seconds``), instead of a single run to the end of the topics."""
+    def every(self, interval: str) -> Self:
+        """Run continuously, with a micro-batch each ``interval`` (``2 seconds``), not only to the end of the topics."""
         self._singles["trigger"] = self._call({"every": interval}, "trigger")
         return self
 
-    def test(self: _Self, name: str, given: Any, expect: Mapping[str, Any]) -> _Self:
+    def test(self, name: str, given: Any, expect: Mapping[str, Any]) -> Self:
         return self._add("tests", {"name": name, "given": given, "expect": expect})
 
     def build(self) -> Pipeline:
@@ -173,12 +169,12 @@ class PipelineBuilder:
         entries["sources"] = (YamlSection(self._file, self._line, "sources", sources), self._line)
         return pipeline_of(YamlSection(self._file, self._line, "the file", entries), self._path)
 
-    def _add_source(self: _Self, name: str, topics: Sequence[str], json: str, settings: Mapping[str, Any]) -> _Self:
+    def _add_source(self, name: str, topics: Sequence[str], json: str, settings: Mapping[str, Any]) -> Self:
         decode = {"decode": {"format": "json", "schema": json}} if json else {}
         self._sources[name] = self._call({"topics": list(topics), **settings, **decode}, f"sources.{name}")
         return self
 
-    def _add(self: _Self, key: str, settings: Mapping[str, Any]) -> _Self:
+    def _add(self, key: str, settings: Mapping[str, Any]) -> Self:
         entries = self._lists.setdefault(key, [])
         entries.append(self._call(settings, f"{key}[{len(entries)}]"))
         return self

@@ -1,8 +1,8 @@
-"""Check a pipeline file for mistakes that involve several of its sections."""
+"""Checks that involve several sections of a pipeline file."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from itertools import combinations
 
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline
 from kohort.spark.pipeline.parse_steps import time_ms
@@ -28,14 +28,10 @@ def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_paths(pipeline: Pipeline, top: YamlSection) -> None:
-    seen: list[Path] = []
     outputs = [*(s.folder for s in pipeline.sinks if s.folder), *(s.path for s in pipeline.summaries)]
-    for path in (output.absolute() for output in outputs):
-        if any(path == other or path in other.parents or other in path.parents for other in seen):
-            raise top.error(
-                f"two Parquet sinks or summaries use {path}, or a folder within it: give each its own folder"
-            )
-        seen.append(path)
+    for one, other in combinations((output.absolute() for output in outputs), 2):
+        if one == other or one in other.parents or other in one.parents:
+            raise top.error(f"Parquet outputs {one} and {other} overlap: give each sink and summary its own folder")
 
 
 def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
@@ -55,7 +51,7 @@ def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError for windows and joins of streams whose state could grow without limit."""
+    """Raise PipelineError for windows and joins of streams that Spark cannot run, or whose state has no limit."""
     if not pipeline.stateful:
         if pipeline.mode != "append":
             raise top.error("mode: update needs a window or a join of streams; otherwise each row is written once")
@@ -84,21 +80,20 @@ def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
     """Raise PipelineError if rows would have two watermarks: of their source and a window, or of two windows."""
     sources = {s.name: s.watermark for s in pipeline.streams if s.watermark}
     windows = [(step.line, step.window) for step in pipeline.steps if step.window is not None]
-    for line, window in windows[:1]:
-        if not window.late or not sources:
+    for number, (line, window) in enumerate(windows):
+        if not window.late:
             continue
+        if number:
+            raise top.error(
+                "watermark: a window over windows inherits the first window's watermark: remove it here", line
+            )
         same = [delay for column, delay in sources.values() if column == window.time]
-        if not any(time_ms(delay) == time_ms(window.late) for delay in same):
+        if sources and not any(time_ms(delay) == time_ms(window.late) for delay in same):
             watermarks = ", ".join(f"{name} has {column} with {delay}" for name, (column, delay) in sources.items())
             raise top.error(
                 f"watermark: {window.late} of {window.time}: Spark allows one watermark for a row, and its source has "
                 f"one ({watermarks}): remove one of them",
                 line,
-            )
-    for line, window in windows[1:]:
-        if window.late:
-            raise top.error(
-                "watermark: a window over windows inherits the first window's watermark: remove it here", line
             )
 
 

@@ -194,8 +194,8 @@ def test_sink_with_counts_setting_excludes_quarantine() -> None:
          "at least 2"),
         ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: country is in "
          "partition_by, whose columns are not numbers in the files"),
-        ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: two Parquet sinks or summaries use "
-         "/pipelines/out/orders/new, or a folder within it: give each its own folder"),
+        ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: Parquet outputs "
+         "/pipelines/out/orders and /pipelines/out/orders/new overlap: give each sink and summary its own folder"),
     ],
 )  # fmt: skip
 def test_invalid_parquet_sinks_are_rejected(old: str, new: str, said: str) -> None:
