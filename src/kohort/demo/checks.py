@@ -1,13 +1,13 @@
-"""Checks of the demo, with their figures; the demo succeeds if all pass."""
+"""Checks of the demo: it succeeds if all of them pass."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kohort.aio.consuming.consumer import Consumer
 from kohort.demo.expected import Expected, Group, compare_delays
@@ -51,7 +51,7 @@ def read_notes(paths: Iterable[Path]) -> list[OffsetRun]:
 
 
 def count_deliveries(runs: Iterable[OffsetRun], ends: Mapping[int, int]) -> Deliveries:
-    """Compare delivered offsets with the log: each partition must be covered from 0 to its end."""
+    """Count the delivered offsets, and find missing ones; ``ends``: end of the log of each partition."""
     runs = list(runs)
     by_member: Counter[str] = Counter()
     for run in runs:
@@ -91,9 +91,6 @@ class Check:
     holds: bool
     found: str
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def check_loaded(name: str, rows: int, acknowledged: int, log_rows: int) -> Check:
     found = f"{rows:,} rows in the file, {acknowledged:,} acknowledged, {log_rows:,} on the log"
@@ -114,7 +111,7 @@ def check_lag(group: str, lag: Mapping[str, int]) -> Check:
 
 
 def check_ledger(report: RunReport, expected: Expected) -> list[Check]:
-    """Check rows in = rows out + dead letters for every sink, in the ledger and against the source files."""
+    """Check that for each sink rows in = rows out + dead letters, and that these counts match the source files."""
     ledger = report.ledger
     aside = sum(ledger.quarantined.values()) + ledger.undecoded
     checks = []

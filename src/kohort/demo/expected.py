@@ -1,4 +1,4 @@
-"""Source files of the demo, and the expected result, computed from them without Spark."""
+"""Source files of the demo, and the result that the demo expects: computed from these files without Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def data_folder() -> Path:
 
 
 def read_tables(folder: Path | None = None, *, flights_limit: int | None = None) -> SourceTables:
-    """Read both tables; ``flights_limit`` takes evenly spaced flights."""
+    """Read flights and weather; ``flights_limit``: number of evenly spaced flights to keep."""
     folder = folder or data_folder()
     flights = _read(folder, FLIGHTS, "flights")
     if flights_limit is not None and flights_limit < flights.num_rows:
@@ -70,7 +70,7 @@ def read_csv(path: Path, *, needed: tuple[str, ...] = ()) -> pa.Table:
         column_types=types, null_values=["NA", ""], strings_can_be_null=True, quoted_strings_can_be_null=True
     )
     try:
-        # Only a single-threaded parser reports the malformed row.
+        # Only the single-threaded parser names the malformed row in its error.
         read = csv.ReadOptions(use_threads=False, block_size=1 << 22)
         table = csv.read_csv(io.BytesIO(_content(path)), read_options=read, convert_options=convert)
     except pa.ArrowInvalid as error:
@@ -132,7 +132,7 @@ def expect_from(tables: SourceTables) -> Expected:
 
 
 def weather_class(weather: pa.Table) -> Any:
-    """Classify weather by the rules of the pipeline's SQL; a missing measure matches no rule."""
+    """Classify the weather of each hour as the pipeline's SQL does; a missing measure matches no rule."""
     import pyarrow.compute as pc
 
     def holds(mask: Any) -> Any:
@@ -168,7 +168,7 @@ def delays_of(kept: pa.Table) -> dict[Group, dict[str, float]]:
 
 
 def compare_delays(expected: dict[Group, dict[str, float]], found: dict[Group, dict[str, float]]) -> list[str]:
-    """Return the differences of two result tables, as sentences; values may differ by 1e-9."""
+    """Describe the differences between expected and found delays; values may differ by 1e-9."""
     problems = [f"{group} is missing" for group in sorted(set(expected) - set(found))]
     problems += [f"{group} is not expected" for group in sorted(set(found) - set(expected))]
     for group in sorted(set(expected) & set(found)):

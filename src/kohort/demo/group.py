@@ -1,4 +1,4 @@
-"""Consumer group of the demo: three members, of which one is killed, and one is added; and its journal."""
+"""Consumer group of the demo, and its journal: of three members one is killed, and a fourth member joins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
 from typing import Final
 
 from kohort.aio.admin import Admin
@@ -20,12 +19,10 @@ from kohort.insight.journal_reader import JournalReader
 from kohort.model import TopicPartition
 
 _POLL_MS: Final = 100
-Holds = Callable[[list[JournalEntry]], bool]
 
 
 class DemoJournal:
     def __init__(self, bootstrap: str, group: str) -> None:
-        self._group = group
         self._consumer = Consumer(bootstrap_servers=bootstrap, client_id="demo-journal", auto_offset_reset="earliest")
         self._consumer.assign([TopicPartition(TOPIC, 0)])
         self._reader = JournalReader(group)
@@ -45,37 +42,23 @@ class DemoJournal:
             self.read_more()
         return self.entries
 
-    def wait_for(
-        self, holds: Callable[[list[JournalEntry]], bool], what: str, timeout_s: float, stop_waiting: Event
-    ) -> None:
-        """Read the journal until ``holds`` is true of its entries. Raises ApiTimeout for the event ``what``."""
-        deadline = time.monotonic() + timeout_s
-        while not holds(self.entries):
-            if stop_waiting.is_set() or time.monotonic() > deadline:
-                raise ApiTimeout(f"group {self._group}: no {what} within {timeout_s:.0f} s")
-            self.read_more()
-
     def close(self) -> None:
         self._consumer.close()
 
 
-def settled_with(members: int) -> Holds:
-    """Return a check that the last generation has ``members`` members, each with partitions."""
-
-    def holds(entries: list[JournalEntry]) -> bool:
-        written = [e for e in entries if isinstance(e, AssignmentWritten)]
-        settled = [e for e in entries if isinstance(e, RoundSettled)]
-        if not written or not settled or settled[-1].generation != written[-1].generation:
-            return False
-        shares = (written[-1].partitions or {}).values()
-        return len(shares) == members and all(any(share.values()) for share in shares)
-
-    return holds
+def is_settled(entries: list[JournalEntry], members: int) -> bool:
+    """True if the last generation in the journal has ``members`` members, each with partitions."""
+    written = [e for e in entries if isinstance(e, AssignmentWritten)]
+    settled = [e for e in entries if isinstance(e, RoundSettled)]
+    if not written or not settled or settled[-1].generation != written[-1].generation:
+        return False
+    shares = (written[-1].partitions or {}).values()
+    return len(shares) == members and all(any(share.values()) for share in shares)
 
 
 def removal_of(entries: list[JournalEntry], client_id: str) -> MemberRemoved | None:
-    gone = [e for e in entries if isinstance(e, MemberRemoved) and e.member.client_id == client_id]
-    return gone[-1] if gone else None
+    removals = [e for e in entries if isinstance(e, MemberRemoved) and e.member.client_id == client_id]
+    return removals[-1] if removals else None
 
 
 GROUP: Final = "demo-group"
@@ -117,7 +100,7 @@ class DemoGroup:
         self.notes.mkdir(parents=True, exist_ok=True)
         for number in range(1, count + 1):
             self.start_member(f"member-{number}")
-        self.journal.wait_for(settled_with(count), f"{count} members with their partitions", WAIT_S, self.stop_waiting)
+        self._wait_until(lambda: self._settled(count), f"no {count} members with their partitions")
 
     def start_member(self, name: str) -> None:
         self.members[name] = self.processes.start(
@@ -131,43 +114,43 @@ class DemoGroup:
         return self.notes / f"{name}.jsonl"
 
     def kill_one(self) -> KilledMember:
-        """Send SIGKILL to the second member after it has noted records."""
-        child = self.members.pop("member-2")
-        deadline = time.monotonic() + WAIT_S
-        while not self._notes_of(child.name).stat().st_size and not self.stop_waiting.is_set():
-            child.check_alive()
-            if time.monotonic() > deadline:
-                raise ApiTimeout(f"{child.name} received no record within {WAIT_S:.0f} s")
-            time.sleep(0.05)
+        """Send SIGKILL to the second member after it has written down its first records."""
+        child = self.members["member-2"]
+        notes = self._notes_of(child.name)
+        self._wait_until(lambda: notes.stat().st_size > 0, f"{child.name} received no record")
+        del self.members[child.name]
         child.kill()
         self.killed = KilledMember(child.name, child.pid, time.time_ns() // 1_000_000)
         return self.killed
 
     def wait_for_removal(self, killed: KilledMember) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not (
-            (removal := removal_of(self.journal.entries, killed.name)) and settled_with(2)(self.journal.entries)
-        ):
-            for child in self.members.values():
-                child.check_alive()
-            if self.stop_waiting.is_set() or time.monotonic() > deadline:
-                raise ApiTimeout(f"group {GROUP}: the killed member was not removed within {WAIT_S:.0f} s")
-            self.journal.read_more()
-        killed.noticed_ms = removal.at_ms
+        def removed() -> bool:
+            settled, removal = self._settled(2), removal_of(self.journal.entries, killed.name)
+            killed.noticed_ms = removal.at_ms if removal else 0
+            return settled and removal is not None
+
+        self._wait_until(removed, "the killed member was not removed")
 
     def add_one(self) -> None:
         self.added = "member-4"
         self.start_member(self.added)
-        self.journal.wait_for(settled_with(3), "a share for the added member", WAIT_S, self.stop_waiting)
+        self._wait_until(lambda: self._settled(3), f"no partitions for {self.added}")
 
     def wait_for_lag_0(self) -> None:
+        self._wait_until(lambda: not any(lag_of(self.bootstrap, GROUP, [self.topic]).values()), "the lag is not 0")
+
+    def _settled(self, members: int) -> bool:
+        self.journal.read_more()
+        return is_settled(self.journal.entries, members)
+
+    def _wait_until(self, holds: Callable[[], bool], problem: str) -> None:
         deadline = time.monotonic() + WAIT_S
-        while any(lag_of(self.bootstrap, GROUP, [self.topic]).values()):
+        while not holds():
             for child in self.members.values():
                 child.check_alive()
-            if time.monotonic() > deadline:
-                raise ApiTimeout(f"group {GROUP}: lag is not 0 within {WAIT_S:.0f} s")
-            time.sleep(0.2)
+            if self.stop_waiting.is_set() or time.monotonic() > deadline:
+                raise ApiTimeout(f"group {GROUP}: {problem} within {WAIT_S:.0f} s")
+            time.sleep(0.05)
 
     def leave(self) -> None:
         for child in self.members.values():

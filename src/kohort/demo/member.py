@@ -1,6 +1,7 @@
-"""Consumer process of the demo's group: writes the offsets of its records to a file, then commits.
+"""Member process of the demo's group: writes the offsets of received records to a file, then commits.
 
-SIGTERM ends it, and it leaves the group. It also ends with its parent process. The demo kills one member by SIGKILL.
+At SIGTERM the member leaves the group and ends. It also ends with its parent process. The demo kills one member by
+SIGKILL.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class DemoMember:
         while not self.stopping and os.getppid() == self._parent:
             table = self._consumer.poll_arrow(POLL_MS, columns=("partition", "offset"))
             if table.num_rows:
-                # Write before the commit: after a kill in between, records are redelivered, never missed.
+                # Write before the commit: after a kill in between, records are redelivered, never missing.
                 os.write(self._notes, notes_of(table))
                 self._uncommitted = True
             if self._uncommitted and time.monotonic() - self._committed_at >= COMMIT_EVERY_S:
@@ -49,8 +50,7 @@ class DemoMember:
         try:
             self._consumer.commit()
         except CommitFailed:
-            # Fenced: another member receives the noted records, counted as redelivered.
-            pass
+            pass  # this member is fenced: another member receives the records again, which the demo counts
         except KohortError as error:
             rebalancing = isinstance(error, ApiError) and error.code is ErrorCode.REBALANCE_IN_PROGRESS
             if not error.retriable and not rebalancing:

@@ -1,4 +1,4 @@
-"""Processes of the demo: broker, group members, loader. The demo ends each process that it started."""
+"""Processes of the demo (broker, group members), which end with the demo; and loading of its topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kohort.aio.producing.producer import Producer
 from kohort.errors import KohortError
@@ -64,10 +64,11 @@ class Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end_all()
+        for child in reversed(self.children):
+            self.end(child)
 
     def start(self, name: str, *command: str, answers: bool = False) -> Child:
-        """Start ``python -m ...`` in its own session, so that Ctrl-C reaches only the demo, which stops it."""
+        """Start ``python -m ...`` in a session of its own: Ctrl-C reaches only the demo, which ends the process."""
         log = self.folder / f"{name}.log"
         with log.open("wb") as errors:
             process = subprocess.Popen(
@@ -101,10 +102,6 @@ class Processes:
             child.kill()
         if child.process.stdout is not None:
             child.process.stdout.close()
-
-    def end_all(self) -> None:
-        for child in reversed(self.children):
-            self.end(child)
 
 
 def read_line(child: Child, timeout_s: float) -> bytes:
@@ -143,15 +140,11 @@ _ROWS_AT_ONCE: Final = 2000
 
 
 def records_of(table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and value of each row; flights and weather of one origin and hour share a key."""
+    """Yield key and value of each row; flights and weather of one airport and hour have the same key."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
     for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
         for row in batch.to_pylist():
-            yield key_of(row), encode(row).encode()
-
-
-def key_of(row: dict[str, Any]) -> bytes:
-    return f"{row['origin']} {row['time_hour'][:13]}".encode()
+            yield f"{row['origin']} {row['time_hour'][:13]}".encode(), encode(row).encode()
 
 
 def load_table(bootstrap: str, topic: str, table: pa.Table, on_rows: Callable[[int], None]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -15,19 +15,6 @@ from kohort.demo.expected import Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from rich.progress import Task
-
-
-class _Rate(TextColumn):
-    def __init__(self) -> None:
-        super().__init__("")
-
-    def render(self, task: Task) -> Any:
-        from rich.text import Text
-
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.0f} rows/s" if speed else "", style="cyan")
 
 
 class DemoOutput:
@@ -43,7 +30,7 @@ class DemoOutput:
     @contextmanager
     def progress(self, name: str, rows: int) -> Iterator[Callable[[int], None]]:
         columns = (TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TaskProgressColumn())
-        with Progress(*columns, _Rate(), TimeElapsedColumn(), console=self._console) as bar:
+        with Progress(*columns, TimeElapsedColumn(), console=self._console) as bar:
             task = bar.add_task(name, total=rows)
             yield lambda done: bar.advance(task, done)
 

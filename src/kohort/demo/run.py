@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +53,10 @@ def run_demo(
     say: DemoOutput,
     hooks: DemoHooks | None = None,
 ) -> DemoResult:
-    """Run the demo. ``data`` keeps topics and results; otherwise a temporary folder is used and removed."""
+    """Run the demo in the empty folder ``data``, or in a temporary folder that is removed afterwards.
+
+    ``source``: folder of the flight data; ``quick``: load only a part of the flights.
+    """
     began = time.monotonic()
     hooks = hooks or DemoHooks()
     with _folder(data) as folder, Processes(folder / "logs") as processes, ExitStack() as stack:
@@ -62,7 +65,7 @@ def run_demo(
         outcome.report |= {
             "holds": outcome.holds,
             "seconds": round(time.monotonic() - began, 1),
-            "checks": [c.as_json() for c in outcome.checks],
+            "checks": [asdict(check) for check in outcome.checks],
             "rebalances": outcome.sentences,
         }
         (folder / "report.json").write_text(json.dumps(outcome.report, indent=1, default=str))
