@@ -266,13 +266,14 @@ class MemberStreamReader(KohortStreamReader):
         begin, upto = partitions_of(start), partitions_of(end)
         begin |= self._starts_of_replaced(begin, start, end)
         both = begin.keys() & upto.keys()
-        if end != self._planned_end:
+        if end == self._planned_end:
+            again = self._redelivered_below = {
+                tp: offset for tp, offset in self._redelivered_below.items() if tp not in begin or offset > begin[tp]
+            }
+        else:  # an earlier process planned this micro-batch and did not complete it
             both = self._still_owned(group_commits.query_of(end), both & self._without_recreated(upto, end).keys())
-            return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=upto)
-        self._redelivered_below = {
-            tp: offset for tp, offset in self._redelivered_below.items() if tp not in begin or offset > begin[tp]
-        }
-        return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=self._redelivered_below)
+            again = upto
+        return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again)
 
     def _still_owned(self, query: int | None, partitions: set[TopicPartition]) -> set[TopicPartition]:
         held = self._cluster.committed(partitions) if partitions else {}

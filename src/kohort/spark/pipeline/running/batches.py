@@ -1,4 +1,4 @@
-"""One micro-batch of a pipeline: decode, steps, rules, sinks, dead letters, and its entry in the ledger."""
+"""One micro-batch of a pipeline: decoding, steps, rules, sinks, dead letters, and its entry in the ledger."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kohort.errors import KohortError
 from kohort.spark.pipeline import frames
 from kohort.spark.pipeline.definition import Pipeline, Sink
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE
-from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
+from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.sinks.dead_letters import quarantines, send_quarantined, send_undecoded
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class RunStopping(KohortError):
 
 
 class BatchRunner:
-    """Function for Spark's ``foreachBatch``; stores the first error as it was raised, before Spark wraps it."""
+    """Function for Spark's ``foreachBatch``; ``error``: its last error as it was raised, before Spark wraps it."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None
@@ -50,7 +50,6 @@ class BatchRunner:
                 raise RunStopping("the pipeline run is stopping, so this micro-batch writes nothing")
             try:
                 for writer in self._writers.values():
-                    # begin() removes rows of this and later micro-batches; earlier ones are complete
                     writer.begin(batch)
                 entry = self._run(raw, batch)
                 self._store.write(entry)
@@ -58,9 +57,10 @@ class BatchRunner:
                 self.error = error
                 raise
             if self.entries and self.entries[-1].batch == batch:
-                self.entries.pop()  # this run repeats a micro-batch: its earlier entry is replaced
+                self.entries.pop()  # Spark repeats the micro-batch in this run: replace its entry
             self.entries.append(entry)
-            self._report(entry)
+            if not entry.stateful:
+                self._on_entry(entry)
 
     @property
     def has_types(self) -> bool:
@@ -71,8 +71,8 @@ class BatchRunner:
         for writer in self._writers.values():
             writer.check(schema)
 
-    def _report(self, entry: Entry) -> None:
-        self._on_entry(entry)
+    def ledger(self) -> Ledger:
+        return total(self.entries, filters=self._pipeline.filters)
 
     def complete(self, progress: Any) -> None:
         with self._complete:
@@ -80,17 +80,15 @@ class BatchRunner:
             self._complete.notify_all()
 
     def end(self, timeout_s: float) -> None:
-        """Finish the micro-batch in flight and begin no new one.
-        Wait up to ``timeout_s`` seconds until Spark has recorded it as complete; otherwise the next run repeats it.
+        """Begin no new micro-batch, and wait until Spark records the one in flight as complete, up to ``timeout_s``.
+
+        The next run repeats a micro-batch that Spark did not record.
         """
         self._stopping = True
         with self._batch_lock:
             last = self.entries[-1].batch if self.entries else -1
         with self._complete:
             self._complete.wait_for(lambda: self._complete_upto >= last, timeout_s)
-
-    def _entry_of(self, batch: int) -> Entry | None:
-        return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persist the decoded rows: each sink and each count would otherwise fetch and decode the records again.
@@ -124,7 +122,7 @@ class BatchRunner:
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             if any(s.counts for s in pipeline.sinks):
-                # Each aggregated row has the number of its source rows in the sink's column ``counts``.
+                # The number of source rows of an aggregated row is in the column ``counts`` of the sink.
                 entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
                 entry.marked = False
             entry.sinks = {sink.name: self._write(sink, passed, entry) for sink in pipeline.sinks}
@@ -159,17 +157,3 @@ class BatchRunner:
                 f"{self._pipeline.file}, line {fatal[0].line}: {count.rows:,} rows fail {fatal[0].name!r} "
                 f"({fatal[0].reason}), for example {where}"
             )
-
-
-def keep_table(rows: DataFrame, pipeline: Pipeline) -> tuple[DataFrame, Count, Count, int]:
-    """Persist the decoded rows of a table source.
-
-    Returns the DataFrame, the number of rows read, of rows not decoded, and of dead letters sent.
-    """
-    decoded = rows.persist()
-    by_problem = frames.counts_by(decoded, PROBLEM)
-    rows_in = sum(by_problem.values(), start=Count())
-    by_problem.pop("", None)
-    undecoded = sum(by_problem.values(), start=Count())
-    sent = send_undecoded(decoded, pipeline, -1) if undecoded.rows else 0
-    return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, SOURCE), rows_in, undecoded, sent

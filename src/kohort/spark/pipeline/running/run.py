@@ -1,8 +1,8 @@
-"""Runs a pipeline on a Spark session and reports what happened to every row.
+"""Runs a pipeline on a Spark session and reports the row counts of sources, sinks and dead letters.
 
-The stream is read by one query. Tables are read whole when the run begins, up to their offsets at that time, and joined
-as static DataFrames: each row of the stream meets the same table in every micro-batch, and a row without a match is
-certain to have none. A stream-stream join would need a waiting time instead.
+One query reads the stream. A run reads each table once when it begins, up to the ends of its topics at that time, and
+joins it as a static DataFrame: all micro-batches join the same table, so a row without a match has none in this run.
+Two streams instead wait for matching rows, up to their watermarks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from kohort.spark.options.offsets import as_json
 from kohort.spark.pipeline.check_whole import check_not_member
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
 from kohort.spark.pipeline.file_tests import dry_run_frame
-from kohort.spark.pipeline.frames import load_decoded
-from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
+from kohort.spark.pipeline.frames import PROBLEM, SOURCE, counts_by, load_decoded
+from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, claim_checkpoint
-from kohort.spark.pipeline.running.batches import BatchRunner, keep_table
+from kohort.spark.pipeline.running.batches import BatchRunner
 from kohort.spark.pipeline.running.process import StopRequest, exclusive_run
 from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
+from kohort.spark.pipeline.sinks.dead_letters import send_undecoded
 from kohort.spark.pipeline.sinks.parquet import write_files
 from kohort.spark.pipeline.sinks.parquet_folder import folder_of, rows_in
 from kohort.spark.pipeline.sinks.registry import prepare_sinks
@@ -35,9 +36,7 @@ from kohort.spark.pipeline.sources import check_groups, source_cluster, stream_o
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-
-    from kohort.spark.pipeline.running.progress_events import ProgressEvents
+    from pyspark.sql.streaming import StreamingQuery
 
 
 class PipelineStopped(KohortError):
@@ -76,103 +75,83 @@ POLL_S: Final = 1.0
 LAST_EVENT_S: Final = 60.0
 """Maximum wait in seconds for Spark's progress event of a complete micro-batch; it usually takes milliseconds."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
-"""Spark's error if a Python source needs over ten seconds to start; no option changes the limit."""
+"""Spark's error if the Python process of a source needs over ten seconds to start; no option changes the limit."""
 
 
 class PipelineRun:
     def __init__(
-        self,
-        pipeline: Pipeline,
-        spark: SparkSession,
-        *,
-        once: bool,
-        on_entry: Callable[[Entry], None] = lambda _: None,
-        every: str = "",
+        self, pipeline: Pipeline, spark: SparkSession, *, once: bool, on_entry: Callable[[Entry], None], every: str
     ) -> None:
         self._pipeline = pipeline
         self._spark = spark
-        self._once = once or (pipeline.every == AVAILABLE_NOW and not every)
-        self._every = every if pipeline.every == AVAILABLE_NOW else pipeline.every
+        once = once or (pipeline.every == AVAILABLE_NOW and not every)
         self._store = LedgerStore(pipeline.state / "ledger")
-        self._on_entry = on_entry
         self._tables: dict[str, TableRead] = {}
         self._began = time.monotonic()
-        self._runner: BatchRunner | None = None
-        self.query: StreamingQuery | None = None
-        self._writer: DataStreamWriter | None = None
-        self._events: ProgressEvents | None = None
-
-    def start(self) -> None:
-        pipeline = self._pipeline
-        if self._once:
+        if once:
             check_not_member(pipeline)
         if pipeline.stateful:
             check_dead_letters(pipeline)
         owner = claim(pipeline)
-        self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
+        self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, on_entry)
         if self._runner.has_types and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            # check sinks' column types before the run, except with Python steps: they are called only when rows arrive
-            self._runner.check_types(dry_run_frame(pipeline, self._spark))
+            # check the sinks' column types before the run, but do not call Python steps before rows arrive
+            self._runner.check_types(dry_run_frame(pipeline, spark))
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
         if pipeline.stateful:
-            stream = result_frame(self._spark, pipeline)
+            stream = result_frame(spark, pipeline)
             check_streams(stream, pipeline)
         else:
-            reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream, owner))
-            stream = load_decoded(reader, self._spark, pipeline.stream.decode)
+            reader = spark.readStream.format("kohort").options(**stream_options(pipeline.stream, owner))
+            stream = load_decoded(reader, spark, pipeline.stream.decode)
         writer = stream.writeStream.queryName(pipeline.name).outputMode(pipeline.mode).foreachBatch(self._runner)
-        trigger = {"availableNow": True} if self._once else {"processingTime": self._every}
+        interval = every if pipeline.every == AVAILABLE_NOW else pipeline.every
+        trigger = {"availableNow": True} if once else {"processingTime": interval}
         self._writer = writer.option("checkpointLocation", str(pipeline.state / "spark")).trigger(**trigger)
-        from kohort.spark.pipeline.running.progress_events import ProgressEvents
 
-        self._events = ProgressEvents(pipeline.name, self._runner.complete)
-        self._spark.streams.addListener(self._events)
-        self.query = self._writer.start()
+    def run(self, stop: threading.Event) -> None:
+        """Run the query until it ends, or until ``stop`` is set.
 
-    def wait(self, stop: threading.Event | None = None) -> None:
-        """Wait until the pipeline's query ends, or ``stop`` is set.
         Raises PipelineStopped for an error of Spark's; raises an error of a step or sink as it was first raised.
         """
-        if self.query is None or self._runner is None or self._writer is None:
-            raise PipelineStopped("the pipeline run was not started")
-        for attempt in range(1, STARTS_MOST + 1):
-            try:
-                while not self.query.awaitTermination(POLL_S):
-                    if stop is not None and stop.is_set():
-                        self.stop()
-                        return
-            except Exception as error:
-                if self._runner.error is not None:
-                    raise without_stack_trace(self._runner.error) from None
-                if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
-                    raise PipelineStopped(_last_line(str(error))) from error
-                self.query = self._writer.start()  # start a new query: it continues at the position in the checkpoint
-            else:
-                return
+        from kohort.spark.pipeline.running.progress_events import ProgressEvents
 
-    def stop(self) -> None:
-        if self.query is not None and self.query.isActive and self._runner is not None:
+        query, events = None, ProgressEvents(self._pipeline.name, self._runner.complete)
+        self._spark.streams.addListener(events)
+        try:
+            for attempt in range(1, STARTS_MOST + 1):
+                query = self._writer.start()  # it continues at the position in the checkpoint
+                try:
+                    while not query.awaitTermination(POLL_S):
+                        if stop.is_set():
+                            self._stop(query)
+                            break
+                except Exception as error:
+                    if self._runner.error is not None:
+                        raise without_stack_trace(self._runner.error) from None
+                    if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
+                        raise PipelineStopped(_last_line(str(error))) from error
+                else:
+                    events.wait_ended(str(query.runId), LAST_EVENT_S)
+                    return
+        finally:
+            with suppress(Exception):  # Spark may already have ended
+                if query is not None and query.isActive:
+                    query.stop()
+                self._spark.streams.removeListener(events)
+
+    def _stop(self, query: StreamingQuery) -> None:
+        if query.isActive:
             self._runner.end(LAST_EVENT_S)
             with suppress(Exception):  # a micro-batch begun after the stop request has written nothing
-                self.query.stop()
+                query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
 
-    def close(self) -> None:
-        with suppress(Exception):  # Spark may already have ended
-            if self.query is not None and self.query.isActive:
-                self.query.stop()
-            if self._events is not None:
-                self._spark.streams.removeListener(self._events)
-
     def finish(self) -> RunReport:
         pipeline = self._pipeline
-        entries = self._runner.entries if self._runner else []
-        if self._events is not None and self.query is not None:
-            self._events.wait_ended(str(self.query.runId), LAST_EVENT_S)
-        stateful = self._runner.ledger() if isinstance(self._runner, StatefulRunner) else None
-        report = RunReport(pipeline.name, stateful or total(entries, filters=pipeline.filters), self._tables)
+        report = RunReport(pipeline.name, self._runner.ledger(), self._tables)
         for name, table in self._tables.items():
             if table.dead_letters != table.undecoded:
                 report.problems.append(
@@ -185,19 +164,22 @@ class PipelineRun:
             if source.group:
                 report.lag[source.name] = self._lag(source)
         report.seconds = time.monotonic() - self._began
-        pipeline.state.mkdir(parents=True, exist_ok=True)
         (pipeline.state / "last-run.json").write_text(json.dumps(report.as_json(), indent=1))
         return report
 
     def _read_table(self, source: Source) -> DataFrame:
-        """Read a table source up to its end offsets at this time, which are committed after the run."""
+        """Read a table source up to the present ends of its topics, which the run commits when it finishes."""
         with source_cluster(source) as (cluster, partitions):
             upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
-        decoded = load_decoded(self._spark.read.format("kohort").options(**given), self._spark, source.decode)
-        frame, rows, undecoded, sent = keep_table(decoded, self._pipeline)
-        self._tables[source.name] = TableRead(rows.rows, undecoded.rows, sent, upto)
-        return frame
+        reader = self._spark.read.format("kohort").options(**given)
+        decoded = load_decoded(reader, self._spark, source.decode).persist()
+        counts = counts_by(decoded, PROBLEM)
+        rows = sum(count.rows for count in counts.values())
+        undecoded = rows - counts.get("", Count()).rows
+        sent = send_undecoded(decoded, self._pipeline, -1) if undecoded else 0
+        self._tables[source.name] = TableRead(rows, undecoded, sent, upto)
+        return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, SOURCE)
 
     def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
         pipeline = self._pipeline
@@ -227,7 +209,8 @@ class PipelineRun:
 
 
 def claim(pipeline: Pipeline) -> PipelineOwner:
-    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; does not start Spark.
+    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; does not need Spark.
+
     Raises KohortError if one of them belongs to another pipeline.
     """
     owner = claim_checkpoint(pipeline)
@@ -245,12 +228,12 @@ def run_pipeline(
     every: str = "",
     locked: bool = False,
 ) -> RunReport:
-    """Run a pipeline to the current end of its topics (``once``), or until Ctrl-C; then report.
+    """Run a pipeline to the present ends of its topics (``once``), or until Ctrl-C; return its row counts and lag.
 
     Arguments: ``on_entry``: called after each micro-batch; ``every``: trigger interval of a continuous run if the
-    pipeline's trigger is available-now; ``locked``: the caller has the lock (``exclusive_run``) already. A second
-    Ctrl-C raises KeyboardInterrupt.
-    Raises KohortError if another process runs the pipeline, PipelineStopped for an error of Spark's.
+    pipeline's trigger is available-now; ``locked``: the caller has locked the pipeline (``exclusive_run``).
+    Raises KohortError if another process runs the pipeline, PipelineStopped for an error of Spark's, KeyboardInterrupt
+    for a second Ctrl-C.
     """
     with nullcontext() if locked else exclusive_run(pipeline), ExitStack() as stack:
         if pipeline.metrics:
@@ -261,11 +244,9 @@ def run_pipeline(
                 metrics.entry_done(entry)
                 report(entry)
 
-        run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
         stop = stack.enter_context(StopRequest("stopping after the micro-batch in flight; Ctrl-C again stops at once"))
-        stack.callback(run.close)
-        run.start()
-        run.wait(stop.requested)
+        run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
+        run.run(stop.requested)
         return run.finish()
 
 

@@ -1,8 +1,8 @@
-"""Stateful pipelines, in which rows of different micro-batches meet: windows, watermarks, joins of streams.
+"""Stateful pipelines, whose steps combine rows of different micro-batches: windows, watermarks, joins of streams.
 
-Their steps are one streaming plan with Spark's state, instead of a batch plan for each micro-batch. So input rows are
-counted in the plan (observed metrics), the decoding task sends bad values to the dead letters, and output rows are not
-input rows: the ledger includes rows in state and late rows.
+Their steps are one streaming plan with Spark's state, instead of a batch plan for each micro-batch. So Spark counts
+input rows by observed metrics, the decoding tasks send bad values as dead letters, and output rows are not input rows:
+the ledger includes rows in state and late rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a source as a stream of its decodable rows, with the source's watermark; Spark counts the rows."""
+    """Return a source as a stream of its decodable rows, with the source's watermark; Spark observes row counts."""
     from pyspark.sql import functions as f
 
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
@@ -70,7 +70,8 @@ def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
 
 def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
     """Raise StepFailed if Spark would reject the steps when the streaming query starts.
-    Spark checks streaming plans later than the steps, and has no public API for this check.
+
+    Spark has no public API for this check, which it makes when the query starts.
     """
     from pyspark.errors import PySparkException
 
@@ -87,7 +88,7 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
 
 
 class StatefulRunner(BatchRunner):
-    """Applies rules to the rows after the steps and writes them; Spark's progress event has the input row counts."""
+    """Applies rules to the result of the steps and writes it; Spark's progress event has the input row counts."""
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persist the rows: their plan has state in Spark, and must run only once.
@@ -108,10 +109,8 @@ class StatefulRunner(BatchRunner):
             judged.unpersist()
         return entry
 
-    def _report(self, entry: Entry) -> None: ...
-
     def complete(self, progress: Any) -> None:
-        entry = self._entry_of(progress.batchId)
+        entry = next((entry for entry in reversed(self.entries) if entry.batch == progress.batchId), None)
         if entry is not None and not entry.sources:
             add_progress(self._pipeline, entry, progress)
             self._store.write(entry)
@@ -135,7 +134,7 @@ class StatefulRunner(BatchRunner):
             if name in with_counts:
                 rows = ledger.stands_for.get(name, 0)
                 ledger.problems.append(f"sink {name} counts {rows:,} rows, {-held:,} more than were read")
-            else:  # a step before the window makes several rows of one source row: row counts differ
+            else:  # a step before the window converts one source row into several: row counts differ
                 del ledger.held[name]
                 ledger.stands_for.pop(name, None)
                 ledger.waited.pop(name, None)
@@ -143,9 +142,9 @@ class StatefulRunner(BatchRunner):
 
 
 def counting_column(pipeline: Pipeline) -> str:
-    """Return the column with the number of source rows, if the last step is a window; "" if that number is not exact.
+    """Return the column in which the last step, a window, counts source rows; "" if none or if the count is not exact.
 
-    It is not exact for overlapping windows, which count a record several times, or after a rule that removes rows.
+    Overlapping windows count a record several times; after a rule that removes rows, the windows in a sink lack rows.
     """
     windows = [step.window for step in pipeline.steps if step.window is not None]
     last = pipeline.steps[-1].window if pipeline.steps else None
@@ -164,7 +163,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
             entry.rows_in += Count(found[_ROWS])
             entry.undecoded += Count(found[_BAD])
             entry.redelivered += found[_AGAIN]
-            # the decoding tasks have already sent these dead letters, or the micro-batch would have failed
+            # the decoding tasks have sent these dead letters: otherwise the micro-batch would have failed
             entry.dead_letters += found[_BAD]
     entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
     for operator in progress.stateOperators:

@@ -20,7 +20,8 @@ _MARK: Final = "_kohort."
 
 
 def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
-    """Claim the folder of a Parquet sink for this pipeline, and complete an interrupted compaction.
+    """Claim the folder of a Parquet sink for a pipeline, and complete an interrupted compaction.
+
     Raises SinkRefused if the folder belongs to another pipeline or to an earlier checkpoint.
     """
     folder, name = folder_of(pipeline, sink), f"sink {sink.name}"
@@ -30,8 +31,9 @@ def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
 
 
 def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
-    """Claim the folder of a summary for this pipeline; remove the summary of an earlier checkpoint.
-    Raises SinkRefused if the folder has other files.
+    """Claim the folder of a summary for a pipeline, and remove the summary of an earlier checkpoint.
+
+    Raises SinkRefused if the folder has files of another owner.
     """
     folder = folder_of(pipeline, summary)
     former = _owned_ids(folder) - {folder.owner.id}
@@ -66,7 +68,7 @@ def owned_files(pipeline: Pipeline, output: FolderOutput) -> OwnedFiles:
 
 
 def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
-    """Yield each owned folder and its pipeline: this folder, its parents and its subfolders are searched."""
+    """Yield folder and owner of each owner file in ``path``, in its parents and in its subfolders."""
     whole = path.absolute()
     marks = [found for parent in whole.resolve().parents for found in parent.glob(f"{_MARK}*")]
     for mark in (*marks, *sorted(path.rglob(f"{_MARK}*"))):
@@ -80,7 +82,7 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return the ids of checkpoints of this pipeline that own the folder: the present checkpoint and earlier ones."""
+    """Return the ids of the folder's owners that are this pipeline: its present checkpoint and earlier ones."""
     mine = folder.owner
     # Containers of group members may have checkpoints at the same path, each on its own volume.
     return {
@@ -91,10 +93,7 @@ def _owned_ids(folder: ParquetFolder) -> set[str]:
 
 
 def _claim(folder: ParquetFolder, name: str) -> None:
-    """Create the file that names this pipeline as the owner of an output folder.
-
-    Raises SinkRefused for another owner, or for a data file of an unknown owner.
-    """
+    """Create the owner file of a folder. Raises SinkRefused for another owner, or a data file of an unknown owner."""
     _check_owners(folder, name)
     claimed = {folder.owner.id, *(owner.id for owner in _owners_of(folder))}
     foreign = next((file for file in folder.all_files() if file.owner not in claimed), None)

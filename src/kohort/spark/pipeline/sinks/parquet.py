@@ -1,7 +1,7 @@
-"""Parquet sink. File names contain the micro-batch; a repeated micro-batch replaces its files: exactly once.
+"""Parquet sink: exactly once, since a repeated micro-batch replaces the files with its number in their names.
 
 Readers take the types of one file for the whole folder, so a column keeps its type. Rows of a narrower type are widened
-without loss; rows of any other type are rejected. Columns may be added or left out. See parquet_folder.py.
+without loss, rows of any other type are rejected. Columns may be added or omitted. See parquet_folder.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KnownType(NamedTuple):
 
 class FolderTypes:
     def __init__(self, sink: str, partition_by: tuple[str, ...], folder: ParquetFolder) -> None:
-        """Raises SinkRefused if the existing subfolders do not match ``partition_by``."""
+        """Read the column types of a folder's files. Raises SinkRefused if subfolders do not match ``partition_by``."""
         self._sink = sink
         self._partition_by = partition_by
         self._folder = folder.path
@@ -48,10 +48,7 @@ class FolderTypes:
         return bool(self._known)
 
     def casts(self, schema: StructType) -> dict[str, str]:
-        """Return the columns of a micro-batch to widen, and their SQL types in the folder's files.
-
-        Raises SinkRefused for a type that cannot be widened without loss.
-        """
+        """Return the columns to widen, with their SQL types in the files. Raises SinkRefused if widening loses data."""
         found = {}
         for field in schema.fields:
             known = self._known.get(field.name.lower())
@@ -67,7 +64,7 @@ class FolderTypes:
         return found
 
     def cast_to_folder(self, rows: DataFrame) -> DataFrame:
-        """Cast rows to the column types of the folder's files; store types of new columns. Raises SinkRefused."""
+        """Cast rows to the column types of the folder's files, and store types of new columns. Raises SinkRefused."""
         casts = self.casts(rows.schema)
         if casts:
             rows = rows.withColumns({name: rows[f"`{name}`"].cast(kind) for name, kind in casts.items()})
@@ -102,7 +99,7 @@ def schema_of(path: Path) -> StructType:
 
 
 def is_same_type(one: Any, other: Any) -> bool:
-    """True if two Spark types are the same in a Parquet file: field names must be equal, nullability may differ."""
+    """True if two Spark types are equal, apart from nullability and from fields that only one of two structs has."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(one, StructType) and isinstance(other, StructType):
@@ -116,7 +113,7 @@ def is_same_type(one: Any, other: Any) -> bool:
 
 
 def widens(narrow: Any, wide: Any) -> bool:
-    """True if each value of type ``narrow`` is a value of type ``wide``: smaller integers, float, fewer digits."""
+    """True if a cast from ``narrow`` to ``wide`` loses nothing: to a longer integer, to double, to more digits."""
     from pyspark.sql.types import DecimalType
 
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):

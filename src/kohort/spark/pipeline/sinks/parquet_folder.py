@@ -2,12 +2,12 @@
 
 Spark writes a micro-batch into a staging folder beside the checkpoint. Its files are then renamed into the output
 folder, in the folders of the partition columns: ``batch-0000000007-0000-1f3c9a2b.parquet``. The name starts with the
-micro-batch and ends with the checkpoint's id. So a run removes the files of a micro-batch before Spark repeats it, and
-leaves the files of other checkpoints alone.
+micro-batch and ends with the id of the checkpoint. So a run can remove the files of a micro-batch before Spark repeats
+it, without files of other checkpoints.
 
-Small files of complete micro-batches are merged (``compact-0000000000-0000000099-1a2b3c4d-1f3c9a2b.parquet``). A note
-lists the inputs of a merged file before it is renamed into place: the next run or compaction completes an interrupted
-one.
+Small files of complete micro-batches are merged (``compact-0000000000-0000000099-1a2b3c4d-1f3c9a2b.parquet``). Before a
+merged file is renamed into place, a note file lists its inputs: after an interruption, the next run or compaction
+completes it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def by_schema(files: Sequence[DataFile]) -> list[list[DataFile]]:
 
 
 def merge_files(files: Sequence[Path], target: Path) -> None:
-    """Write the rows of Parquet files of one schema to ``target``, in order, with Spark's metadata, and fsync it."""
+    """Write the rows of Parquet files with one schema to ``target``, in order, with Spark's metadata; fsync it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -99,8 +99,6 @@ class FolderOutput(Protocol):
     def name(self) -> str: ...
     @property
     def path(self) -> Path: ...
-    @property
-    def counts(self) -> str: ...
 
 
 class DataFile(NamedTuple):
@@ -111,10 +109,6 @@ class DataFile(NamedTuple):
     last: int
     owner: str
 
-    @property
-    def merged(self) -> bool:
-        return _MERGED.fullmatch(self.path.name) is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
@@ -123,10 +117,7 @@ class Compacted:
 
 
 class ParquetFolder:
-    """Files of one owner in the output folder ``path``.
-
-    ``work``: the owner's folder for staged files, which readers ignore.
-    """
+    """Files of one owner in the output folder ``path``; ``work``: its folder for staged files, which readers ignore."""
 
     def __init__(self, path: Path, work: Path, owner: PipelineOwner) -> None:
         self.path = path
@@ -163,9 +154,10 @@ class ParquetFolder:
                 folder.rmdir()
 
     def begin(self, batch: int) -> None:
-        """Remove files of this micro-batch and later ones before Spark writes or repeats them.
-        Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if such rows are already
-        in a merged file.
+        """Remove the files of this micro-batch and of later ones, which Spark repeats.
+
+        Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if a merged file has rows
+        of these micro-batches.
         """
         before, self._begun = self._begun, batch
         if before is not None and batch == before + 1:
@@ -173,7 +165,7 @@ class ParquetFolder:
         shutil.rmtree(self.staging, ignore_errors=True)
         repeated = [file for file in self.data_files() if file.last >= batch]
         for file in repeated:
-            if file.merged:
+            if _MERGED.fullmatch(file.path.name):
                 raise SinkRefused(
                     f"{file.path} has rows up to micro-batch {file.last}, but the checkpoint continues at {batch}: it "
                     "is not the checkpoint of these rows. Remove both: kohort pipeline reset --outputs"
@@ -186,7 +178,7 @@ class ParquetFolder:
         return list(self.publishing(batch))
 
     def publishing(self, batch: int) -> Iterator[Path]:
-        """Rename the staged files one by one; tests stop between two files, as a crash would."""
+        """Rename the staged files. Yields each, so that tests can stop between two files."""
         staged = sorted(p for p in self.staging.rglob("*.parquet") if not p.name.startswith((".", "_")))
         for number, source in enumerate(staged):
             folder = self.path / source.parent.relative_to(self.staging)
@@ -204,7 +196,9 @@ class ParquetFolder:
 
     def compact(self, upto: int, *, large: int = LARGE_BYTES) -> Compacted | None:
         """Merge small files of complete micro-batches up to ``upto`` into files of about ``large`` bytes.
-        Returns None if another process is compacting."""
+
+        Returns None if another process is compacting the folder.
+        """
         with self._exclusive_lock() as mine:
             if not mine:
                 return None
@@ -217,7 +211,7 @@ class ParquetFolder:
             return Compacted(sum(map(len, groups)), len(groups))
 
     def merging(self, group: Sequence[DataFile]) -> Iterator[str]:
-        """Merge data files of one folder and schema, step by step; tests stop between two steps, as a crash would."""
+        """Merge data files of one folder and schema. Yields after each change on disk, so that tests can stop there."""
         first, last = min(f.first for f in group), max(f.last for f in group)
         name = f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}-{self.owner.id}.parquet"
         output = group[0].path.with_name(name)
@@ -239,10 +233,10 @@ class ParquetFolder:
         return self._work / "compaction.json"
 
     def _complete_compaction(self) -> None:
-        """Finish a compaction that was interrupted at any step: its note file lists the merged file and the inputs."""
+        """Complete an interrupted compaction: its note file lists the merged file and the input files."""
         if not self._note.exists():
-            for left in self._work.glob("*.parquet"):  # merged files without a compaction note are incomplete
-                left.unlink(missing_ok=True)
+            for incomplete in self._work.glob("*.parquet"):  # the note is written after the merged file
+                incomplete.unlink(missing_ok=True)
             return
         try:
             note = json.loads(self._note.read_text())
@@ -292,8 +286,9 @@ def committed_upto(pipeline: Pipeline) -> int:
 
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
-    """Divide small data files, oldest first, into groups of one folder and up to about ``large`` bytes each, to merge.
-    Leaves out files of at least half that size, and groups of one file.
+    """Divide small data files of each folder, oldest first, into groups to merge, of about ``large`` bytes at most.
+
+    Omits files of at least half that size, and groups of one file.
     """
     folders: dict[Path, list[DataFile]] = {}
     for file in files:
