@@ -121,10 +121,10 @@ class Broker:
         return [*notes, *self._throttling.take_notes(), *self._state.take_notes()]
 
     def close(self, now_ms: int) -> None:
-        """Flush and close the logs, unless a cluster owns them. The broker must handle no event afterwards."""
+        """Flush and close the logs, unless a cluster owns them. Pass no event to the broker afterwards."""
         self._write_journal(now_ms, last=self._state.cluster.is_alone)
         if self._state.cluster.is_alone:
-            self._notes.extend(warning(f"not closed cleanly: {problem}") for problem in self._state.cluster.close())
+            self._notes.extend(warning(f"log not closed cleanly: {problem}") for problem in self._state.cluster.close())
 
     # ------------------------------------------------------------ events
 

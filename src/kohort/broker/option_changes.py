@@ -11,13 +11,13 @@ without options is removed. Deleting an unset or unknown option succeeds, as in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kohort.broker.authorization import CHECK_US, CLUSTER_DENIED, GROUP_DENIED, TOPIC_DENIED, Rights
 from kohort.broker.cluster.stored_options import ALL
 from kohort.broker.request import Request, sender_of
-from kohort.broker.settings import STOPPED_NODES, BrokerLevels, Setting, group_settings, subscription_settings, text_of
+from kohort.broker.settings import STOPPED_NODES, BrokerLevels, text_of
 from kohort.broker.state import BrokerState
 from kohort.config.broker import BrokerConfig
 from kohort.config.dynamic_broker import DYNAMIC, OF_ONE_BROKER
@@ -163,7 +163,7 @@ def alter_group(
     state: BrokerState, request: Request, name: str, changes: list[Change], *, keep: bool, validate_only: bool
 ) -> None:
     """Change options of a group; without ``keep``, reset its other options. Raises ApiError or ConfigError."""
-    _check_group_name(name)
+    check_group_name(name)
     kept = state.cluster.group_options
     given = {option: str(value) for option, value in kept.of(name).items()} if keep else {}
     for option, operation, value in changes:
@@ -178,13 +178,7 @@ def alter_group(
         state.coordinator.note(OptionsChanged(at_ms=request.now_ms, group=name, options=changed, by=sender_of(request)))
 
 
-def settings_of_group(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of a group, even if it does not exist. Raises ApiError for an empty group id."""
-    _check_group_name(name)
-    return group_settings(levels_of(state), state.cluster.group_options.of(name))
-
-
-def _check_group_name(name: str) -> None:
+def check_group_name(name: str) -> None:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
@@ -214,13 +208,6 @@ def _subscription_value(option: str, operation: int, value: str | None) -> str:
     if value is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {option}")
     return value
-
-
-def settings_of_subscription(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of a metrics subscription, even if it does not exist. Raises ApiError for an empty name."""
-    if not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-    return subscription_settings(state.cluster.subscriptions.by_name.get(name, {}))
 
 
 def authorized_resources(

@@ -181,8 +181,9 @@ class SaslLogin(Login):
         assert self._offer is not None
         principal = user(who.name)
         if self._principal is not None and principal != self._principal:
-            names = f"{_dotted(self._principal)}: {_dotted(principal)}"
-            return self._refused(Refused(f"Cannot change principals during re-authentication from {names}"), reply_to)
+            before = f"{self._principal.type}.{self._principal.name}"
+            text = f"Cannot change principals during re-authentication from {before}: {principal.type}.{principal.name}"
+            return self._refused(Refused(text), reply_to)
         limits = [] if who.expires_ms is None else [max(who.expires_ms - now_ms, 0)]
         if self._offer.max_reauth_ms:
             limits.append(self._offer.max_reauth_ms)
@@ -241,7 +242,3 @@ class SaslLogin(Login):
         if version >= APIS[message.API_KEY].flexible_from:
             at = skip_tags(frame, at, "RequestHeader")
         return decode(message, version, frame, at)[0]
-
-
-def _dotted(principal: Principal) -> str:
-    return f"{principal.type}.{principal.name}"

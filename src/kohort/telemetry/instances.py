@@ -92,8 +92,8 @@ class ClientInstances:
         self._values_most = values_most
         self._values = 0
         self._by_id: dict[bytes, ClientInstance] = {}
-        self._of_connection: dict[int, bytes] = {}
-        self._connection_of: dict[bytes, int] = {}
+        self._by_connection: dict[int, ClientInstance] = {}
+        """Last client that was created on each connection."""
         self._silent: Timers[bytes] = Timers()
         self.counts = PushCounts()
 
@@ -172,9 +172,9 @@ class ClientInstances:
         return ApiError(code, f"client {client.text} {problem}")
 
     def forget_connection(self, connection: int) -> None:
-        instance_id = self._of_connection.get(connection)
-        if instance_id is not None:
-            self._forget(instance_id)
+        client = self._by_connection.pop(connection, None)
+        if client is not None and self._by_id.get(client.instance_id) is client:
+            self._forget(client.instance_id)
 
     def _known(self, instance_id: bytes, connection: int, facts: ClientFacts, now_ms: int) -> ClientInstance:
         for silent in list(self._silent.pop_due(now_ms)):
@@ -185,35 +185,19 @@ class ClientInstances:
             requested = self._subscriptions.requested_of(instance_id, facts)
             created = ClientInstance(instance_id, facts, requested, self._subscriptions.version)
             if client is not None:
-                created.report, created.held_values = client.report, client.held_values
-            client = created
-            self._bind(instance_id, connection)
+                created.report, created.held_values, client.report = client.report, client.held_values, None
+            client = self._by_connection[connection] = created
         self._by_id[instance_id] = client  # order of the last request
         if len(self._by_id) > self._most:
             self._forget(next(iter(self._by_id)))
         self._silent.set(instance_id, now_ms + max(FORGOTTEN_MS, INTERVALS * client.requested.interval_ms))
         return client
 
-    def _bind(self, instance_id: bytes, connection: int) -> None:
-        """Bind a client to its connection, to forget it on disconnect; the last client of a connection counts."""
-        self._unbind(instance_id)
-        before = self._of_connection.pop(connection, None)
-        if before is not None:
-            del self._connection_of[before]
-        self._of_connection[connection] = instance_id
-        self._connection_of[instance_id] = connection
-
-    def _unbind(self, instance_id: bytes) -> None:
-        connection = self._connection_of.pop(instance_id, None)
-        if connection is not None:
-            del self._of_connection[connection]
-
     def _forget(self, instance_id: bytes) -> None:
         client = self._by_id.pop(instance_id, None)
         if client is not None:
             self._drop_report(client)
         self._silent.cancel(instance_id)
-        self._unbind(instance_id)
 
     def _new_id(self) -> bytes:
         while (created := random_uuid(self._rng)) in self._by_id:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import REFUSE_US, guard_cluster
 from kohort.broker.cluster.access_control import ACLS_MOST, AccessControl, check_acl
-from kohort.broker.request import AnswerInSteps, CloseConnection, Refusal, Request, refusal_of
+from kohort.broker.request import AnswerInSteps, CloseConnection, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import Acl, AclChoice, Operation, PatternType, Permission, ResourceType
@@ -26,7 +26,6 @@ WORDS: Final = "No Authorizer is configured on the broker"
 TAKEN_MOST: Final = 2 * ACLS_MOST
 """Maximum number of ACLs that one DeleteAcls request may match, over all its filters."""
 READ_US: Final = 8
-ENTRY_US: Final = 0.5
 ITEM_US: Final = 1
 
 
@@ -57,9 +56,7 @@ def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.CreateAclsRequest = request.message
     pace = Pace()
     if state.access is None:
-        if pace.is_due(ENTRY_US * len(message.creations)):
-            yield
-        return wire.CreateAclsResponse(results=[_not_made(Refusal(CODE, WORDS))] * len(message.creations))
+        return (yield from _none_created(message, CODE, WORDS))
     results: list[wire.AclCreationResult] = []
     valid: list[Acl] = []
     made = wire.AclCreationResult(error_message=None)
@@ -68,7 +65,7 @@ def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
         try:
             check_acl(acl)
         except ApiError as error:
-            results.append(_not_made(refusal_of(error)))
+            results.append(wire.AclCreationResult(**refusal_of(error).fields))
         else:
             valid.append(acl)
             results.append(made)
@@ -77,7 +74,7 @@ def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
     try:
         state.access.change(add=valid)
     except ApiError as error:
-        refused = _not_made(refusal_of(error))
+        refused = wire.AclCreationResult(**refusal_of(error).fields)
         results = [refused if result is made else result for result in results]
     return wire.CreateAclsResponse(results=results)
 
@@ -86,9 +83,7 @@ def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DeleteAclsRequest = request.message
     pace = Pace()
     if state.access is None:
-        if pace.is_due(ENTRY_US * len(message.filters)):
-            yield
-        return _none_deleted(message, Refusal(CODE, WORDS))
+        return (yield from _none_deleted(message, CODE, WORDS))
     choices = [_choice(filter_) for filter_ in message.filters]
     matching: list[list[Acl]] = []
     count = 0
@@ -97,23 +92,19 @@ def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
         matching.append(acls)
         count += len(acls)
         if count > TAKEN_MOST:
-            words = f"the filters match more than {TAKEN_MOST} ACLs"
-            return _none_deleted(message, Refusal(ErrorCode.POLICY_VIOLATION, words))
+            text = f"the filters match more than {TAKEN_MOST} ACLs"
+            return (yield from _none_deleted(message, ErrorCode.POLICY_VIOLATION, text))
     try:
         state.access.change(remove=[acl for acls in matching for acl in acls])
     except ApiError as error:
-        return _none_deleted(message, refusal_of(error))
+        refusal = refusal_of(error)
+        return (yield from _none_deleted(message, refusal.code, refusal.message))
     results = []
     for acls in matching:
         results.append(wire.DeleteAclsFilterResult(error_message=None, matching_acls=[_deleted(acl) for acl in acls]))
         if pace.is_due(ITEM_US * len(acls)):
             yield
     return wire.DeleteAclsResponse(filter_results=results)
-
-
-def _none_deleted(message: wire.DeleteAclsRequest, refusal: Refusal) -> wire.DeleteAclsResponse:
-    refused = wire.DeleteAclsFilterResult(error_code=refusal.code, error_message=refusal.message)
-    return wire.DeleteAclsResponse(filter_results=[refused] * len(message.filters))
 
 
 def _taken(access: AccessControl, choice: AclChoice, pace: Pace) -> Steps[list[Acl]]:
@@ -124,10 +115,6 @@ def _taken(access: AccessControl, choice: AclChoice, pace: Pace) -> Steps[list[A
         if pace.is_due(ITEM_US):
             yield
     return matching
-
-
-def _not_made(refusal: Refusal) -> wire.AclCreationResult:
-    return wire.AclCreationResult(error_code=refusal.code, error_message=refusal.message)
 
 
 def _deleted(acl: Acl) -> wire.DeleteAclsMatchingAcl:
@@ -178,13 +165,13 @@ def _known(of: type[E], value: Any) -> E:
     return found
 
 
-def _no_acls_made(message: wire.CreateAclsRequest, code: int, words: str) -> Steps[Message]:
-    refused = wire.AclCreationResult(error_code=code, error_message=words)
+def _none_created(message: wire.CreateAclsRequest, code: int, text: str) -> Steps[Message]:
+    refused = wire.AclCreationResult(error_code=code, error_message=text)
     return wire.CreateAclsResponse(results=(yield from each(message.creations, lambda _: refused, REFUSE_US)))
 
 
-def _no_acls_deleted(message: wire.DeleteAclsRequest, code: int, words: str) -> Steps[Message]:
-    refused = wire.DeleteAclsFilterResult(error_code=code, error_message=words)
+def _none_deleted(message: wire.DeleteAclsRequest, code: int, text: str) -> Steps[Message]:
+    refused = wire.DeleteAclsFilterResult(error_code=code, error_message=text)
     return wire.DeleteAclsResponse(filter_results=(yield from each(message.filters, lambda _: refused, REFUSE_US)))
 
 
@@ -197,8 +184,8 @@ DESCRIBE_ACLS = BrokerApi(
     Cost(AnswerBound.STATE),
 )
 CREATE_ACLS = BrokerApi(
-    wire.CreateAclsRequest, create_acls, guard_cluster(Operation.ALTER, _no_acls_made), Cost(AnswerBound.REQUEST)
+    wire.CreateAclsRequest, create_acls, guard_cluster(Operation.ALTER, _none_created), Cost(AnswerBound.REQUEST)
 )
 DELETE_ACLS = BrokerApi(
-    wire.DeleteAclsRequest, delete_acls, guard_cluster(Operation.ALTER, _no_acls_deleted), Cost(AnswerBound.REQUEST)
+    wire.DeleteAclsRequest, delete_acls, guard_cluster(Operation.ALTER, _none_deleted), Cost(AnswerBound.REQUEST)
 )

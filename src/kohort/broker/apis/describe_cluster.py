@@ -64,41 +64,36 @@ def describe_quorum(state: BrokerState, request: Request) -> AnswerInSteps:
         unknown = yield from refused_by_topic(
             message.topics,
             lambda topic: topic.partitions,
-            lambda partition: _unknown(partition.partition_index),
+            lambda partition: wire.QuorumPartitionResult(
+                partition_index=partition.partition_index,
+                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                error_message=None,
+            ),
             lambda topic, made: wire.QuorumTopicResult(topic_name=topic.topic_name, partitions=made),
         )
         return wire.DescribeQuorumResponse(error_message=None, topics=unknown)
-    controller = state.cluster.nodes[state.cluster.controller_id]
+    cluster = state.cluster
+    controller = cluster.nodes[cluster.controller_id]
     here = controller.at.get(request.caller.listener)
     listeners = [wire.QuorumListener(name=request.caller.listener, host=here.host, port=here.port)] if here else []
     with_nodes = request.version >= FIRST_VERSION_WITH_NODES
-    wall_ms = state.cluster.wall.at(request.now_ms)
+    wall_ms = cluster.wall.at(request.now_ms)
+    quorum = wire.QuorumPartitionResult(
+        error_message=None,
+        leader_id=controller.node_id,
+        current_voters=[_caught_up(controller.node_id, wall_ms)],
+        observers=[_caught_up(node, wall_ms) for node in sorted(cluster.live - {controller.node_id})],
+    )
     return wire.DescribeQuorumResponse(
         error_message=None,
-        topics=[wire.QuorumTopicResult(topic_name=METADATA, partitions=[_quorum(state, wall_ms)])],
+        topics=[wire.QuorumTopicResult(topic_name=METADATA, partitions=[quorum])],
         nodes=[wire.QuorumNode(node_id=controller.node_id, listeners=listeners)] if with_nodes else [],
-    )
-
-
-def _quorum(state: BrokerState, wall_ms: int) -> wire.QuorumPartitionResult:
-    cluster = state.cluster
-    return wire.QuorumPartitionResult(
-        error_message=None,
-        leader_id=cluster.controller_id,
-        current_voters=[_caught_up(cluster.controller_id, wall_ms)],
-        observers=[_caught_up(node, wall_ms) for node in sorted(cluster.live - {cluster.controller_id})],
     )
 
 
 def _caught_up(node_id: int, wall_ms: int) -> wire.QuorumReplicaState:
     """Describe a node for DescribeQuorum: always caught up, as all nodes share the metadata."""
     return wire.QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
-
-
-def _unknown(index: int) -> wire.QuorumPartitionResult:
-    return wire.QuorumPartitionResult(
-        partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=None
-    )
 
 
 DESCRIBE_CLUSTER = BrokerApi(

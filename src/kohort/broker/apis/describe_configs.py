@@ -17,6 +17,8 @@ from kohort.broker.settings import (
     broker_settings,
     cluster_settings,
     dynamic_settings,
+    group_settings,
+    subscription_settings,
     topic_settings,
 )
 from kohort.broker.state import BrokerState
@@ -25,10 +27,9 @@ from kohort.config.options import options_of
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topic_names import check_topic_name
 from kohort.security.acls import Operation
-from kohort.steps import Pace, Steps, each
+from kohort.steps import Steps, each
 from kohort.wire.messages import configs as wire
 
-Keys = frozenset[str]
 RESOURCE_US: Final = 300
 LOADS: Final = "kohort.node.group.loads"
 LOAD_AVG: Final = "kohort.node.group.load.avg.ms"
@@ -49,36 +50,28 @@ FEW_KEYS: Final = 10
 
 def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DescribeConfigsRequest = request.message
-    pace = Pace()
-    results = []
-    for resource in message.resources:
-        keys = frozenset(resource.configuration_keys) if resource.configuration_keys else None
-        results.append(_describe(state, message, resource, keys, request.now_ms))
-        if pace.is_due(RESOURCE_US):
-            yield
+    results = yield from each(
+        message.resources, lambda one: _describe(state, message, one, request.now_ms), RESOURCE_US
+    )
     return wire.DescribeConfigsResponse(results=results)
 
 
 def _describe(
-    state: BrokerState,
-    message: wire.DescribeConfigsRequest,
-    resource: wire.DescribeConfigsResource,
-    keys: Keys | None,
-    now_ms: int,
+    state: BrokerState, message: wire.DescribeConfigsRequest, resource: wire.DescribeConfigsResource, now_ms: int
 ) -> wire.DescribeConfigsResult:
+    keys = frozenset(resource.configuration_keys or ())
     try:
         settings = _settings(state, resource)
         is_node = resource.resource_type == wire.ConfigResourceType.BROKER and resource.resource_name
-        if is_node and keys and not keys.isdisjoint(MEASURES):
+        if is_node and not keys.isdisjoint(MEASURES):
             settings = [*settings, *node_measures(state.counters, now_ms)]
     except KohortError as error:
         return _refused(resource, refusal_of(error))
-    chosen = settings if keys is None else [setting for setting in settings if setting.name in keys]
     return wire.DescribeConfigsResult(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_result(message, setting) for setting in chosen],
+        configs=[_result(message, setting) for setting in settings if not keys or setting.name in keys],
     )
 
 
@@ -97,9 +90,12 @@ def _settings(state: BrokerState, resource: wire.DescribeConfigsResource) -> Seq
             option_changes.check_broker(state, name)
             return ()
         case wire.ConfigResourceType.GROUP:
-            return option_changes.settings_of_group(state, name)
+            option_changes.check_group_name(name)
+            return group_settings(option_changes.levels_of(state), state.cluster.group_options.of(name))
         case wire.ConfigResourceType.CLIENT_METRICS:
-            return option_changes.settings_of_subscription(state, name)
+            if not name:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            return subscription_settings(state.cluster.subscriptions.by_name.get(name, {}))
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
 
 

@@ -226,8 +226,6 @@ def _survey(
 def _available(state: BrokerState, reading: OpenFetch, fetched: SessionPartition) -> tuple[tuple[bytes, int], int]:
     """Return a fetched partition's key and number of readable bytes. Raises ApiError for an unreadable partition."""
     topic, log = _log(state, fetched)
-    check_leader_epoch(fetched.leader_epoch, log)
-    check_leader(state, topic, fetched.partition)
     if not log.log_start_offset <= fetched.fetch_offset <= log.log_end_offset or _diverging(fetched, log):
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     size = 0
@@ -245,9 +243,7 @@ def _read(
         return _refused(state, request, fetched, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     committed = message.isolation_level == READ_COMMITTED
     try:
-        topic, log = _log(state, fetched)
-        check_leader_epoch(fetched.leader_epoch, log)
-        check_leader(state, topic, fetched.partition)
+        _, log = _log(state, fetched)
         diverging = _diverging(fetched, log)
         found: list[LogSlice] = []
         if diverging is None:
@@ -302,7 +298,10 @@ def _log(state: BrokerState, fetched: SessionPartition) -> tuple[Topic, Partitio
     fetched.name = topic.name
     if not 0 <= fetched.partition < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return topic, topic.partitions[fetched.partition]
+    log = topic.partitions[fetched.partition]
+    check_leader_epoch(fetched.leader_epoch, log)
+    check_leader(state, topic, fetched.partition)
+    return topic, log
 
 
 def _unknown(state: BrokerState, fetched: SessionPartition) -> ErrorCode:

@@ -9,19 +9,18 @@ from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Steps
 from kohort.wire.messages import offsets as wire
 
+guard_topics = auth.TopicsRule(
+    Operation.READ,
+    wire.OffsetDeleteResponse,
+    lambda p: wire.OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=auth.TOPIC_DENIED),
+    lambda topic, made: wire.OffsetDeleteResponseTopic(name=topic.name, partitions=made),
+)
 
-def guard_offset_delete(rights: auth.Rights) -> Steps[auth.GuardResult]:
-    message: wire.OffsetDeleteRequest = rights.request.message
-    if not rights.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
+
+def guard_offset_delete(rights: auth.Rights) -> auth.GuardResult | Steps[auth.GuardResult]:
+    if not rights.may(Operation.DELETE, ResourceType.GROUP, rights.request.message.group_id):
         return auth.GuardResult(group_refusal(rights, auth.GROUP_DENIED))
-    allowed, denied = yield from rights.authorized(Operation.READ, ResourceType.TOPIC, message.topics)
-    refused = yield from auth.refused_by_topic(
-        denied,
-        lambda topic: topic.partitions,
-        lambda p: wire.OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=auth.TOPIC_DENIED),
-        lambda topic, made: wire.OffsetDeleteResponseTopic(name=topic.name, partitions=made),
-    )
-    return auth.serve_allowed(rights, allowed, auth.Denials("topics", "topics", refused), wire.OffsetDeleteResponse)
+    return guard_topics(rights)
 
 
 OFFSET_DELETE = BrokerApi(

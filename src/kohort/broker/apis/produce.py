@@ -214,14 +214,15 @@ def guard_produce(rights: Rights) -> Steps[GuardResult]:
     if (yield from _is_transactional(message)) and (
         name is None or not rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
     ):
-        return _all_refused(message, (yield from _refused_topics(message.topic_data, ID_DENIED)))
+        refused = yield from _refused_topics(message.topic_data, ID_DENIED)
+        return GuardResult(wire.ProduceResponse(responses=refused), closing=_closing(message, refused))
     by_id = rights.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     allowed, denied = yield from rights.authorized(Operation.WRITE, ResourceType.TOPIC, message.topic_data, by_id=by_id)
     if not denied:
         return PASSED
     refused = yield from _refused_topics(denied, TOPIC_DENIED)
     if not allowed:
-        return _all_refused(message, refused)
+        return GuardResult(wire.ProduceResponse(responses=refused), closing=_closing(message, refused))
     rights.replace_fields(topic_data=allowed)
     return GuardResult(amend=Denials("topic_data", "responses", refused).add, closing=_closing(message, refused))
 
@@ -247,10 +248,6 @@ def _refused_topics(topics: list[wire.TopicProduceData], code: ErrorCode) -> Ste
             name=topic.name, topic_id=topic.topic_id, partition_responses=made
         ),
     )
-
-
-def _all_refused(message: wire.ProduceRequest, responses: list[wire.TopicProduceResponse]) -> GuardResult:
-    return GuardResult(answer=wire.ProduceResponse(responses=responses), closing=_closing(message, responses))
 
 
 def _closing(message: wire.ProduceRequest, refused: list[wire.TopicProduceResponse]) -> str | None:

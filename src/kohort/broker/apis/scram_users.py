@@ -46,11 +46,9 @@ def describe_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
     times = Counter(user.name for user in message.users or ())
     if pace.is_due(COUNT_US * len(times)):
         yield
-    results = []
-    for user in times or list(known):
-        results.append(_described(user, times[user], known.get(user)))
-        if pace.is_due(USER_US):
-            yield
+    results = yield from each(
+        times or list(known), lambda user: _described(user, times[user], known.get(user)), USER_US
+    )
     return wire.DescribeUserScramCredentialsResponse(results=results)
 
 
@@ -105,11 +103,7 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
             users.change(deleted, upserted)
         except ApiError as error:
             problem = ApiError(error.code, error.message)
-    results = []
-    for user in times:
-        results.append(_result(user, problem or refused.get(user)))
-        if pace.is_due(USER_US):
-            yield
+    results = yield from each(times, lambda user: _result(user, problem or refused.get(user)), USER_US)
     return wire.AlterUserScramCredentialsResponse(results=results)
 
 
