@@ -10,10 +10,11 @@ import pytest
 
 from kohort.columns.batches import OffsetRange
 from kohort.columns.decode import decode_batches
-from kohort.columns.encode import RecordColumns, encode_batch
+from kohort.columns.encode import RecordColumns
 from kohort.columns.records import records_of
 from kohort.columns.records_by_kernels import located_records
 from kohort.wire.compression import Codec
+from support.encoded_batch import encode_batch
 
 MIXED: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]] = [
     (b"key", b"value", [("h", b"1"), ("h", None), ("gr\u00f6\u00dfe", b"")], 1_700_000_000_000),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kohort.columns.batches import OffsetRange, ReadOptions, sections
 from kohort.columns.decode import decode_batches
-from kohort.columns.encode import RecordColumns, encode_batch, encode_partitions
+from kohort.columns.encode import RecordColumns, encode_partitions
 from kohort.columns.plain import read_section
 from kohort.columns.records_by_kernels import located_records
 from kohort.columns.schema import COLUMNS
@@ -26,6 +26,7 @@ from kohort.wire.record_batch import (
     parse_batch_header,
     read_batch,
 )
+from support.encoded_batch import encode_batch
 
 ALL = (*COLUMNS, "headers")
 MAX_BATCH = 1 << 20

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import crc32c
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as is_type
@@ -16,7 +14,7 @@ from kohort.columns import pack
 from kohort.columns.schema import HEADERS_TYPE, is_blob, is_wide
 from kohort.errors import UsageError
 from kohort.wire.compression import Codec, compress
-from kohort.wire.record_batch import HEADER_BYTES, LENGTH_ENDS_AT, MAGIC
+from kohort.wire.record_batch import AFTER_CRC, HEADER_BYTES, assemble_batch
 
 Column: TypeAlias = Any
 """Arrow array or chunked array, sequence, or None."""
@@ -24,9 +22,6 @@ Column: TypeAlias = Any
 BATCH_BYTES: Final = 1_000_000
 """Default size limit of a batch in bytes before compression: a broker's default max.message.bytes."""
 LARGEST_BODY: Final = (1 << 31) - 1 - HEADER_BYTES
-_head = struct.Struct(">qiib")
-_crc = struct.Struct(">I")
-_summed = struct.Struct(">hiqqqhii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +49,6 @@ class RecordColumns(NamedTuple):
     partitions: Column = None
 
 
-def encode_batch(columns: RecordColumns, *, codec: Codec = Codec.NONE, base_offset: int = 0) -> bytes:
-    """Return all rows as one record batch. Raises UsageError for unsupported columns, or too many rows."""
-    rows = Rows(columns)
-    body, count, base_time, max_time = next(rows.bodies(0, rows.count, LARGEST_BODY), (b"", 0, -1, -1))
-    if count != rows.count:
-        raise UsageError(f"{rows.count} records do not fit one batch of 2 GiB; encode them by partition")
-    return assembled(body, count, base_time, max_time, codec, base_offset)
-
-
 def encode_partitions(
     columns: RecordColumns,
     *,
@@ -86,16 +72,9 @@ def encode_partitions(
     for number, count in enumerate(np.bincount(chosen, minlength=partitions).tolist()):
         first, end = end, end + count
         for body, records, base_time, max_time in rows.bodies(first, end, batch_bytes):
-            yield EncodedBatch(number, records, assembled(body, records, base_time, max_time, codec, 0))
-
-
-def assembled(body: bytes, count: int, base_time: int, max_time: int, codec: Codec, base_offset: int) -> bytes:
-    """Return a batch with the encoded records ``body`` (protocol/records.md#batches)."""
-    payload = body if codec is Codec.NONE else compress(codec, body)
-    summed = _summed.pack(int(codec), max(count - 1, 0), base_time, max_time, -1, -1, -1, count)
-    crc = crc32c.crc32c(payload, crc32c.crc32c(summed))
-    head = _head.pack(base_offset, HEADER_BYTES - LENGTH_ENDS_AT + len(payload), -1, MAGIC)
-    return b"".join((head, _crc.pack(crc), summed, payload))
+            payload = body if codec is Codec.NONE else compress(codec, body)
+            summed = AFTER_CRC.pack(codec, records - 1, base_time, max_time, -1, -1, -1, records)
+            yield EncodedBatch(number, records, assemble_batch(0, -1, summed, payload))
 
 
 class Rows:

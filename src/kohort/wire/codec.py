@@ -1,8 +1,8 @@
-"""Encoding and decoding of messages with size limits: ``encode`` and ``decode``.
+"""Encoding and decoding of messages: ``encode`` and ``decode``.
 
-Both compile the writer or the reader of (message, version) on first use. A reader checks every count and length against
-the remaining bytes before it allocates. Every failure is a ``ProtocolError`` with the field's path. Large messages are
-read and written in steps (``decode_in_steps``, ``encode_framed_in_steps``).
+``encode`` compiles the writer of a message and version on first use, ``decode`` the reader. A reader checks every count
+and length against the remaining bytes before it allocates memory. Every failure is a ``ProtocolError`` with the path of
+the field. Large messages are read and written in steps (``decode_in_steps``, ``encode_framed_in_steps``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from kohort.errors import ProtocolError, UnsupportedVersion
@@ -26,20 +25,13 @@ Records = Buffer | list[Buffer]
 """Record batches: a view after decoding; one buffer, or several that are not joined, for encoding."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Instead:
-    messages: Collection[type[Message]]
-    reader_of: Callable[[type[Message], int], Reader]
-    writer_of: Callable[[type[Message], int], Writer]
-
-
 _length = struct.Struct(">i")
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], tuple[Writer, bool]] = {}
 _step_readers: dict[tuple[type[Message], int], StepReader] = {}
 _step_writers: dict[tuple[type[Message], int], StepWriter] = {}
 _element_writers: dict[tuple[type[Message], int, tuple[str, ...]], StepWriter] = {}
-_instead: list[_Instead] = []
+_replaced: set[type[Message]] = set()
 _UNREADABLE: Final = (struct.error, IndexError, Malformed, UnicodeDecodeError)
 _UNWRITABLE: Final = (struct.error, TypeError, AttributeError, UnicodeEncodeError, Malformed)
 COPIED_MOST = 1 << 20
@@ -51,13 +43,14 @@ JOIN_LIMIT = 4096
 def decode(
     message: type[M], version: int, body: bytes | bytearray, start: int = 0, stop: int | None = None
 ) -> tuple[M, int]:
-    """Decode one message from ``body[start:stop]``; return it and its end, possibly beyond ``stop``.
+    """Decode one message from ``body[start:stop]``; return the message and its end, possibly beyond ``stop``.
 
     Raises ProtocolError with the field's path for a malformed message, UnsupportedVersion for an unknown version.
     """
     read = _readers.get((message, version))
     if read is None:
-        read = _readers[message, version] = _reader_of(message, version)
+        check_version(message, version)
+        read = _readers[message, version] = compile_reader(message, version)
     try:
         value: tuple[M, int] = read(body, start, len(body) if stop is None else stop)
     except _UNREADABLE as error:
@@ -66,7 +59,7 @@ def decode(
 
 
 def decode_in_steps(message: type[M], version: int, body: bytes | bytearray, start: int = 0) -> Steps[tuple[M, int]]:
-    """Decode to the end of ``body`` in steps, with one limit for the elements of all arrays."""
+    """Decode ``body`` from ``start`` to its end in steps; the arrays have one limit of elements together."""
     if is_replaced(message):
         return decode(message, version, body, start)
     read = _step_readers.get((message, version))
@@ -95,7 +88,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def encode_framed(head: bytes, message: Message, version: int) -> list[Buffer]:
-    """Return a frame with ``head`` and ``message``. Raises as ``encode``."""
+    """Return a frame: its length, ``head`` (an encoded header) and ``message``. Raises as ``encode``."""
     return _write(message, version, [b"", head])
 
 
@@ -104,7 +97,8 @@ def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
     cls = type(message)
     found = _writers.get((cls, version))
     if found is None:
-        found = _writers[cls, version] = _writer_of(cls, version)
+        check_version(cls, version)
+        found = _writers[cls, version] = compile_writer(cls, version), holds_records(cls)
     write, has_records = found
     is_framed = bool(parts)
     try:
@@ -125,7 +119,7 @@ def encode_framed_in_steps(head: bytes, message: Message, version: int) -> Steps
         check_version(cls, version)
         write = _step_writers[cls, version] = compile_step_writer(cls, version)
     whole: list[Buffer] = [b""]
-    yield from _written(write, message, [head], whole, (cls, version))
+    yield from _written(write, message, [head], whole, cls, version)
     whole[0] = _length.pack(sum(map(len, whole)))
     return whole
 
@@ -139,21 +133,21 @@ def encode_elements_in_steps(
         check_version(message, version)
         write = _element_writers[message, version, path] = compile_elements_writer(message, version, path)
     whole: list[Buffer] = []
-    yield from _written(write, elements, [], whole, (message, version))
+    yield from _written(write, elements, [], whole, message, version)
     return whole
 
 
 def _written(
-    write: StepWriter, value: object, parts: list[Buffer], whole: list[Buffer], about: tuple[type[Message], int]
+    write: StepWriter, value: object, parts: list[Buffer], whole: list[Buffer], message: type[Message], version: int
 ) -> Steps[None]:
-    """Append the buffers of ``parts`` and of ``value`` to ``whole``, in steps."""
+    """Append the buffers of ``parts``, and of ``value`` in ``message`` or its array, to ``whole``, in steps."""
     try:
         for _ in write(value, parts.extend):
             whole += coalesce(parts)
             parts.clear()
             yield
     except _UNWRITABLE as error:
-        raise _unwritable(*about, error) from error
+        raise _unwritable(message, version, error) from error
     whole += coalesce(parts)
 
 
@@ -163,23 +157,7 @@ def _unwritable(message: type[Message], version: int, error: Exception) -> Proto
 
 
 def is_replaced(message: type[Message]) -> bool:
-    return any(message in instead.messages for instead in _instead)
-
-
-def _reader_of(message: type[Message], version: int) -> Reader:
-    check_version(message, version)
-    for instead in _instead:
-        if message in instead.messages:
-            return instead.reader_of(message, version)
-    return compile_reader(message, version)
-
-
-def _writer_of(message: type[Message], version: int) -> tuple[Writer, bool]:
-    check_version(message, version)
-    for instead in _instead:
-        if message in instead.messages:
-            return instead.writer_of(message, version), False
-    return compile_writer(message, version), holds_records(message)
+    return message in _replaced
 
 
 @contextmanager
@@ -188,18 +166,20 @@ def replaced(
     reader_of: Callable[[type[Message], int], Reader],
     writer_of: Callable[[type[Message], int], Writer],
 ) -> Iterator[None]:
-    """Use these readers and writers for ``messages`` within a block, for programs with both ends of a connection."""
-    compiled_readers = {key: _readers.pop(key) for key in list(_readers) if key[0] in messages}
-    compiled_writers = {key: _writers.pop(key) for key in list(_writers) if key[0] in messages}
-    _instead.append(_Instead(messages, reader_of, writer_of))
+    """Replace the readers and writers of ``messages`` within a block, for programs with both ends of a connection."""
+    keys = [(m, version) for m in messages for version in range(m.VERSIONS.low, m.VERSIONS.high + 1)]
+    compiled_readers = {key: _readers.pop(key) for key in keys if key in _readers}
+    compiled_writers = {key: _writers.pop(key) for key in keys if key in _writers}
+    for message, version in keys:
+        _readers[message, version] = reader_of(message, version)
+        _writers[message, version] = writer_of(message, version), False
+    _replaced.update(messages)
     try:
         yield
     finally:
-        _instead.pop()
-        for key in [key for key in _readers if key[0] in messages]:
-            del _readers[key]
-        for key in [key for key in _writers if key[0] in messages]:
-            del _writers[key]
+        _replaced.difference_update(messages)
+        for key in keys:
+            del _readers[key], _writers[key]
         _readers.update(compiled_readers)
         _writers.update(compiled_writers)
 

@@ -1,10 +1,10 @@
 """Generate the reader of one version of one message: ``read(b, p, n) -> (message, end)``.
 
-In the generated code ``b`` is the body, ``p`` the position, ``n`` the end. A reader checks each length against the
-remaining bytes, and each count against the smallest size of that many elements, before it allocates. Kafka's limits of
-array elements and tagged fields hold as well.
+In the generated code ``b`` is the body, ``p`` the position, ``n`` the end. Before a reader allocates memory, it checks
+each length against the remaining bytes, and each count against the smallest size of that many elements. It also
+enforces Kafka's limits of array elements and tagged fields.
 
-A reader in steps is a generator: it yields between elements and limits the elements of all arrays together.
+A reader in steps is a generator: it yields between elements, and limits the number of elements of all arrays together.
 """
 
 from __future__ import annotations
@@ -32,17 +32,14 @@ StepReader = Callable[[bytes | bytearray, int, int], Steps[tuple[Any, int]]]
 ELEMENTS_MAX: Final = 1_000_000
 """Limit of elements per array, as in Kafka since 4.4."""
 REQUEST_ELEMENTS_MAX: Final = 100_000
-"""Limit of elements of all arrays of a message read in steps: 100,000 decoded names take 40 MB."""
+"""Limit of the elements of all arrays of a message that is read in steps: 100,000 decoded names take 40 MB."""
 NUMBERS_AT_ONCE: Final = 50_000
 COPIED_AT_ONCE: Final = 4 << 20
-"""A larger bytes field is collected in steps and stays a bytearray."""
+"""Size limit in bytes of a bytes field that is copied at once; a larger field is copied in steps to a bytearray."""
 TAGS_MAX: Final = 10_000
 """Limit of tagged fields per struct, as in Kafka since 4.4."""
 STEP_ELEMENTS: Final = 4_000
 """Number of elements per step, which takes a few milliseconds."""
-
-_int16 = struct.Struct(">h").unpack_from
-_int32 = struct.Struct(">i").unpack_from
 
 
 def compile_reader(message: type[Message], version: int) -> Reader:
@@ -63,11 +60,21 @@ def _crowded(kind: str, count: int, most: int) -> Malformed:
     return Malformed(f"{count} {kind}, more than the {most} accepted")
 
 
+_SCOPE: Final = {
+    "Malformed": Malformed,
+    "uvarint": uvarint,
+    "short": _short,
+    "crowded": _crowded,
+    "int16": struct.Struct(">h").unpack_from,
+    "int32": struct.Struct(">i").unpack_from,
+    "new": object.__new__,
+}
+"""Names that the generated code uses."""
+
+
 class _ReaderSource(CodeText):
     def __init__(self, message: type[Message], version: int, *, in_steps: bool = False) -> None:
-        scope = {"Malformed": Malformed, "uvarint": uvarint, "short": _short, "crowded": _crowded, "int16": _int16}
-        scope |= {"int32": _int32, "new": object.__new__}
-        super().__init__(f"read_{message.__name__}_v{version}", "b, p, n", scope)
+        super().__init__(f"read_{message.__name__}_v{version}", "b, p, n", dict(_SCOPE))
         self.version = version
         self.flexible = version in message.FLEXIBLE
         self.in_steps = in_steps

@@ -1,15 +1,15 @@
 """Record batches (magic 2): header, checksum and records (protocol/records.md#batches).
 
-The broker reads a header, checks the CRC, and sets base offset and leader epoch, which the CRC does not cover. Building
-and reading records, one Python object each, is for small batches (system topics, tests) and for installations without
-the kernels of ``columns``.
+The broker reads the header, checks the CRC, and sets base offset and leader epoch, which the CRC does not cover. The
+functions that build and read records, one Python object each, are for small batches (system topics, tests) and for
+installations without the kernels of ``columns``.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Final, NamedTuple, TypeVar
 
 import crc32c
 
@@ -22,11 +22,14 @@ from kohort.wire.varints import read_varint, varint_bytes
 
 R = TypeVar("R")
 KeyValue = tuple[bytes | None, bytes | None]
+ReadOne = Callable[[bytes, int, "BatchHeader"], tuple[R, int]]
+"""Reads the record at a position; returns it and its end."""
 
 _layout = struct.Struct(">qiibIhiqqqhii")
 _head = struct.Struct(">qii")
 _before_summed = struct.Struct(">qiibI")
-_after_crc = struct.Struct(">hiqqqhii")
+AFTER_CRC: Final = struct.Struct(">hiqqqhii")
+"""Header fields from the attributes on."""
 _length = struct.Struct(">i")
 _new = tuple.__new__
 """Constructor of a named tuple; three times faster than ``_make``, which also counts the fields."""
@@ -42,13 +45,13 @@ TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
-"""The base timestamp is the time from which compaction drops tombstones and the marker (KIP-534)."""
+"""Set if the base timestamp is the time from which compaction drops tombstones and the marker (KIP-534)."""
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 SMALLEST_RECORD: Final = 7
-"""Length, attributes, two deltas, two null lengths and a header count."""
+"""Size in bytes: length, attributes, two deltas, two null lengths and a header count."""
 LARGEST_USUAL_RECORD: Final = 4 + 63 + 1 + 63 + 1
-"""Key and value with one-byte lengths, no headers."""
+"""Size in bytes of the largest record with one-byte lengths of key and value, and no headers."""
 SMALL_ENOUGH_TO_COPY: Final = 1024
 """Size in bytes below which a copy is cheaper than a view."""
 
@@ -178,46 +181,50 @@ def with_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buff
 # ---------------------------------------------------------------- records
 
 
-class BatchFields(TypedDict, total=False):
-    """Fields of a batch; -1, False or None if unset."""
-
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    leader_epoch: int
-    is_transactional: bool
-    is_control: bool
-    log_append_time_ms: int | None
-    """Sets the timestamp type LogAppendTime: one timestamp for all records."""
-
-
 def build_batch(
-    records: Sequence[NewRecord], *, base_offset: int = 0, codec: Codec = Codec.NONE, **fields: Unpack[BatchFields]
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    leader_epoch: int = -1,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    log_append_time_ms: int | None = None,
 ) -> bytes:
+    """Return a batch. ``log_append_time_ms``: one timestamp for all records, of type LogAppendTime."""
     base_timestamp = records[0].timestamp_ms if records else -1
     max_timestamp = max((r.timestamp_ms for r in records), default=-1)
     body = bytearray()
     for delta, record in enumerate(records):
         _append_record(body, record, record.timestamp_ms - base_timestamp, delta)
-    attributes = codec | fields.get("is_transactional", False) * TRANSACTIONAL_BIT
-    attributes |= fields.get("is_control", False) * CONTROL_BIT
-    log_append_time_ms = fields.get("log_append_time_ms")
+    attributes = codec | is_transactional * TRANSACTIONAL_BIT | is_control * CONTROL_BIT
     if log_append_time_ms is not None:
         attributes |= TIMESTAMP_TYPE_BIT
         max_timestamp = log_append_time_ms
     payload = body if codec is Codec.NONE else compress(codec, body)
-    producer = (fields.get("producer_id", -1), fields.get("producer_epoch", -1), fields.get("base_sequence", -1))
-    times = (base_timestamp, max_timestamp)
-    summed = _after_crc.pack(attributes, max(len(records) - 1, 0), *times, *producer, len(records))
-    return _packed(base_offset, fields.get("leader_epoch", -1), summed, payload)
+    summed = AFTER_CRC.pack(
+        attributes,
+        max(len(records) - 1, 0),
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    return assemble_batch(base_offset, leader_epoch, summed, payload)
 
 
 def pack_batch(header: BatchHeader, payload: Buffer) -> bytes:
-    """Return a batch with these fields and ``payload``, the encoded records; computes length and CRC."""
-    return _packed(header.base_offset, header.partition_leader_epoch, _after_crc.pack(*header[5:]), payload)
+    """Return a batch with the fields of ``header`` and ``payload``, the encoded records; computes length and CRC."""
+    return assemble_batch(header.base_offset, header.partition_leader_epoch, AFTER_CRC.pack(*header[5:]), payload)
 
 
-def _packed(base_offset: int, leader_epoch: int, summed: bytes, payload: Buffer) -> bytes:
+def assemble_batch(base_offset: int, leader_epoch: int, summed: bytes, payload: Buffer) -> bytes:
+    """Return a batch of its header after the CRC, packed in ``summed``, and ``payload``, the encoded records."""
     crc = crc32c.crc32c(payload, crc32c.crc32c(summed))
     head = _before_summed.pack(base_offset, SMALLEST_LENGTH + len(payload), leader_epoch, MAGIC, crc)
     return b"".join((head, summed, payload))
@@ -282,9 +289,7 @@ def _lone_pair(buf: bytes, at: int, header: BatchHeader) -> KeyValue | None:
     return buf[at + 4 : value_at], buf[value_at + 1 : last]
 
 
-def _read_all(
-    buf: Buffer, at: int, header: BatchHeader, max_bytes: int, read: Callable[[bytes, int, BatchHeader], tuple[R, int]]
-) -> list[R]:
+def _read_all(buf: Buffer, at: int, header: BatchHeader, max_bytes: int, read: ReadOne[R]) -> list[R]:
     try:
         return _read_records(buf, at, header, max_bytes, read)
     except CorruptRecord as error:
@@ -292,9 +297,7 @@ def _read_all(
         raise
 
 
-def _read_records(
-    buf: Buffer, at: int, header: BatchHeader, max_bytes: int, read: Callable[[bytes, int, BatchHeader], tuple[R, int]]
-) -> list[R]:
+def _read_records(buf: Buffer, at: int, header: BatchHeader, max_bytes: int, read: ReadOne[R]) -> list[R]:
     if header.size > len(buf) - at:
         raise CorruptRecord(f"a batch of {header.size} bytes with {len(buf) - at} present")
     if header.last_offset_delta < 0:
@@ -395,9 +398,13 @@ class Marker(NamedTuple):
 def build_marker(marker: Marker, now_ms: int) -> bytes:
     key = encode_bytes(ControlRecordKey(version=0, type=COMMIT if marker.committed else ABORT), 0)
     value = encode_bytes(EndTxnMarker(version=0, coordinator_epoch=marker.coordinator_epoch), 0)
-    fields: BatchFields = {"producer_id": marker.producer_id, "producer_epoch": marker.producer_epoch}
-    fields |= {"is_transactional": True, "is_control": True}
-    return build_batch([NewRecord(key, value, (), now_ms)], **fields)
+    return build_batch(
+        [NewRecord(key, value, (), now_ms)],
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
 
 
 def parse_marker(batch: Buffer, header: BatchHeader) -> Marker | None:

@@ -1,6 +1,6 @@
 """Declaration of a message: fields, their versions, nullable and tagged fields.
 
-One class has all versions of a message and resembles Kafka's own definition::
+One class declares all versions of a message, like the message definitions of Kafka::
 
     class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
         group_id: str = string()
@@ -8,8 +8,8 @@ One class has all versions of a message and resembles Kafka's own definition::
         member_id: str = string()
         group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
-Every field has a default. For the type checker a message is frozen; at run time it is a plain slotted class, because
-freezing triples the cost of construction.
+Every field has a default. For the type checker a message is frozen. At run time it is a plain slotted class, because a
+frozen one would triple the cost of construction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypedDict, TypeVar, Unpack, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, dataclass_transform
 
 from kohort.model import NO_UUID
 
@@ -28,7 +28,7 @@ M = TypeVar("M", bound="Message")
 NEW_LIST: Final = object()
 MAX_VERSION: Final = 32767
 STRING_MAX: Final = 0x7FFF
-"""Limit of a string in bytes; Kafka rejects a longer one also in compact form."""
+"""Limit of a string in bytes; Kafka also rejects a longer compact string."""
 
 
 class Versions(NamedTuple):
@@ -53,7 +53,7 @@ def parse_versions(text: str) -> Versions:
 
 @dataclass(slots=True)
 class FieldSpec:
-    """Declared field. ``code``: letter of a fixed type in ``struct``; ``of``: element of an array or struct."""
+    """Declared field. ``code``: format of a fixed type for ``struct.Struct``; ``of``: element of an array or struct."""
 
     kind: Kind
     versions: Versions
@@ -88,7 +88,7 @@ def _make_init(name: str, fields: tuple[FieldSpec, ...]) -> Any:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class MessageType(type):
-    """Turns field specifications into slots, ``__init__``, ``__repr__`` and ``__eq__``."""
+    """Metaclass that converts field specifications to slots, ``__init__``, ``FIELDS`` and ``VALUES``."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], space: dict[str, Any], **options: Any) -> MessageType:
         specs: dict[str, FieldSpec] = {}
@@ -131,27 +131,18 @@ class Message(metaclass=MessageType):
         return f"{type(self).__name__}({inner})"
 
 
-class _FieldOptions(TypedDict, total=False):
-    default: Any
-    nullable: str
-    ignorable: bool
-    tag: int | None
-    code: str
-
-
 def _spec(
-    kind: Kind, versions: str = "0+", *, of: FieldSpec | type[Message] | None = None, **options: Unpack[_FieldOptions]
+    kind: Kind,
+    versions: str = "0+",
+    *,
+    default: Any = None,
+    nullable: str = "none",
+    ignorable: bool = False,
+    tag: int | None = None,
+    code: str = "",
+    of: FieldSpec | type[Message] | None = None,
 ) -> Any:
-    return FieldSpec(
-        kind,
-        parse_versions(versions),
-        options.get("default"),
-        parse_versions(options.get("nullable", "none")),
-        options.get("ignorable", False),
-        options.get("tag"),
-        options.get("code", ""),
-        of,
-    )
+    return FieldSpec(kind, parse_versions(versions), default, parse_versions(nullable), ignorable, tag, code, of)
 
 
 int8: Final = partial(_spec, "fixed", code="b", default=0)
@@ -170,13 +161,23 @@ records: Final = partial(_spec, "records", nullable="0+")
 """Record batches: a view of the frame after decoding; one buffer or a list of buffers for encoding."""
 
 
-def array(of: FieldSpec | type[Message] | Any, versions: str = "0+", **options: Unpack[_FieldOptions]) -> Any:
+def array(
+    of: FieldSpec | type[Message] | Any,
+    versions: str = "0+",
+    *,
+    default: Any = NEW_LIST,
+    nullable: str = "none",
+    ignorable: bool = False,
+    tag: int | None = None,
+) -> Any:
     """Declare an array of structs, or of a field specification such as ``int32()``."""
-    options.setdefault("default", NEW_LIST)
-    return _spec("array", versions, of=of, **options)
+    return _spec("array", versions, default=default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)
 
 
-def struct(of: type[Message], versions: str = "0+", **options: Unpack[_FieldOptions]) -> Any:
-    """Declare a struct; without ``default=None`` it has its own defaults."""
-    options.setdefault("default", NEW_LIST if any(spec.default is NEW_LIST for spec in of.FIELDS) else of())
-    return _spec("struct", versions, of=of, **options)
+def struct(
+    of: type[Message], versions: str = "0+", *, default: Any = NEW_LIST, nullable: str = "none", tag: int | None = None
+) -> Any:
+    """Declare a struct. Its default is a struct with the defaults of its fields, unless ``default`` is None."""
+    if default is NEW_LIST and all(spec.default is not NEW_LIST for spec in of.FIELDS):
+        default = of()
+    return _spec("struct", versions, default=default, nullable=nullable, tag=tag, of=of)
