@@ -165,10 +165,10 @@ def test_journal_records_with_unknown_headers_are_ignored(broker, tmp_path):
         for name, value in (
             ("kohort-watch", b"x/y"),
             ("kohort-watch", b"\xff"),
-            ("kohort-watch-told", b"{"),
+            ("kohort-watch-progress", b"{"),
             ("kohort-watch", b"other/9"),
         ):
-            rubbish = [(name, value), ("kohort-watch-told", b'{"topic_id":"one","until":{"0":"x"}}')]
+            rubbish = [(name, value), ("kohort-watch-progress", b'{"topic_id":"one","until":{"0":"x"}}')]
             producer.send(TOPIC, b"{}", partition=0, headers=rubbish)
     keep(store, 0, 1, "b")
     with shipping(broker, store) as journal:

@@ -130,7 +130,6 @@ def _since(since_ms: int, found: Iterable[RebalanceFinding]) -> list[RebalanceFi
 
 
 NO_OFFSETS: Final = "the journal has no offsets"
-IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 
 
 def snapshot_from_journal(
@@ -146,7 +145,7 @@ def snapshot_from_journal(
     members = tuple(m for lane in lanes if (m := _member(lane, last)) is not None)
     protocol = "classic" if last is None else last.protocol
     state = "Stable" if members else "Empty"
-    if last is not None and last.end in IN_FLIGHT:
+    if last is not None and last.is_in_flight:
         state = "PreparingRebalance" if protocol == "classic" else "Reconciling"
     if isinstance(until[-1], GroupDeleted):  # a deleted group has no members, but its rebalances remain visible
         members, state = (), "Dead"

@@ -1,6 +1,6 @@
-"""Metrics of kohort's own brokers: copies of their counters at one moment, and the samples made from them.
+"""Metrics of kohort's own brokers: copies of broker counters at one moment, and the samples made from the copies.
 
-The ``jmx`` set repeats some of them under the names that JMX exporters give to Apache Kafka's group coordinator
+The metric set ``jmx`` repeats some metrics under the names that JMX exporters give to Apache Kafka's group coordinator
 (KIP-848).
 """
 
@@ -103,7 +103,7 @@ def copy_counters(broker: Broker, failed_handshakes: int) -> BrokerCopy:
             TRANSACTIONS: state.cluster.transactions.room.refused,
         },
         throttled_ms={quota.value: ms for quota, ms in state.quotas.throttled_ms.items()},
-        journal={_tag(kind): times for kind, times in counts.journal.items()},
+        journal={str(kind.__struct_config__.tag): times for kind, times in counts.journal.items()},
         fenced=dict(state.coordinator.fenced.by_kind),
         load_ms_longest=counts.load_ms_longest,
         pushes=asdict(state.client_metrics.instances.counts),
@@ -125,10 +125,6 @@ def _budgets(broker: Broker) -> dict[str, tuple[float, float]]:
         SESSIONS: (len(sessions), sessions.slots),
         SESSION_PARTITIONS: (sessions.partitions(), sessions.most_partitions),
     }
-
-
-def _tag(kind: type) -> str:
-    return str(kind.__struct_config__.tag)  # type: ignore[attr-defined]  # msgspec's
 
 
 SHOWN_SIZES: Final = range(14, 37, 2)
@@ -243,12 +239,11 @@ CLASSIC_STATES: Final = ("Stable", "Empty", "Dead", "PreparingRebalance", "Compl
 def add_jmx(page: Page, brokers: Sequence[BrokerCopy]) -> None:
     for one in brokers:
         node = one.node
-        count = {
-            protocol: sum(groups for (of, _), groups in one.groups.items() if of == protocol)
-            for protocol in ("classic", "consumer")
-        }
-        for protocol, groups in count.items():
-            page.add(f"{JMX_GROUPS}group_count", groups, node, protocol)
+        count: Counter[str] = Counter()
+        for (protocol, _), groups in one.groups.items():
+            count[protocol] += groups
+        for protocol in ("classic", "consumer"):
+            page.add(f"{JMX_GROUPS}group_count", count[protocol], node, protocol)
         for state in CONSUMER_STATES:
             page.add(f"{JMX_GROUPS}consumer_group_count", one.groups["consumer", state], node, state.lower())
         page.add(f"{JMX_GROUPS}classic_group_count", count["classic"], node)

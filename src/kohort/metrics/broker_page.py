@@ -1,6 +1,4 @@
-"""The ``/metrics`` page of a broker in this process. The broker's event loop copies the state; other threads build the
-page.
-"""
+"""The ``/metrics`` page of a broker in this process: its event loop copies the state, other threads build the page."""
 
 from __future__ import annotations
 

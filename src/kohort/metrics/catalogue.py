@@ -30,11 +30,11 @@ groups gauge:
   kohort_metrics_snapshot_duration_seconds  Duration of the snapshot.
   kohort_metrics_dropped_series  Series dropped because the page was full.
 broker gauge: node version cluster_id
-  kohort_broker_info  1; the labels describe the broker.
+  kohort_broker_info  Always 1; the labels describe the broker.
 broker histogram: node api
-  kohort_broker_request_duration_seconds  Time from receipt to answer of a request, without logins.
+  kohort_broker_request_duration_seconds  Time from the receipt of a request to its response, without logins.
 broker counter: node api error
-  kohort_broker_request_errors_total  Errors in answers; in long lists the first 1,000 entries count.
+  kohort_broker_request_errors_total  Error codes in responses; of a long list, only the first 1,000 entries count.
 broker counter: node
   kohort_broker_received_bytes_total  Bytes received.
   kohort_broker_sent_bytes_total  Bytes sent.
@@ -50,7 +50,8 @@ broker counter: node
   kohort_broker_offsets_expired_total  Expired offsets.
   kohort_broker_offsets_deleted_total  Offsets deleted before they expired.
   kohort_broker_group_loads_total  Loaded partitions of `__consumer_offsets`.
-  kohort_broker_group_load_seconds_total  Duration of these loads, except those at the broker's start.
+  kohort_broker_group_load_seconds_total  Time spent loading partitions of `__consumer_offsets`, except at the
+    broker's start.
   kohort_broker_journal_entries_forgotten_total  Journal entries dropped, because scrapes were too rare.
 broker counter: node reason
   kohort_broker_connections_ended_total  Connections that the broker closed, by reason.
@@ -74,7 +75,7 @@ broker gauge: client_instance_id client_id host group metric
 broker gauge: node kind
   kohort_broker_waiting_requests  Requests that wait, by kind: fetch, flush to disk, long request.
 broker gauge: node budget
-  kohort_broker_budget_used  Used part of a budget (docs/limits.md); an upper bound for groups.
+  kohort_broker_budget_used  Used part of a memory budget (docs/limits.md); for groups, an upper bound.
   kohort_broker_budget_limit  Limit of a budget; no series without a limit.
 broker gauge: node protocol state
   kohort_broker_groups  Groups, by protocol and state.
@@ -93,7 +94,7 @@ broker counter:
   kohort_log_bytes_appended_total  Appended bytes.
   kohort_log_segments_rolled_total  New segments.
   kohort_log_segments_deleted_total  Segments deleted by retention or DeleteRecords.
-  kohort_log_bytes_deleted_total  Bytes of these segments.
+  kohort_log_bytes_deleted_total  Bytes deleted by retention or DeleteRecords.
   kohort_log_compactions_total  Compactions of a log.
   kohort_log_bytes_compacted_total  Bytes freed by compaction.
 broker histogram:
@@ -126,7 +127,7 @@ jmx unknown: node
     CompletingRebalance.
   kafka_coordinator_group_groupmetadatamanager_numoffsets  Committed offsets that are stored now.
 groups gauge: group protocol protocol_type assignor coordinator_id
-  kohort_group_info  1; the labels describe the group.
+  kohort_group_info  Always 1; the labels describe the group.
 groups gauge: group state
   kohort_group_state  1 for the current state of the group, 0 for the other states.
 groups gauge: group
@@ -161,7 +162,7 @@ groups counter: group api error
 kafka_exporter gauge:
   kafka_brokers  Brokers of the cluster.
 kafka_exporter gauge: id address
-  kafka_broker_info  1; the label is the address of the broker.
+  kafka_broker_info  Always 1; the labels have id and address of the broker.
 kafka_exporter gauge: topic
   kafka_topic_partitions  Partitions of the topic.
 kafka_exporter gauge: consumergroup

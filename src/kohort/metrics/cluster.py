@@ -21,7 +21,7 @@ class BrokerPlace(msgspec.Struct, frozen=True):
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of a topic; unknown values are None."""
+    """State of a topic's partition; unknown values are None."""
 
     partition: int
     leader: int | None = None
@@ -49,6 +49,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NONE = -1
+"""Offset and lag of a partition without a commit, as in kafka_exporter."""
 
 
 def add_cluster(page: Page, cluster: ClusterSnapshot) -> Iterator[None]:
@@ -91,8 +92,11 @@ def add_topic_partitions(page: Page, topic: TopicState) -> None:
         page.add("kafka_topic_partition_oldest_offset", partition.log_start, *place)
         page.add("kafka_topic_partition_replicas", partition.replicas, *place)
         page.add("kafka_topic_partition_in_sync_replica", partition.in_sync, *place)
-        page.add("kafka_topic_partition_leader_is_preferred", int(_is_preferred(partition)), *place)
-        page.add("kafka_topic_partition_under_replicated_partition", int(_is_under_replicated(partition)), *place)
+        is_preferred = partition.leader is not None and partition.leader == partition.first_replica
+        page.add("kafka_topic_partition_leader_is_preferred", int(is_preferred), *place)
+        replicas, in_sync = partition.replicas, partition.in_sync
+        is_under_replicated = replicas is not None and in_sync is not None and in_sync < replicas
+        page.add("kafka_topic_partition_under_replicated_partition", int(is_under_replicated), *place)
 
 
 def _by_topic(group: GroupSnapshot, counts: Mapping[str, int]) -> Mapping[str, Mapping[int, PartitionSnapshot]]:
@@ -112,11 +116,3 @@ def _lag(partition: PartitionSnapshot | None) -> int | None:
     if partition is None or partition.committed is None:
         return NONE
     return None if partition.log_end is None else partition.log_end - partition.committed
-
-
-def _is_preferred(partition: PartitionState) -> bool:
-    return partition.leader is not None and partition.leader == partition.first_replica
-
-
-def _is_under_replicated(partition: PartitionState) -> bool:
-    return partition.replicas is not None and partition.in_sync is not None and partition.in_sync < partition.replicas

@@ -51,11 +51,8 @@ class ClosedSegmentBudget:
     def begin(self) -> None:
         self._postponed = dict.fromkeys((self._postponed_again + self._postponed_new)[:POSTPONED_MOST])
         self._postponed_again, self._postponed_new = [], []
-        self._left, self._left_for_new, self.opened = (
-            CLOSED_SEGMENTS_MOST,
-            CLOSED_SEGMENTS_MOST - len(self._postponed),
-            0,
-        )
+        self._left, self.opened = CLOSED_SEGMENTS_MOST, 0
+        self._left_for_new = CLOSED_SEGMENTS_MOST - len(self._postponed)
 
     def may_open(self, key: Hashable) -> bool:
         """Return True if this snapshot may open the closed segment of ``key``; False if the budget is used up."""
@@ -85,7 +82,8 @@ class RecordTimes:
         known = self._known.get(log.tp)
         if known is not None and known[0] == offset:
             return known[1]
-        segments = _from(log, offset)
+        first = bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1
+        segments = log.segments[max(0, first) :]
         if not segments[0].is_open and not self._budget.may_open((self._group, log.tp)):
             return None
         if len(self._known) >= TIMES_KEPT:
@@ -93,11 +91,6 @@ class RecordTimes:
         found = _time_in(segments, offset)
         self._known[log.tp] = offset, found
         return found
-
-
-def _from(log: PartitionLog, offset: int) -> Sequence[Segment]:
-    segments = log.segments
-    return segments[max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1) :]
 
 
 def _time_in(segments: Sequence[Segment], offset: int) -> int | None:

@@ -1,8 +1,8 @@
-"""A page as text: the Prometheus format or OpenMetrics, according to the ``Accept`` header. prometheus-client writes
-the text and escapes names.
+"""Metrics page as text: Prometheus format or OpenMetrics, by the ``Accept`` header of the scrape.
 
-A page of a running broker is built on another thread, in small pieces. After each half millisecond of work the thread
-sleeps, so that the broker's event loop gets Python's lock. Writing 200,000 lines at once takes a tenth of a second.
+The package prometheus-client writes the text and escapes names. A page of a running broker is built on another thread,
+in small pieces. After each half millisecond of work the thread sleeps, so that the broker's event loop gets Python's
+lock. Writing 200,000 lines at once takes a tenth of a second.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Build a page. Metrics of brokers and groups come first; the many series of partitions last, where a full page cuts
-them off.
-"""
+"""Build a metrics page: brokers and groups first, then the many series of partitions, which a full page drops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,6 +44,21 @@ def build_page(
 ) -> Iterator[Page]:
     """Build a metrics page in steps; yield the unfinished page after each step, and the complete page last."""
     page = Page(options.most_series)
+    for _ in _add_all(page, cluster, views, options, rebalances, brokers, process):
+        yield page
+    page.finish()
+    yield page
+
+
+def _add_all(
+    page: Page,
+    cluster: ClusterSnapshot,
+    views: Sequence[GroupView],
+    options: PageOptions,
+    rebalances: RebalanceCounts | None,
+    brokers: tuple[BrokerCopy, ...],
+    process: ProcessCopy | None,
+) -> Iterator[None]:
     page.add("kohort_metrics_snapshot_timestamp_seconds", cluster.at_ms / 1000)
     page.add("kohort_metrics_snapshot_duration_seconds", cluster.took_ms / 1000)
     if process is not None:
@@ -53,45 +66,25 @@ def build_page(
     broker_families.add_brokers(page, brokers, cluster.cluster_id)
     if "jmx" in options.sets:
         broker_families.add_jmx(page, brokers)
-    yield page
-    for _ in _rows_of_groups(page, cluster, views, options, rebalances):
-        yield page
-    for _ in broker_families.add_fenced(page, brokers):
-        yield page
-    counts = partition_counts(cluster)
-    for view in views:
-        _add_partitions(page, view, counts, options)
-        yield page
-    if rebalances is not None:
-        for _ in rebalances.add_durations(page):
-            yield page
-    for topic in cluster.topics:
-        if "kafka_exporter" in options.sets:
-            add_topic_partitions(page, topic)
-        yield page
-    for _ in broker_families.add_clients(page, brokers):
-        yield page
-    page.finish()
-    yield page
-
-
-def _rows_of_groups(
-    page: Page,
-    cluster: ClusterSnapshot,
-    views: Sequence[GroupView],
-    options: PageOptions,
-    rebalances: RebalanceCounts | None,
-) -> Iterator[None]:
-    if "kafka_exporter" in options.sets:
+    yield
+    as_exporter = "kafka_exporter" in options.sets
+    if as_exporter:
         yield from add_cluster(page, cluster)
     for view in views:
         group_families.add_group(page, view)
         yield
     if rebalances is not None:
         yield from rebalances.add_to(page)
-
-
-def _add_partitions(page: Page, view: GroupView, counts: Mapping[str, int], options: PageOptions) -> None:
-    group_families.add_group_partitions(page, view, options.most_partitions)
-    if "kafka_exporter" in options.sets:
-        add_committed(page, view.now, counts, options.most_partitions)
+    yield from broker_families.add_fenced(page, brokers)
+    counts = partition_counts(cluster)
+    for view in views:
+        group_families.add_group_partitions(page, view, options.most_partitions)
+        if as_exporter:
+            add_committed(page, view.now, counts, options.most_partitions)
+        yield
+    if rebalances is not None:
+        yield from rebalances.add_durations(page)
+    for topic in cluster.topics if as_exporter else ():
+        add_topic_partitions(page, topic)
+        yield
+    yield from broker_families.add_clients(page, brokers)

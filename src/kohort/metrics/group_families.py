@@ -1,6 +1,7 @@
 """Samples of lag and health of groups, from the last snapshots of each group.
 
-Snapshots kept of a group are at least 5 s apart, 10 at most, so that rates and stalls show. Very large groups keep one.
+Of each group, at most 10 snapshots are kept, at least 5 s apart, to compute rates and detect stalls; of a very large
+group, only the newest.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kohort.insight.health import HealthReport, RebalanceTimes, health_of
-from kohort.insight.lag import GroupLag, LagOfPartition, lag_of
+from kohort.insight.lag import GroupLag, lag_of
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.metrics.page import Page
 
@@ -22,19 +23,15 @@ KEPT_PARTITIONS_MOST: Final = 500_000
 
 
 class GroupView(NamedTuple):
-    """The last snapshot of a group, with its lag and health."""
+    """Newest snapshot of a group, with lag and health of the group."""
 
     now: GroupSnapshot
     lag: GroupLag
     health: HealthReport
 
 
-def no_rebalances(_group: str) -> RebalanceTimes:
-    return RebalanceTimes()
-
-
 class GroupViews:
-    def __init__(self, rebalances: Callable[[str], RebalanceTimes] = no_rebalances) -> None:
+    def __init__(self, rebalances: Callable[[str], RebalanceTimes] = lambda _: RebalanceTimes()) -> None:
         self._rebalances = rebalances
         self._snapshots: dict[str, list[GroupSnapshot]] = {}
 
@@ -66,7 +63,6 @@ STATES: Final = {
 
 HEALTH: Final = {"OK": 1, "WARN": 2, "STOP": 4, "STALL": 5, "REWIND": 6, "REBALANCING": 7, "STORM": 8}
 """Metric value of each group health: Burrow's numbers, and kohort's for REBALANCING and STORM."""
-STUCK: Final = "stuck"
 
 
 def add_group(page: Page, view: GroupView) -> None:
@@ -80,7 +76,7 @@ def add_group(page: Page, view: GroupView) -> None:
     page.add("kohort_group_generation", group.epoch, name)
     page.add("kohort_group_members", len(group.members), name)
     page.add("kohort_group_idle_members", sum(1 for member in group.members if not member.assignment), name)
-    stuck = sum(1 for verdict in view.health.members.values() if verdict.word == STUCK)
+    stuck = sum(1 for verdict in view.health.members.values() if verdict.word == "stuck")
     page.add("kohort_group_stuck_members", stuck, name)
     committed = {one.partition for one in group.partitions if one.committed is not None}
     owned = {place for member in group.members for place in member.assignment}
@@ -90,28 +86,20 @@ def add_group(page: Page, view: GroupView) -> None:
         partitions = sum(group.partition_counts.get(topic, 0) for topic in read)
         page.add("kohort_group_unowned_partitions", partitions - sum(1 for p in owned if p.topic in read), name)
     page.add("kohort_group_total_lag_records", total.records, name)
-    page.add("kohort_group_max_lag_records", max(_records(view), default=None), name)
+    records = [one.records for one in view.lag.partitions if one.records is not None and one.counts]
+    page.add("kohort_group_max_lag_records", max(records, default=None), name)
     page.add("kohort_group_max_lag_seconds", _seconds(total.time_ms), name)
     page.add("kohort_group_lag_drain_eta_seconds", _seconds(total.eta_ms), name)
     page.add("kohort_group_lost_records", sum(one.lost for one in view.lag.partitions), name)
 
 
 def add_group_partitions(page: Page, view: GroupView, most: int) -> None:
-    for lag in first_partitions(view, most):
+    partitions = view.lag.partitions
+    for lag in partitions if len(partitions) <= most else sorted(partitions, key=lambda one: one.partition)[:most]:
         place = (view.now.group, lag.partition.topic, lag.partition.partition)
         page.add("kohort_group_lag_records", lag.records, *place)
         page.add("kohort_group_lag_seconds", _seconds(lag.time_ms), *place)
         page.add("kohort_group_lead_records", lag.lead, *place)
-
-
-def first_partitions(view: GroupView, most: int) -> Iterable[LagOfPartition]:
-    if len(view.lag.partitions) <= most:
-        return view.lag.partitions
-    return sorted(view.lag.partitions, key=lambda one: one.partition)[:most]
-
-
-def _records(view: GroupView) -> list[int]:
-    return [one.records for one in view.lag.partitions if one.records is not None and one.counts]
 
 
 def _seconds(ms: int | None) -> float | None:

@@ -1,4 +1,4 @@
-"""A page: samples by metric name, each once, up to a maximum.
+"""Content of a metrics page: samples by metric name, each once, up to a maximum.
 
 Names of groups, topics and clients come from clients. Invalid Unicode is escaped as in Python, and a label value has at
 most 256 characters, because a few names of 32 KB would fill a page.

@@ -1,8 +1,8 @@
-"""Count each finished rebalance once, by group and cause, from journal entries.
+"""Rebalance counters by group and cause, from journal entries; each finished rebalance counts once.
 
-A rebalance is counted 5 s after its end, because the cause of a member's departure can follow with its closed
-connection. The first fetches of new owners are added a minute later. The time of a scrape does not change a count.
-Causes are those of ``kohort.insight``. Deleting a group deletes its counts.
+A rebalance is counted 5 s after its end, because the end of a departed member's connection can still show the cause.
+First fetches of new owners are added a minute after the rebalance. The time of a scrape does not change a count. Causes
+are those of ``kohort.insight``. The counters of a deleted group are deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from kohort.insight.rebalances import RECENT_MS
 from kohort.metrics.page import Exemplar, Page, bounded
 
 BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
-IN_FLIGHT: Final = frozenset({"open", "assigning", "reconciling"})
 NO_REBALANCE: Final = "no_rebalance"
 GRACE_MS = 5_000
 """Delay from the end of a rebalance until it is counted, in ms; later journal entries may show its cause."""
@@ -43,13 +42,10 @@ RESUME: Final = "resume"
 END_OF_TIME: Final = 1 << 62
 """Time in the far future, at which ``settle`` counts every finished rebalance."""
 
-Key = tuple[str, int]
-"""Id and start time of a rebalance; the start time distinguishes failed rebalances of one generation."""
-
 
 @dataclass(slots=True)
 class Counted:
-    """Counted amounts of a rebalance."""
+    """Amounts of a rebalance that are in the counters so far."""
 
     moved: int
     unowned_ms: int
@@ -66,7 +62,7 @@ class GroupCounts:
         self.due_ms = END_OF_TIME
         """Time at which a rebalance must be counted next if no further journal entry arrives, in ms."""
         self._reads_left = 0
-        self._counted: dict[Key, Counted] = {}
+        self._counted: dict[tuple[str, int], Counted] = {}
         self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
         self.rebalances: Counter[tuple[str, str]] = Counter()
         self.last: dict[tuple[str, str], Exemplar] = {}
@@ -98,7 +94,7 @@ class GroupCounts:
         if len(self.entries) > ENTRIES_MOST or self.held_bytes > ENTRIES_MOST_BYTES:
             self.settle(END_OF_TIME, look_back=False)
             if len(self.entries) > ENTRIES_MOST // 2 or self.held_bytes > ENTRIES_MOST_BYTES // 2:
-                self._forget(len(self.entries) - len(self.entries) // 2)
+                self.forget(len(self.entries) - len(self.entries) // 2)
 
     def settle(self, now_ms: int, *, look_back: bool = True) -> None:
         """Count the rebalances that finished by ``now_ms``, and drop their journal entries."""
@@ -110,15 +106,12 @@ class GroupCounts:
             over_ms = _over_ms(one, after, now_ms)
             if over_ms is not None:
                 self._take(found, place, over_ms, now_ms)
-            elif one.end not in IN_FLIGHT:
+            elif not one.is_in_flight:
                 self.due_ms = min(self.due_ms, one.opened_at_ms + SETTLE_MOST_MS)
         self._prune(found)
 
-    def drop_entries(self) -> None:
-        self._forget(len(self.entries))
-
     def _take(self, found: Sequence[RebalanceFinding], place: int, over_ms: int, now_ms: int) -> None:
-        key = _key(found[place])
+        key = found[place].key
         counted = self._counted.get(key)
         if counted is None:
             if over_ms + GRACE_MS > now_ms:
@@ -139,8 +132,7 @@ class GroupCounts:
         self._reads_left -= len(told)
         if self._reads_left < 0:
             return found[place]
-        key = _key(found[place])
-        return next((one for one in find_rebalances(told) if _key(one) == key), found[place])
+        return next((one for one in find_rebalances(told) if one.key == found[place].key), found[place])
 
     def _count(self, one: RebalanceFinding) -> Counted:
         if one.parent is None:
@@ -177,21 +169,18 @@ class GroupCounts:
         place = next((n for n, one in enumerate(found) if not self._is_whole(one)), len(found))
         next_ms = self.entries[-1].at_ms if place == len(found) else found[place].opened_at_ms
         since_ms = _since_ms(found, place, next_ms)
-        self._forget(next(n for n, entry in enumerate(self.entries) if entry.at_ms >= since_ms))
+        self.forget(next(n for n, entry in enumerate(self.entries) if entry.at_ms >= since_ms))
         for key in [key for key in self._counted if key[1] < since_ms]:
             del self._counted[key]
 
     def _is_whole(self, one: RebalanceFinding) -> bool:
-        counted = self._counted.get(_key(one))
+        counted = self._counted.get(one.key)
         return counted is not None and counted.is_whole
 
-    def _forget(self, many: int) -> None:
+    def forget(self, many: int) -> None:
+        """Drop the oldest ``many`` journal entries."""
         self.held_bytes -= sum(self._sizes[:many])
         del self.entries[:many], self._sizes[:many]
-
-
-def _key(one: RebalanceFinding) -> Key:
-    return one.id, one.opened_at_ms
 
 
 def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) -> int:
@@ -201,7 +190,7 @@ def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) 
 
 def _over_ms(one: RebalanceFinding, after: RebalanceFinding | None, now_ms: int) -> int | None:
     """Return the time at which a rebalance ended: in a classic group, at the last SyncGroup or the next rebalance."""
-    if one.end in IN_FLIGHT:
+    if one.is_in_flight:
         return None
     known_ms = one.opened_at_ms + (one.took_ms or 0)
     waits = one.protocol == "classic" and one.end == "stable" and "sync" not in one.phases_ms
@@ -259,7 +248,7 @@ class RebalanceCounts:
             if held <= HELD_MOST_BYTES:
                 return
             held -= group.held_bytes
-            group.drop_entries()
+            group.forget(len(group.entries))
 
     def times(self, group: str) -> RebalanceTimes:
         """Return the start times of a group's recent rebalances, without follow-ups of cooperative assignors."""

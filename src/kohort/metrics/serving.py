@@ -1,7 +1,7 @@
-"""Serve ``/metrics`` over HTTP, on threads of its own.
+"""HTTP server of ``/metrics``, on threads of its own.
 
-One thread at a time builds a page; requests within ``FRESH_S`` share it. At most 16 requests are answered at once,
-others get 503. Slow readers are disconnected. If no page can be built, the answer is 503 with the reason.
+One thread at a time builds a page; requests within ``FRESH_S`` share the page. At most 16 requests are in flight;
+further requests get status 503. Slow clients are disconnected. A failed build returns status 503 with the reason.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ FRESH_S: Final = 1.0
 """Time for which a built page is reused for further requests, in seconds."""
 NO_HANDLE_S: Final = 0.2
 """Delay before the next accept while no file descriptor is free, in seconds."""
-HELP: Final = b"kohort: what is here is at /metrics\n"
+HELP: Final = b"kohort: the metrics page is at /metrics\n"
 UNKNOWN_HOST: Final = (
-    b"kohort: the Host header has to be an address or localhost; "
-    b"to be reached by another name, say --metrics-allow-anyone (kohort.metrics.allow.anyone=true)\n"
+    b"kohort: the Host header must be an IP address or localhost; "
+    b"to allow other names, set --metrics-allow-anyone (kohort.metrics.allow.anyone=true)\n"
 )
 
 
@@ -101,14 +101,14 @@ class Pages:
             made = self._made.get(form)
             if made is None or self._clock() >= made.until_s:
                 self._made.pop(form, None)
-                made = self._made[form] = self._look(form)
+                made = self._made[form] = self._build(form)
             if not packed:
                 return made.text, made.content_type
             if made.packed is None:
                 made.packed = gzip.compress(made.text, 1)
             return made.packed, made.content_type
 
-    def _look(self, form: str) -> CachedPage:
+    def _build(self, form: str) -> CachedPage:
         # a failed build is cached as long as a page; otherwise each waiting scrape would repeat the build
         if self._failed is not None and self._clock() < self._failed_until_s:
             raise self._failed.with_traceback(None)
@@ -116,8 +116,10 @@ class Pages:
             text, content_type = self._make(form)
         except Exception as error:
             if not isinstance(error, KohortError):
-                LOGGER.exception("a page of metrics could not be made: an error in kohort")
-                error = KohortError(f"an error in kohort ({type(error).__name__}); its log has more")
+                LOGGER.exception("building the metrics page failed because of a bug in kohort")
+                error = KohortError(
+                    f"building the metrics page failed because of a bug in kohort ({type(error).__name__}): see its log"
+                )
             self._failed, self._failed_until_s = error, self._clock() + FRESH_S
             raise error from None
         self._failed = None
@@ -189,7 +191,7 @@ class MetricsServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
         """Log a failed response, at debug level if the client disconnected."""
         is_theirs = isinstance(sys.exception(), OSError)
-        LOGGER.log(logging.DEBUG if is_theirs else logging.ERROR, "a scrape was not answered to its end", exc_info=True)
+        LOGGER.log(logging.DEBUG if is_theirs else logging.ERROR, "sending the metrics page failed", exc_info=True)
 
 
 class ScrapeHandler(BaseHTTPRequestHandler):
@@ -210,7 +212,7 @@ class ScrapeHandler(BaseHTTPRequestHandler):
         try:
             page, content_type = self.server.pages.page(self.headers.get("Accept", ""), packed=packed)
         except KohortError as error:
-            LOGGER.warning("a scrape could not be answered: %s", one_line(str(error)))
+            LOGGER.warning("cannot build the metrics page: %s", one_line(str(error)))
             self._answer(503, f"{one_line(str(error))}\n".encode(errors="replace"), "text/plain; charset=utf-8")
             return
         self._answer(200, page, content_type, packed=packed)

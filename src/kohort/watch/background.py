@@ -1,6 +1,6 @@
-"""Watcher on its own thread, in a broker or in any program.
+"""Watcher of a cluster's groups on a thread of its own, in a broker or in any program.
 
-After a failure the watcher logs the error, at most once an hour per kind, and continues from its file.
+After a failure the watcher logs the error, at most once an hour per kind of error, and continues from its file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from kohort.insight.findings.rebalances import find_rebalances
 from kohort.watch.opening import OpenWatcher, WatchClients, WatchSettings, open_watcher
 from kohort.watch.watcher import GroupWatcher
 
-IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 ENTRIES_READ: Final = 300
 MAX_ENTRIES: Final = 2_000
 """Maximum number of journal entries of one group that are searched for new rebalances."""
@@ -34,13 +33,10 @@ class KeptJournal(Protocol):
     def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]: ...
 
 
-Key = tuple[str, int]
-
-
 @dataclass(slots=True)
 class _Recent:
     entries: list[JournalEntry]
-    reported: set[Key] = field(default_factory=set)
+    reported: set[tuple[str, int]] = field(default_factory=set)
 
 
 class NewRebalances:
@@ -66,9 +62,9 @@ class NewRebalances:
             self._recent.popitem(last=False)
         recent.entries = [*recent.entries, *new][-MAX_ENTRIES:]
         found = find_rebalances(recent.entries)
-        over = [rebalance for rebalance in found if rebalance.end not in IN_FLIGHT]
-        finished = [rebalance for rebalance in over if _key(rebalance) not in recent.reported]
-        recent.reported = {_key(rebalance) for rebalance in over}
+        over = [rebalance for rebalance in found if not rebalance.is_in_flight]
+        finished = [rebalance for rebalance in over if rebalance.key not in recent.reported]
+        recent.reported = {rebalance.key for rebalance in over}
         if len(found) > FINDINGS_KEPT:
             since_ms = found[-FINDINGS_KEPT].opened_at_ms
             recent.entries = [entry for entry in recent.entries if entry.at_ms >= since_ms]
@@ -77,13 +73,7 @@ class NewRebalances:
     def _load(self, group: str, count: int) -> _Recent:
         entries = self._kept.entries(group, last=ENTRIES_READ + count)
         before = entries[: len(entries) - count]
-        return _Recent(
-            before, {_key(rebalance) for rebalance in find_rebalances(before) if rebalance.end not in IN_FLIGHT}
-        )
-
-
-def _key(rebalance: RebalanceFinding) -> Key:
-    return rebalance.id, rebalance.opened_at_ms
+        return _Recent(before, {one.key for one in find_rebalances(before) if not one.is_in_flight})
 
 
 STEP_MS: Final = 500
@@ -92,7 +82,7 @@ LONGEST_WAIT_S: Final = 60.0
 EMPTY_WAIT_S: Final = 5.0
 LOG_AGAIN_S: Final = 3600.0
 END_S: Final = 5.0
-"""Longest wait for the end of the watcher's thread, in seconds; the next watcher repeats an interrupted step."""
+"""Longest wait for the end of the watcher's thread, in seconds; the next watcher repeats its unsaved reads."""
 CONSUMER_OVERRIDES: Final = {"max.poll.records": 500}
 """Consumer options of a background watcher: small batches, so that the host program stays responsive."""
 UNWATCHED_MS: Final = 60_000
@@ -114,7 +104,7 @@ class WatchState:
 
 
 class BackgroundWatch:
-    """Watcher of one cluster until ``end``. ``log`` receives messages, ``report`` each rebalance."""
+    """Watcher of one cluster, from ``begin`` to ``end``; passes messages to ``log``, new rebalances to ``report``."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Readers of a cluster's journal, for all commands and pages.
 
 The journal is the topic ``__kohort_journal``, which brokers or a watcher write, or else the file of a watcher on this
-machine. Both return the entries so far, and then new entries.
+machine. Readers of both return the entries so far, and then new entries.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class JournalSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JournalAccess:
-    """Clients to find a journal; ``store``: the only file to read."""
+    """Clients to find a journal. ``store``: journal file that is read instead of the topic."""
 
     consumer_with: Callable[[Mapping[str, Any]], Consumer]
     admin: Admin
@@ -91,7 +91,7 @@ def open_journal(access: JournalAccess, group: str | None, since_ms: int | None 
 def _check_cluster(reader: StoreReader, cluster_id: str) -> None:
     stored_id = reader.info("cluster")
     if stored_id not in (None, cluster_id):
-        raise ConfigError(f"{reader.path} belongs to cluster {stored_id}, not to {cluster_id}: give another --store")
+        raise ConfigError(f"{reader.path} is of cluster {stored_id}, not of {cluster_id}: give another --store")
 
 
 def is_stale(source: JournalSource, now_ms: float) -> bool:
@@ -204,7 +204,7 @@ class _File:
     def until_ms(self) -> int | None:
         return self._reader.until_ms or 0
 
-    def read(self, within_s: float | None = None) -> list[JournalEntry]:  # noqa: ARG002 - a file does not let one wait
+    def read(self, within_s: float | None = None) -> list[JournalEntry]:  # noqa: ARG002 - reading a file needs no timeout
         found, self._last_id = self._reader.entries(self._group, self._last_id)
         return found
 

@@ -1,4 +1,4 @@
-"""Watcher with its clients and its file, opened and closed together."""
+"""Open and close a watcher together with its clients and its journal file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Seconds between polls (0: none), file, days and MiB of entries, and bounds on remembered state."""
+    """Settings of ``kohort watch``: seconds between polls of group states (0: none), journal file, days and MiB of
+    entries, maximum number of groups and partitions in memory.
+    """
 
     interval_s: float = 2.0
     store: Path | None = None

@@ -24,7 +24,7 @@ from kohort.wire.consumer_protocol import parse_subscription
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin.model import GroupDescription, GroupListing, LogEnds, MemberDescription, TopicDescription
+    from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription, TopicDescription
 
 
 ENDS_AT_ONCE: Final = 10_000
@@ -42,7 +42,7 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SamplingLimits:
-    """Cost of a sample: ``append_times`` lookups within ``append_ms`` (0: none), ``timeout_ms`` per other request."""
+    """Limits of a sample: ``append_times`` timestamp lookups within ``append_ms`` (0: none); time limit per request."""
 
     append_times: int = 1000
     append_ms: int = 2000
@@ -51,7 +51,7 @@ class SamplingLimits:
 
 @dataclass(slots=True)
 class GroupSample:
-    """Snapshots sorted by group, and errors by group."""
+    """Snapshots of groups, sorted by group id, and errors by group id."""
 
     groups: list[GroupSnapshot]
     errors: dict[str, KohortError] = field(default_factory=dict)
@@ -102,11 +102,14 @@ def sample_groups(
     matched = _matched(admin, found.values(), bounds)
     known = (*_partition_counts(admin, found.values(), matched, bounds), matched)
     interned = {} if places is None else places
-    needed = {name: _wanted(about, _committed(offsets, name), known, interned) for name, about in found.items()}
+    committed = {name: _committed(offsets, name) for name in found}
+    needed = {name: _wanted(about, committed[name], known, interned) for name, about in found.items()}
     all_partitions = list(dict.fromkeys(tp for partitions in needed.values() for tp in partitions))
     ends = _ends(admin, all_partitions, bounds)
     snapshots = [
-        _snapshot(about, at_ms, known, _partitions(needed[name], _committed(offsets, name), ends), interned)
+        _snapshot(
+            about, at_ms, known, tuple(_partition(tp, committed[name].get(tp), ends) for tp in needed[name]), interned
+        )
         for name, about in sorted(found.items())
     ]
     refused = {name: _reason(error) for name, error in offsets.errors.items()}
@@ -143,10 +146,6 @@ def missing_values(snapshot: GroupSnapshot) -> str | None:
 
 def _reason(error: KohortError) -> str:
     return REASONS.get(error.code, str(error)) if isinstance(error, ApiError) else str(error)
-
-
-def _is_deleted(error: KohortError) -> bool:
-    return isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | None]
@@ -205,12 +204,6 @@ def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics, int
     return sorted(interned.setdefault(tp, tp) for tp in found)
 
 
-def _partitions(
-    needed: Sequence[TopicPartition], committed: Offsets, ends: Results[TopicPartition, LogEnds]
-) -> tuple[PartitionSnapshot, ...]:
-    return tuple(_partition(tp, committed.get(tp), ends) for tp in needed)
-
-
 def _partition(
     tp: TopicPartition, at: OffsetAndMetadata | None, ends: Results[TopicPartition, LogEnds]
 ) -> PartitionSnapshot:
@@ -227,7 +220,7 @@ def _partition(
         log_end=log_end,
         last_stable=last_stable,
         error=None if error is None else _reason(error),
-        deleted=error is not None and _is_deleted(error),
+        deleted=isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     )
 
 

@@ -59,7 +59,9 @@ Row = tuple[int | None, int, int, bytes, int, bytes]
 
 
 class PlacedEntry(NamedTuple):
-    """Entry with partition and offset of its record, and its number among the record's entries; -1 for none."""
+    """Journal entry with partition and offset of its ``__consumer_offsets`` record, and its number among the entries of
+    that record; -1 for an entry without a record.
+    """
 
     entry: JournalEntry
     partition: int
@@ -68,7 +70,7 @@ class PlacedEntry(NamedTuple):
 
 
 class _StoreFile:
-    """Open SQLite file. Every call raises StorageError for an unusable file."""
+    """Open SQLite file of a watcher. Every call raises StorageError for an unusable file."""
 
     path: Path
     _db: sqlite3.Connection
@@ -89,9 +91,9 @@ class _StoreFile:
 
 
 class WatchStore(_StoreFile):
-    """File of one cluster. Every call raises StorageError for an unusable file.
+    """Journal file of one cluster, for its watcher.
 
-    Entries are kept for ``retention_ms``, at most ``max_bytes`` of them; the watcher bounds the state of groups.
+    Journal entries are kept for ``retention_ms``, up to ``max_bytes``; the watcher bounds the state of groups.
     """
 
     _action = "use"
@@ -323,7 +325,7 @@ DIGITS_END = 19
 
 
 class StoreReader(_StoreFile):
-    """Reader of one file. Every call raises StorageError for an unreadable file."""
+    """Reader of a watcher's journal file."""
 
     _action = "read"
 

@@ -26,7 +26,7 @@ from kohort.watch.store import DIGITS_END, PlacedEntry, WatchStore
 
 HEADER: Final = "kohort-watch"
 """Record header ``STORE/ID``: id of the watcher's file, and id of the journal entry in it."""
-PROGRESS_HEADER: Final = "kohort-watch-told"
+PROGRESS_HEADER: Final = "kohort-watch-progress"
 """Record header with the read progress of the watcher in ``__consumer_offsets``, as JSON.
 
 The JSON has the topic id of ``__consumer_offsets``, and for each of its partitions the offset of the last record that
@@ -51,7 +51,7 @@ TAIL_OFFSETS: Final = 50
 
 
 class WatcherProgress(NamedTuple):
-    """Progress of a watcher, from the headers of the last record."""
+    """Progress of a watcher, from the headers of the last record in the journal topic."""
 
     store: str
     entry_id: int
@@ -62,7 +62,7 @@ class WatcherProgress(NamedTuple):
 
 
 class TopicJournal:
-    """Copier of a store's entries to the topic. The caller closes the clients."""
+    """Copier of journal entries from a watcher's file to the journal topic. The caller closes the clients."""
 
     def __init__(self, producer: Producer, store: WatchStore, topic: str = TOPIC) -> None:
         self._producer, self._store, self._topic = producer, store, topic

@@ -1,7 +1,7 @@
 """Watcher of a cluster's groups: reads ``__consumer_offsets``, polls group states, writes the journal file.
 
-A watcher works on every cluster of Apache Kafka's protocol that grants READ on the topic. It joins no group and writes
-nothing to the cluster. One thread calls ``step`` repeatedly; the returned entries are already persisted.
+A watcher works on every cluster of Apache Kafka's protocol that grants READ on ``__consumer_offsets``. It joins no
+group and writes nothing to the cluster. One thread calls ``step`` repeatedly; the returned entries are persisted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from kohort.aio.admin import Admin
 from kohort.aio.consuming.consumer import Consumer
+from kohort.client.admin.model import TopicDescription
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.records import partition_of
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
@@ -123,12 +124,9 @@ class GroupWatcher:
 
         Raises KohortError without the right to read the topic, StorageError for an unusable file.
         """
-        results = self._admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
-        error = results.errors.get(OFFSETS_TOPIC)
-        if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        info = _describe_offsets_topic(self._admin)
+        if info is None:
             return False
-        check_readable(error)
-        info = results[OFFSETS_TOPIC]
         if self._store.info("topic_id") not in (None, info.topic_id.hex()):
             self._store.forget()
             self.notes.append(f"{OFFSETS_TOPIC} was recreated: the journal restarts")
@@ -216,9 +214,9 @@ class GroupWatcher:
         self._losses, self._losses_at = lost, now_ms + REPORT_AGAIN_MS
         if left_out > before[0]:
             most = self._options.limits
-            what = f"{most.groups} groups, {most.commits} partitions"
             self.notes.append(
-                f"skipped {left_out} records beyond the limits ({what}): raise --max-groups or --max-partitions"
+                f"skipped {left_out} records beyond the limits ({most.groups} groups, {most.commits} partitions): "
+                "raise --max-groups or --max-partitions"
             )
         if unread > before[1]:
             self.notes.append(f"skipped {unread} records of {OFFSETS_TOPIC} of an unknown type")
@@ -255,11 +253,18 @@ class GroupWatcher:
                 self.groups.take_members(name, info.state, ids, _now_ms() + FETCH_WAIT_MS)
 
 
-def check_readable(error: Exception | None) -> None:
-    """Raise ApiError with the missing permission if ``error`` shows that ``__consumer_offsets`` is unreadable."""
+def _describe_offsets_topic(admin: Admin) -> TopicDescription | None:
+    """Describe ``__consumer_offsets``; None if it does not exist. Raises ApiError without the right to read it."""
+    found = admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
+    error = found.errors.get(OFFSETS_TOPIC)
+    if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
     if isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        needs = f"watching groups needs READ on the topic {OFFSETS_TOPIC}"
-        raise ApiError(error.code, f"{needs}, which some services never grant ({error})") from error
+        raise ApiError(
+            error.code,
+            f"watching groups needs READ on the topic {OFFSETS_TOPIC}, which some services never grant ({error})",
+        ) from error
+    return found[OFFSETS_TOPIC]
 
 
 def _now_ms() -> int:
@@ -283,12 +288,9 @@ def read_group_history(consumer: Consumer, admin: Admin, group: str) -> GroupHis
     The consumer needs ``CONSUMER_OPTIONS``. Raises ApiError without the right to read, ApiTimeout if the log end is not
     reached in time.
     """
-    found = admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
-    error = found.errors.get(OFFSETS_TOPIC)
-    if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    info = _describe_offsets_topic(admin)
+    if info is None:
         return None
-    check_readable(error)
-    info = found[OFFSETS_TOPIC]
     groups = ObservedGroups()
     queries = WatcherQueries(admin, groups)
     queries.node_id = info.partitions[0].leader_id
@@ -298,7 +300,7 @@ def read_group_history(consumer: Consumer, admin: Admin, group: str) -> GroupHis
     end = consumer.end_offsets([partition], timeout_ms=ADMIN_MS)[partition]
     entries: list[JournalEntry] = []
     since_ms: int | None = None
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = _now_ms()
     deadline = time.monotonic() + ADMIN_MS / 1000
     while consumer.position(partition, timeout_ms=ADMIN_MS) < end:
         records = consumer.poll(POLL_MS)

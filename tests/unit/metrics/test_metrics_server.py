@@ -161,7 +161,9 @@ def test_scrape_gets_503_after_an_internal_error_which_is_logged(caplog):
     with asking(looks) as get:
         refused = get()
         assert refused.status == 503
-        assert refused.read() == b"an error in kohort (KeyError); its log has more\n"
+        assert (
+            refused.read() == b"building the metrics page failed because of a bug in kohort (KeyError): see its log\n"
+        )
         get()
 
     (told,) = [record for record in caplog.records if record.levelname == "ERROR"]

@@ -68,7 +68,6 @@ LATE: Final = {
     "slow_to_revoke": "it was still revoking its partitions",
     "broker_stalled": "the broker itself stalled",
 }
-IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 
 
 def print_pattern(pattern: PatternFinding) -> None:
@@ -102,7 +101,7 @@ def print_rebalance(rebalance: RebalanceFinding) -> None:
     if rebalance.advice is not None:
         print_fact("ADVICE", rebalance.advice)
     if rebalance.standing:
-        print_fact("MEMBERS", "now" if rebalance.end in IN_FLIGHT else "at the end of the rebalance")
+        print_fact("MEMBERS", "now" if rebalance.is_in_flight else "at the end of the rebalance")
         columns = ("MEMBER", "EPOCH", "HAS", "TARGET", "TO-REVOKE", "SINCE", "STILL-TO-GET")
         print_table(columns, [standing_row(rebalance, row) for row in rebalance.standing])
     if rebalance.moves:

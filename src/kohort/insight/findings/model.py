@@ -16,7 +16,6 @@ from kohort.insight.names import name_of
 
 Origin = Literal["journal", "inferred"]
 """Source of a finding: ``journal`` (entries of the coordinator) or ``inferred`` (observations of a watcher)."""
-PlaceName = tuple[str, int]
 
 
 class MemberRef(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -121,6 +120,15 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Sum over all partitions of the time without an owner, in ms."""
     stale_requests: int = 0
     """Number of requests rejected for an outdated generation or member id, until the next rebalance."""
+
+    @property
+    def is_in_flight(self) -> bool:
+        return self.end in ("open", "assigning", "reconciling")
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Id and start time of the rebalance; failed rebalances of one generation differ only in the start time."""
+        return self.id, self.opened_at_ms
 
 
 class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
