@@ -126,29 +126,29 @@ def test_no_row_is_lost_and_duplicates_are_reported_for_any_query_outcome(orders
         eventually("a micro-batch begins", lambda: first.is_held, DEADLINE_S)
         begun = first.rows[-1]
         first.signal(signal.SIGSTOP)
-        eventually("the other takes over", orders.shared_as(6), DEADLINE_S)
-        eventually("it reads what the first had begun", lambda: begun in second.rows, DEADLINE_S)
+        eventually("the second query has all partitions", orders.shared_as(6), DEADLINE_S)
+        eventually("the second query reads the micro-batch of the first", lambda: begun in second.rows, DEADLINE_S)
         first.signal(signal.SIGCONT)
         first.completes()
-        eventually("the first joins again", orders.shared_as(3, 3), DEADLINE_S)
+        eventually("the first query rejoins", orders.shared_as(3, 3), DEADLINE_S)
 
-        # It is killed in the middle of a micro-batch, and comes back with its checkpoint.
+        # the first query is killed inside a micro-batch, and restarted with its checkpoint
         first.holds = True
         orders.send(60)
         eventually("a micro-batch begins", lambda: first.is_held, DEADLINE_S)
         begun = first.rows[-1]
         first.end()
-        eventually("the other takes over", orders.shared_as(6), DEADLINE_S)
-        eventually("it reads what the first had begun", lambda: begun in second.rows, DEADLINE_S)
+        eventually("the second query has all partitions", orders.shared_as(6), DEADLINE_S)
+        eventually("the second query reads the micro-batch of the first", lambda: begun in second.rows, DEADLINE_S)
         returned = Query(orders.bootstrap, tmp_path / "first")
-        eventually("it joins again", orders.shared_as(3, 3), DEADLINE_S)
+        eventually("the restarted query joins", orders.shared_as(3, 3), DEADLINE_S)
         orders.send(60)
         eventually("the rows are read", orders.all_read_by(first, second, returned), DEADLINE_S)
-        assert begun not in returned.rows, "what the other had taken over it left alone"
+        assert begun not in returned.rows, "the restarted query skips partitions of the second query"
 
-        # It is stopped, as Spark stops a query, and leaves.
+        # the restarted query is stopped as Spark stops a query, and leaves the group
         returned.signal(signal.SIGTERM)
-        eventually("the other has all", orders.shared_as(6), DEADLINE_S)
+        eventually("the second query has all partitions after the restarted one left", orders.shared_as(6), DEADLINE_S)
         orders.send(60)
         eventually("the rows are read", orders.all_read_by(first, second, returned), DEADLINE_S)
         eventually("lag 0", lambda: orders.lag() == 0, DEADLINE_S)
@@ -162,6 +162,8 @@ def test_no_row_is_lost_and_duplicates_are_reported_for_any_query_outcome(orders
     twice = {row for row, seen in times.items() if seen > 1}
     assert begun in twice
     assert twice <= {row for query in queries for row in query.again}
-    told = {rebalance["cause"]: rebalance for rebalance in orders.rebalances()}
-    assert {"SESSION_TIMEOUT.frozen", "SESSION_TIMEOUT.process_died", "MEMBER_LEFT"} <= set(told), list(told)
-    assert "UNKNOWN_MEMBER_ID" in str(told["SESSION_TIMEOUT.frozen"]["evidence"]), "what it sent then was refused"
+    causes = {rebalance["cause"]: rebalance for rebalance in orders.rebalances()}
+    assert {"SESSION_TIMEOUT.frozen", "SESSION_TIMEOUT.process_died", "MEMBER_LEFT"} <= set(causes), list(causes)
+    assert "UNKNOWN_MEMBER_ID" in str(causes["SESSION_TIMEOUT.frozen"]["evidence"]), (
+        "requests after the stall are rejected"
+    )

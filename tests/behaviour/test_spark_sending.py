@@ -46,7 +46,7 @@ def test_rows_are_sent_to_their_topics_and_acknowledged() -> None:
         assert sorted(ends.values()) == [2, 2]
         with pytest.raises(UsageError, match="a row has no topic"):
             send_rows([rows(("a", b"5"), (None, b"6"))], settings)
-        assert shared_producer(settings) is not first, "a task that failed leaves no producer behind"
+        assert shared_producer(settings) is not first, "a failed task closes its producer"
         RowSender(settings).fail()
 
 
@@ -118,7 +118,7 @@ def test_too_large_dead_letter_is_sent_without_value_and_marked(small_topics: st
     assert send_rows([letters(*sent), letters()], {"bootstrap.servers": small_topics}, LetterSender) == 12
 
     found = {dict(r.headers)["kohort-error.offset"]: r for r in records_of(small_topics)}
-    assert sorted(found, key=int) == [b"%d" % n for n in range(12)], "each at least once"
+    assert sorted(found, key=int) == [b"%d" % n for n in range(12)], "each row is delivered at least once"
     said = {int(offset): dict(r.headers) for offset, r in found.items()}
     assert {
         n: headers["kohort-error.left-out"] for n, headers in said.items() if "kohort-error.left-out" in headers

@@ -75,9 +75,11 @@ def test_demo_writes_page_with_timeline_of_group(broker: kohort.Broker, tmp_path
         "member-1", HOSTILE,
     }  # fmt: skip
     causes = [this["cause"] for this in reported[f"/groups/{GROUP}/rebalances"]["rebalances"]]
-    assert (causes[0], causes[-1]) == ("GROUP_FORMING", "MEMBER_LEFT"), "from its first member to its last"
-    assert reported[f"/groups/{GROUP}"]["status"]["state"] == "Empty", "as it was when it had done its part"
-    assert f'"#/groups/{GROUP}/timeline"' in html, "it opens there"
+    assert (causes[0], causes[-1]) == ("GROUP_FORMING", "MEMBER_LEFT"), (
+        "all rebalances, from the first join to the last leave"
+    )
+    assert reported[f"/groups/{GROUP}"]["status"]["state"] == "Empty", "the state after all members left"
+    assert f'"#/groups/{GROUP}/timeline"' in html, "the page opens with the timeline"
     assert "<script>alert" not in html
     assert said == [f"page of the group {GROUP}: {page}"]
 
@@ -96,7 +98,9 @@ def test_demo_console_runs_until_enter(broker: kohort.Broker) -> None:
     assert answers == ["GROUP_FORMING"]
     assert said[0].startswith("groups of the demo, in a browser: http://127.0.0.1:")
     assert said[1].endswith(f"/groups/{GROUP}/timeline")
-    assert not [t for t in threading.enumerate() if t.name.startswith("kohort-console")], "nothing goes on"
+    assert not [t for t in threading.enumerate() if t.name.startswith("kohort-console")], (
+        "all threads of the console ended"
+    )
 
 
 def test_ctrl_c_ends_demo_console_but_keeps_result(broker: kohort.Broker) -> None:

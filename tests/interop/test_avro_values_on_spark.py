@@ -1,4 +1,4 @@
-"""The Avro part of the table of values, by Apache Spark's own reader: ``from_avro``, and a file with a given schema."""
+"""Avro values of the value table, read by Apache Spark: by ``from_avro``, and from a file with a given schema."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def spark() -> Iterator[Any]:
 
 
 def read_by_schema(spark: Any, value: AvroValue, folder: Path) -> Any:
-    """Return Spark's result for a column of the type that the table names: from a file with one value."""
+    """Write an Avro file with one value, and return Spark's result for a column of the type in the value table."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -46,7 +46,7 @@ def read_by_schema(spark: Any, value: AvroValue, folder: Path) -> Any:
 
 
 def read_by_from_avro(spark: Any, value: AvroValue) -> tuple[str, Any]:
-    """Return the type that ``from_avro`` gives to the field, and its value."""
+    """Return type and value of the field as ``from_avro`` reads it."""
     from pyspark.sql.avro.functions import from_avro
 
     frame = spark.createDataFrame([(bytearray(value.value),)], "value binary")
@@ -55,7 +55,7 @@ def read_by_from_avro(spark: Any, value: AvroValue) -> tuple[str, Any]:
 
 
 def container_of(value: AvroValue) -> bytes:
-    """Return Avro's object container file with one block of one record."""
+    """Return an Avro object container file with one record."""
     head = b"Obj\x01" + varint(1) + sized(b"avro.schema") + sized(value.schema.encode()) + varint(0) + SYNC
     return head + varint(1) + sized(value.value) + SYNC
 
@@ -71,7 +71,7 @@ def varint(number: int) -> bytes:
     return found + bytes([left])
 
 
-def test_spark_reads_avro_values_as_the_table_of_values_says(spark: Any, tmp_path: Path) -> None:
+def test_spark_reads_avro_values_as_the_value_table_expects(spark: Any, tmp_path: Path) -> None:
     found = [(value, read_by_schema(spark, value, tmp_path)) for value in AVRO_VALUES]
 
     assert [(value.written, value.type, of, value.of_spark) for value, of in found if of != value.of_spark] == []

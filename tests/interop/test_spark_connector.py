@@ -23,7 +23,7 @@ def fill(bootstrap, start, count):
             producer.send("for-spark", f"value {n}", f"k{n}", partition=n % 3, headers={"n": str(n)})
 
 
-def test_the_stock_connector_reads_batches_and_streams(ours, spark, tmp_path):
+def test_sparks_kafka_connector_reads_batches_and_streams(ours, spark, tmp_path):
     with Admin(bootstrap_servers=ours) as admin:
         admin.create_topics({"for-spark": 3})
     fill(ours, 0, COUNT)

@@ -1,4 +1,4 @@
-"""Spark's source, sink and pipelines on Apache Kafka itself: what holds on our own broker holds there."""
+"""Spark's source, sink and pipelines on Apache Kafka, with the same promises as on kohort's broker."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def new_topic(admin: kohort.Admin) -> Callable[[int], str]:
 
 
 def wait_for_partitions(admin: kohort.Admin, topic: str, partitions: int) -> None:
-    """A broker of Kafka's learns of a change from its controller a moment later."""
+    """Wait until a broker shows new partitions, which it receives from its controller after a delay."""
 
     def known() -> bool:
         found = admin.describe_topics([topic])
@@ -104,7 +104,7 @@ def lag_by_kafkas_tool(apache: str, group: str) -> dict[int, int]:
 
 
 def values_of(apache: str, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Every record: partition, key, value."""
+    """Return partition, key and value of each record of a topic."""
     with kohort.Admin(bootstrap_servers=apache) as admin, kohort.Consumer({"bootstrap.servers": apache}) as consumer:
         partitions = [TopicPartition(topic, p.partition) for p in admin.describe_topics([topic])[topic].partitions]
         consumer.assign(partitions)
@@ -116,7 +116,7 @@ def values_of(apache: str, topic: str) -> list[tuple[int, bytes | None, bytes | 
     return found
 
 
-def test_a_batch_reads_keys_values_headers_and_between_offsets(
+def test_batch_read_returns_keys_values_headers_of_an_offset_range(
     apache: str, spark: Any, new_topic: Callable[[int], str]
 ) -> None:
     topic = new_topic(3)
@@ -163,7 +163,9 @@ def test_stream_commits_to_group_and_reads_new_partitions(
     assert lag_by_kafkas_tool(apache, topic) == {0: 0, 1: 0, 2: 0}
 
 
-def test_the_sink_puts_keys_where_kafkas_clients_do(apache: str, spark: Any, new_topic: Callable[[int], str]) -> None:
+def test_sink_chooses_the_same_partitions_as_kafkas_clients(
+    apache: str, spark: Any, new_topic: Callable[[int], str]
+) -> None:
     topic = new_topic(4)
     rows = spark.range(500).selectExpr("cast(id as string) as name", "id")
 
@@ -177,7 +179,7 @@ def test_the_sink_puts_keys_where_kafkas_clients_do(apache: str, spark: Any, new
     assert all(partition == partition_of_key(key or b"", 4) for partition, key, _ in found)
 
 
-def test_a_pipeline_accounts_for_every_row_and_its_group_has_lag_0(
+def test_pipeline_accounts_for_every_row_and_its_group_has_lag_0(
     apache: str, spark: Any, new_topic: Callable[[int], str], tmp_path: Path
 ) -> None:
     topic = new_topic(3)
@@ -206,5 +208,5 @@ def test_a_pipeline_accounts_for_every_row_and_its_group_has_lag_0(
     assert lag_by_kafkas_tool(apache, topic) == {0: 0, 1: 0, 2: 0}
 
 
-def test_two_pipelines_share_a_topic_and_one_is_fenced_and_then_killed(apache: str, tmp_path: Path) -> None:
-    run_two_pipelines(tmp_path, apache, generation=lambda: 1)  # Apache Kafka does not tell it
+def test_no_row_is_lost_if_one_of_two_pipelines_is_fenced_and_killed(apache: str, tmp_path: Path) -> None:
+    run_two_pipelines(tmp_path, apache, generation=lambda: 1)  # Apache Kafka does not show the generation

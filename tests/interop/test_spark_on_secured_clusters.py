@@ -1,4 +1,4 @@
-"""Spark's source, sink and pipelines over secured listeners, of our broker and of Apache Kafka."""
+"""Spark's source, sink and pipelines over secured listeners of kohort's broker and of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(params=["ours", pytest.param("apache", marks=pytest.mark.kafka)])
 def cluster(request: pytest.FixtureRequest) -> SecuredCluster:
-    """A secured cluster, where ``alice`` may do everything."""
+    """Return a secured cluster that permits ``alice`` every operation."""
     found: SecuredCluster = request.getfixturevalue(f"secured_{request.param}")
     allow_all(found.setup, "alice")
     return found
@@ -70,7 +70,7 @@ def token_url(cluster: SecuredCluster) -> Iterator[str]:
 
 
 def options_for(cluster: SecuredCluster, way: str, token_url: str) -> dict[str, str]:
-    """The options of a client, as text: what goes to executors is no function."""
+    """Return client options as text: executors can receive text, but no token function."""
     given = cluster.properties(way)
     found = {name: value for name, value in given.items() if name not in OF_OTHERS}
     if "token" in given:
@@ -84,7 +84,7 @@ def options_for(cluster: SecuredCluster, way: str, token_url: str) -> dict[str, 
 
 
 def values_of(setup: str, topic: str) -> list[int]:
-    """The numbers in a topic, sorted."""
+    """Return the sorted numbers in the records of a topic."""
     found: list[int] = []
     with kohort.Consumer({"bootstrap.servers": setup}) as consumer:
         partitions = [TopicPartition(topic, p) for p in range(consumer.partitions_for(topic))]
@@ -97,7 +97,7 @@ def values_of(setup: str, topic: str) -> list[int]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_source_sink_and_pipeline_come_in(
+def test_source_sink_and_pipeline_log_in(
     cluster: SecuredCluster, spark: Any, token_url: str, tmp_path: Path, way: str
 ) -> None:
     login = options_for(cluster, way, token_url)

@@ -23,7 +23,7 @@ Records = list[tuple[bytes | None, bytes | None]]
 
 
 class Cluster:
-    """Broker, and helpers of the tests."""
+    """Broker, and calls that tests of Spark share."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 
 PARTITIONS = 8
 BAD_EVERY = 1000
-"""One of so many records is not JSON and becomes a dead letter."""
+"""Interval, in records, of records that are not JSON and become dead letters."""
 CHUNK = 10_000
 """Consecutive records sent to one partition."""
 MORE = 20_000
@@ -69,7 +69,7 @@ def send(bootstrap: str, first: int, last: int) -> None:
 
 
 def check(folder: Path, *, rows: int, in_all: int) -> None:
-    """Check the rows of the last run, and of all runs and the table, each exactly once."""
+    """Check that the last run, all runs and the table have each row exactly once."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 

@@ -1,4 +1,4 @@
-"""``kohort demo`` in a terminal: it ends with the address of its console, which runs until Enter."""
+"""``kohort demo`` in a terminal: its console runs until Enter, after the checks of the demo."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Terminal:
         self.text = ""
 
     def until(self, wanted: re.Pattern[str], within_s: float) -> re.Match[str] | None:
-        """Read until the pattern matches; None if the command ends or the time is over."""
+        """Read output until the pattern matches; return None at the end of the command or of the time."""
         deadline = time.monotonic() + within_s
         while (found := wanted.search(self.text)) is None and self._read(deadline - time.monotonic()):
             pass
@@ -94,12 +94,12 @@ def test_console_of_the_demo_runs_until_enter(source: Path, tmp_path: Path) -> N
         stays = terminal.until(STAYS, 800)
         assert stays is not None, terminal.text
         address, view = stays.groups()
-        assert f"groups of the demo, in a browser: {address}/" in terminal.text, "it was there while the job ran"
+        assert f"groups of the demo, in a browser: {address}/" in terminal.text, "the console runs during the job"
         with urllib.request.urlopen(f"{address}/api/v1/groups/{GROUP}/rebalances") as answer:
             sentences = [one["sentence"] for one in json.load(answer)["rebalances"]]
         with urllib.request.urlopen(address + view) as answer:
             assert b"<script" in answer.read()
-        assert any("member-2" in sentence for sentence in sentences), "the member that was killed"
+        assert any("member-2" in sentence for sentence in sentences), "a rebalance names the killed member"
         assert terminal.process.poll() is None
 
         terminal.press_enter()

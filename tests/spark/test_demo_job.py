@@ -37,9 +37,9 @@ def test_demo_accounts_for_every_row_and_leaves_no_process(tmp_path: Path) -> No
     ledger = report["pipeline"]["ledger"]
     assert ledger["rows_in"] == 20_000 == ledger["sinks"]["flights_with_weather"] + ledger["dead_letters"]
     assert report["seen"]["distinct"] == 20_000
-    assert any("member-2" in sentence for sentence in report["rebalances"]), "the killed member, by name"
-    assert "member-2" in page.read_text(), "and its page tells of it"
-    assert not processes_of(data), "what the demo started, it ended"
+    assert any("member-2" in sentence for sentence in report["rebalances"]), "a rebalance names the killed member"
+    assert "member-2" in page.read_text(), "the page names the killed member"
+    assert not processes_of(data), "the demo ended all its processes"
 
 
 def processes_of(folder: Path) -> list[str]:

@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 PARTITIONS = 3
 ROWS_PER_S = 100
 LIMIT = 400
-"""Maximum rows of a micro-batch that may be killed."""
+"""Maximum rows of a micro-batch."""
 BAD_EVERY = 50
-"""One of so many records is not JSON and becomes a dead letter."""
+"""Interval, in records, of records that are not JSON and become dead letters."""
 WAIT_S = 600.0
 MOMENTS = ("it starts", "it goes on", "rows are written")
 """Time of the kill: some time after the start, after the first micro-batch, or after rows are written and before
@@ -146,21 +146,23 @@ def run_to_the_end(folder: Path, bootstrap: str) -> None:
 def check_rows(folder: Path, bootstrap: str, sent: list[bytes]) -> None:
     good = {n for n in range(len(sent)) if n % BAD_EVERY and n % 10 != 9}
     rows = rows_of(folder / "out", ("n", "partition", "offset"))
-    assert Counter(row["n"] for row in rows) == Counter(good), "no duplicate, no gap"
+    assert Counter(row["n"] for row in rows) == Counter(good), "each good row is in the sink exactly once"
     assert {(row["partition"], row["offset"]) for row in rows} == {(n % PARTITIONS, n // PARTITIONS) for n in good}
 
     ledger = ledger_of(folder / "state" / "orders")
     assert ledger.problems == []
     assert (ledger.rows_in, ledger.sinks) == (len(sent), {"parquet": len(good)})
     assert ledger.dead_letters == len(sent) - len(good)
-    assert ledger.redelivered > 0, "what was killed when its rows were written was repeated"
+    assert ledger.redelivered > 0, "a micro-batch killed after its rows were written is repeated"
     report = last_run(folder / "state" / "orders")
     assert (report["balanced"], report["lag"]) == (True, {"input": 0})
 
     letters = values_of(bootstrap, "dead")
     aside = {value for n, value in enumerate(sent) if n not in good}
-    assert set(letters) == aside, "each at least once"
-    assert len(letters) - len(aside) <= LIMIT * len(list(folder.glob("killed-*.log"))), "again only what was under way"
+    assert set(letters) == aside, "each bad row is a dead letter at least once"
+    assert len(letters) - len(aside) <= LIMIT * len(list(folder.glob("killed-*.log"))), (
+        "only dead letters of killed micro-batches are repeated"
+    )
 
 
 def values_of(bootstrap: str, topic: str) -> list[bytes]:

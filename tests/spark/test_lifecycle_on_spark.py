@@ -83,7 +83,7 @@ def test_running_query_survives_new_partitions_a_moved_group_and_a_restarted_bro
             if query.isActive:
                 query.stop()
         assert sorted(seen) == list(range(300)), (
-            "each row once: the checkpoint, not the moved group, says where it stands"
+            "each row once: the query continues at its checkpoint, not at the reset group offsets"
         )
 
 
@@ -96,7 +96,7 @@ class Running:
         self.query = self._start()
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for the condition; the query must not end meanwhile."""
+        """Wait for the condition. Fails if the query ends for any reason but a slow start."""
 
         def now() -> bool:
             if not condition():
@@ -114,7 +114,7 @@ class Running:
             self.query = self._start()
 
     def until_it_fails(self) -> str:
-        """Wait for the query's failure; return its message."""
+        """Wait until the query fails; return the message of its error."""
         wait_for(lambda: not self.query.isActive, "the query to end")
         return str(self.query.exception())
 
@@ -142,7 +142,7 @@ def numbers(rows: Any) -> list[int]:
 
 
 IDLE_MS = 30_000
-"""Wait of an idle query at the broker; if it slept as long, three records would take three times that."""
+"""Wait of an idle query at the broker. A query that slept so long would need 90 s for three records."""
 
 
 @pytest.mark.campaign
@@ -154,7 +154,7 @@ def test_idle_query_has_lag_0_and_wakes_for_a_new_record(spark: Any, cluster: An
 
     with running(stream, lambda rows, _: seen.extend(numbers(rows.collect())), tmp_path) as query:
         query.until(lambda: sorted(seen) == list(range(50)), "the first rows")
-        query.until(lambda: cluster.lag("idle", topic) == 0, "lag 0, though nothing more comes")
+        query.until(lambda: cluster.lag("idle", topic) == 0, "lag 0 without new records")
         began = time.monotonic()
         for n in range(50, 53):
             cluster.produce(topic, numbered(n, n + 1))
@@ -162,7 +162,7 @@ def test_idle_query_has_lag_0_and_wakes_for_a_new_record(spark: Any, cluster: An
         took_s = time.monotonic() - began
 
     assert sorted(seen) == list(range(53))
-    assert took_s < 2 * IDLE_MS / 1000, "it waits at the broker, and does not sleep"
+    assert took_s < 2 * IDLE_MS / 1000, "the query waits at the broker, and does not sleep"
 
 
 @pytest.mark.campaign
@@ -182,12 +182,14 @@ def test_failing_micro_batch_ends_each_run_and_commits_nothing_until_fixed(
     for more in (0, 10):
         with pytest.raises(Exception, match="poison"):
             run_once(topic, tmp_path, fail_at_25, **options)
-        assert cluster.lag("poisoned", topic) == 10 + more, "what came before it is committed, and nothing else"
+        assert cluster.lag("poisoned", topic) == 10 + more, (
+            "only the micro-batches before the failing one are committed"
+        )
         cluster.produce(topic, numbered(30 + more, 40 + more))
     mended = run_once(topic, tmp_path, **options)
 
     tens = [list(range(n, n + 10)) for n in range(0, 50, 10)]
-    assert tried == [tens[0], tens[1], tens[2], tens[2]], "the same rows again, whatever has come since"
+    assert tried == [tens[0], tens[1], tens[2], tens[2]], "each run repeats the failed micro-batch with the same rows"
     assert [numbers(batch) for batch in mended] == tens[2:]
     assert cluster.lag("poisoned", topic) == 0
 
@@ -240,7 +242,7 @@ def test_reset_group_moves_a_new_query_but_not_a_query_with_a_checkpoint(
     cluster.produce(topic, numbered(20, 25))
     went_on = run_once(topic, tmp_path / "old", **options)
     assert [numbers(batch) for batch in went_on] == [list(range(20, 25))]
-    assert cluster.lag("reset", topic) == 0, "and the group shows again where the query is"
+    assert cluster.lag("reset", topic) == 0, "the query commits its own position again"
 
     assert CliRunner().invoke(main, command).exit_code == 0
     began = run_once(topic, tmp_path / "new", **options)

@@ -79,7 +79,7 @@ def read_topic(spark: Any, cluster: Any, topic: str) -> list[Any]:
     return rows
 
 
-@pytest.mark.campaign  # the demo tests the same
+@pytest.mark.campaign  # a test of the demo covers this too
 def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_rows(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_ro
     assert report.lag == {"orders": 0, "rates": 0}
     assert (report.tables["rates"].rows, report.summaries) == (2, {"totals": 2})
     table = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert table[0].asDict().keys() == {"id", "country", "amount", "euros"}, "no column more than the pipeline's"
+    assert table[0].asDict().keys() == {"id", "country", "amount", "euros"}, "only columns of the pipeline"
     assert sorted((r["id"], round(r["euros"], 3)) for r in table) == [
         (n, round(n * (1.0 if n % 2 else 0.9), 3)) for n in range(8)
     ]
@@ -106,7 +106,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_ro
         b"tombstone": ("decode", "the record has no value"),
         b"8": ("expect", "no rate"),
     }
-    assert bytes(letters[b"x"]["value"]) == b"not json", "the original bytes"
+    assert bytes(letters[b"x"]["value"]) == b"not json", "the dead letter has the original bytes"
     assert said[b"8"]["kohort-error.topic"] == orders
 
     cluster.produce(orders, [as_json(id=10, country="FR", amount=1.0)])
@@ -194,7 +194,7 @@ def test_column_of_another_type_is_rejected_at_the_start_and_a_narrower_one_is_w
     run_with("long")
     with pytest.raises(SinkRefused, match=r"column id is string, but bigint in .*parquet"):
         run_with("string")
-    assert len(read_topic(spark, cluster, f"{orders}-dead")) == 1, "refused before anything is written"
+    assert len(read_topic(spark, cluster, f"{orders}-dead")) == 1, "the run is rejected before it writes a row"
     report = run_with("int")
 
     assert (report.balanced, report.ledger.sinks) == (True, {"parquet": 2})

@@ -78,7 +78,7 @@ def test_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
     assert cluster.lag("once", topic) == 100
     second = run_once(topic, tmp_path / "checkpoint", **options)
 
-    assert len(first) == 2, "300 rows, at most 200 a trigger"
+    assert len(first) == 2, "300 rows in micro-batches of at most 200"
     assert values([row for batch in first for row in batch]) == list(range(300))
     assert values([row for batch in second for row in batch]) == list(range(300, 400))
     assert cluster.lag("once", topic) == 0
@@ -100,7 +100,7 @@ def test_failed_first_micro_batch_is_retried_from_its_start(
     cluster.produce(topic, numbered(10, 30))
     rows = run_once(topic, tmp_path / "checkpoint", **options)
 
-    assert [values(batch) for batch in rows] == [list(range(10, 30))], "what came after the first start, all of it"
+    assert [values(batch) for batch in rows] == [list(range(10, 30))], "all records after the first start"
     assert cluster.lag("retried", topic) == 0
 
 

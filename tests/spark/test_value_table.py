@@ -61,7 +61,7 @@ def new_york(spark: Any) -> Iterator[Any]:
 
 
 def wide(values: tuple[Value, ...]) -> tuple[str, list[bytes | None], list[list[int]]]:
-    """Return one schema for JSON values of all types: column c4 instead of v for the fifth type, and so on."""
+    """Return one schema for JSON values of all types, with the columns c0, c1, ... instead of v."""
     schema = ", ".join(f"c{i} {kind}" for i, kind in enumerate(TYPES))
     renamed, columns = [], []
     for value in values:
@@ -73,7 +73,7 @@ def wide(values: tuple[Value, ...]) -> tuple[str, list[bytes | None], list[list[
 
 
 class Readers:
-    """One topic of records, read by each reader."""
+    """All readers of one topic."""
 
     def __init__(self, spark: Any, cluster: Any, folder: Path, kind: str, schema: str, records: list[Any]) -> None:
         self.spark = spark
@@ -86,7 +86,7 @@ class Readers:
         self.folder = folder / self.topic
 
     def batch(self) -> Any:
-        """``format("kohort")`` in the session's own zone, without an option for it."""
+        """Return rows of ``format("kohort")``, with the session's time zone instead of an option."""
         options = {**table_options(self.pipeline.stream), "value.format": self.how.format, "badRecords": "null"}
         schema = f"{self.how.schema}, _error string, _offset bigint"
         frame = self.spark.read.format("kohort").options(**options).schema(schema).load()
@@ -112,7 +112,7 @@ class Readers:
         return self._written(frame, "run")
 
     def window(self) -> Any:
-        """Stream for a window: good rows; the others become dead letters."""
+        """Return good rows as the stream before a window; bad values become dead letters."""
         rules = "expect: [{check: 1 = 1, else: quarantine, reason: keeps the source}]\n"
         environ = {"BROKERS": self.pipeline.stream.brokers, "TOPIC": self.topic}
         text = PIPELINE.replace("sinks:", f"{rules}sinks:")
@@ -137,7 +137,7 @@ class Readers:
 
 
 def results(read: Any, columns: list[list[int]]) -> Rows:
-    """Return each value's result from a frame (or the Arrow tables of a stream)."""
+    """Return the result for each value in a DataFrame, or in the Arrow tables of a stream."""
     tables = read if isinstance(read, list) else [read.drop("_source").toArrow()]
     rows: Rows = {}
     for table in tables:
@@ -151,7 +151,7 @@ def results(read: Any, columns: list[list[int]]) -> Rows:
 
 
 def of_spark(spark: Any, reader: Callable[..., Any], schema: str, records: list[Any], columns: Any) -> Rows:
-    """Return each value's result by from_json or from_csv."""
+    """Return the result of ``from_json`` or ``from_csv`` for each value."""
     from pyspark.sql import functions as f
 
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_bad"}
@@ -163,7 +163,7 @@ def of_spark(spark: Any, reader: Callable[..., Any], schema: str, records: list[
 
 
 def check(table: tuple[Value, ...], readers: Readers, own: Callable[..., Any], columns: list[list[int]]) -> None:
-    """Compare each reader, and Spark's own reader, with the table."""
+    """Compare the results of each reader, and of Spark's own reader, with the value table."""
     kohort = {place: value.kohort for place, value in enumerate(table)}
     for read in (readers.batch, readers.table, readers.test, readers.run):
         assert (read.__name__, differences(table, results(read(), columns), kohort)) == (read.__name__, [])

@@ -11,10 +11,10 @@ STARTS_MOST = 10
 
 
 def run_to_end(start: Callable[[], Any]) -> Any:
-    """Start a query and wait for its end. Raises what stopped it.
+    """Start a query and wait for its end. Raises the error of the query.
 
-    Spark grants the process of a Python source ten seconds to start, and has no option for more: a query that was too
-    slow for that is started again, from its checkpoint.
+    Spark allows the process of a Python source ten seconds to start, and has no option for more time: a query that
+    fails for this reason is restarted, from its checkpoint.
     """
     for _ in range(STARTS_MOST - 1):
         query = start()

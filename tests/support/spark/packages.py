@@ -1,4 +1,4 @@
-"""A Spark without kohort, with Apache Spark's packages that PySpark lacks."""
+"""A Spark session without kohort, with packages of Apache Spark that PySpark lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.peers.client_programs import SOURCES, jars
 
 @contextmanager
 def spark_with_packages() -> Iterator[Any]:
-    """Yield a session with Spark's Kafka connector and its reader of Avro, from Maven Central.
+    """Yield a session with Spark's Kafka connector and Avro reader, from Maven Central.
 
     All tests of a process share the class path of its JVM, so both packages are there for each.
     """

@@ -1,4 +1,4 @@
-"""JVM flags for processes of a minute: C2 and a parallel garbage collector cost more than they gain on two cores.
+"""JVM flags for processes of a minute: the C2 compiler and a parallel garbage collector cost more than they save.
 
 The ``java`` launcher of every JDK since 9 reads them.
 """

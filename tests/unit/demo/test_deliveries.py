@@ -1,4 +1,4 @@
-"""Coverage and redelivery, from the offsets noted by members."""
+"""Missing and repeated deliveries, counted from the offsets that members write to their files."""
 
 from __future__ import annotations
 

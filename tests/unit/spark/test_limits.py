@@ -75,7 +75,7 @@ def test_micro_batch_with_too_few_records_waits_until_the_maximum_delay() -> Non
     assert [end(made, scales, 5, 9) for _ in range(3)] == [5, 5, 5]
     assert scales.paused == pytest.approx([0.4, 0.4, 0.2])
     assert end(made, scales, 5, 9) == 9
-    assert end(made, scales, 9, 300) == 300, "enough"
+    assert end(made, scales, 9, 300) == 300, "enough records for a micro-batch"
 
 
 def test_batch_reads_do_not_wait_for_more_records() -> None:

@@ -28,7 +28,7 @@ P0, P1 = (TopicPartition("orders", n) for n in range(2))
 
 
 class FakeMembership:
-    """Fake group membership, controlled by the test; the cluster's dictionary has the group's offsets."""
+    """Fake group membership, controlled by the test; committed offsets are in the dictionary of the cluster."""
 
     def __init__(self, cluster: DictionaryCluster) -> None:
         self.assigned: set[TopicPartition] = set()
@@ -37,11 +37,11 @@ class FakeMembership:
         self._next: set[TopicPartition] | None = None
 
     def assign_next(self, *partitions: TopicPartition) -> None:
-        """Set the assignment of the next poll."""
+        """Set the assignment that the next poll returns."""
         self._next = set(partitions)
 
     def fence(self) -> None:
-        """Remove the member from the group without its knowledge."""
+        """Remove the member from the group, which it notices at its next request."""
         self.fenced = True
 
     def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
@@ -181,11 +181,11 @@ def test_fenced_query_plans_nothing_and_continues_at_the_group_offsets() -> None
     other.given(P0).run_until_idle()
     slow.read()
     cluster.append(P0, 4)
-    slow.member.poll = lambda wait_ms, on_revoked: set()  # type: ignore[method-assign]  # it has not heard yet
+    slow.member.poll = lambda wait_ms, on_revoked: set()  # type: ignore[method-assign]  # the query has not noticed that it was fenced
     committed = dict(cluster.group)
-    assert not slow.plan(), "its commit is refused"
+    assert not slow.plan(), "the commit of the fenced query is rejected"
     assert cluster.group == committed
-    del slow.member.poll  # type: ignore[attr-defined]  # now it has
+    del slow.member.poll  # type: ignore[attr-defined]  # it notices now
     slow.run_until_idle()
     assert P0 not in slow.member.assigned
 
@@ -195,9 +195,9 @@ def test_fenced_query_plans_nothing_and_continues_at_the_group_offsets() -> None
     cluster.append(P0, 1)
     slow.run_until_idle()
 
-    assert slow.rows == pairs(0, [0, 1, 2, 3, 4, 9]), "what the other read meanwhile it does not read"
+    assert slow.rows == pairs(0, [0, 1, 2, 3, 4, 9]), "offsets 5 to 8 were read by the other query"
     assert other.rows == pairs(0, range(3, 9))
-    assert other.again == pairs(0, [3, 4]), "the micro-batch that the slow one had begun"
+    assert other.again == pairs(0, [3, 4]), "rows of the micro-batch that the fenced query had begun"
 
 
 def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_the_rows() -> None:
@@ -239,7 +239,7 @@ def test_restarted_query_repeats_only_partitions_without_a_new_owner() -> None:
     killed.given(P0).run_until_idle()
 
     assert killed.rows == pairs(0, range(4))
-    assert killed.again == pairs(0, range(4)), "a repeated micro-batch says so"
+    assert killed.again == pairs(0, range(4)), "rows of a repeated micro-batch are marked"
     assert other.rows == pairs(1, range(4))
 
 
@@ -250,7 +250,7 @@ def test_query_killed_between_micro_batch_and_commit_reads_nothing_twice() -> No
     query.read()
     query.plan()
     query.read()
-    assert cluster.group[P0].offset == 0, "complete, and the group does not know"
+    assert cluster.group[P0].offset == 0, "the micro-batch is complete but not committed"
 
     cluster.append(P0, 2)
     query.restart()

@@ -143,9 +143,9 @@ def test_end_of_completed_micro_batches_is_committed_and_the_lag_reaches_0() -> 
     start = reader.initialOffset()
 
     end = reader.latestOffset(start, ALL)
-    assert committed(cluster) == {0: 0, 1: 0}, "nothing is done yet"
+    assert committed(cluster) == {0: 0, 1: 0}, "no micro-batch is complete"
     assert len(offsets_read(reader, reader.partitions(start, end))) == 4
-    assert reader.latestOffset(end, ALL) == end, "and so the query ends"
+    assert reader.latestOffset(end, ALL) == end, "the same end offsets end the query"
 
     assert committed(cluster) == {0: 3, 1: 1}
     assert {o.metadata[:13] for o in cluster.group.values()} == {"kohort-query:"}
@@ -196,7 +196,7 @@ def test_idle_query_commits_once_and_waits_at_the_broker() -> None:
     for _ in range(5):
         assert reader.latestOffset(end, ALL) == end
 
-    assert len(cluster.commits) == 2, "the pin and the one batch"
+    assert len(cluster.commits) == 2, "commits of the start and of one micro-batch"
     assert cluster.waits == [40] * 5
 
 
@@ -334,7 +334,7 @@ def test_starting_offsets_must_name_exactly_the_selected_partitions() -> None:
         reader.partitions()
 
 
-def test_start_by_timestamp_is_the_first_record_at_or_after_it() -> None:
+def test_start_timestamp_selects_the_first_record_at_or_after_that_time() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
 
     assert stream(cluster, startingTimestamp="2500").initialOffset() == {"orders": {"0": 3, "1": 3}}
@@ -428,7 +428,9 @@ def test_topic_recreated_with_a_longer_log_is_detected_by_its_id(same_process: b
     read, end = read_to_the_end(patient, start)
     assert (read, end) == (80, {"kohort:topics": {"orders": "32"}, "orders": {"0": 80}})
     again = stream(cluster, failOnDataLoss="false")
-    assert len(offsets_read(again, again.partitions(start, end))) == 80, "after a crash in this micro-batch"
+    assert len(offsets_read(again, again.partitions(start, end))) == 80, (
+        "a repetition of this micro-batch reads the same"
+    )
     assert read_to_the_end(again, end) == (0, end)
 
 
@@ -452,7 +454,7 @@ def test_checkpoint_without_topic_ids_is_accepted_and_gets_topic_ids() -> None:
     assert read_to_the_end(stream(cluster), start) == (2, {"kohort:topics": {"orders": "31"}, "orders": {"0": 5}})
     assert len(stream(cluster).partitions(start, {"orders": {"0": 5}})) == 1
     cluster.incarnation = b"\0" * 16
-    assert read_to_the_end(stream(cluster), start) == (2, {"orders": {"0": 5}}), "a broker that gives no ids"
+    assert read_to_the_end(stream(cluster), start) == (2, {"orders": {"0": 5}}), "a broker without topic ids"
 
 
 def test_topic_id_of_a_deleted_topic_is_kept_until_the_topic_exists_again() -> None:

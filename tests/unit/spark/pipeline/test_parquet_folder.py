@@ -50,7 +50,7 @@ def rows(tmp_path: Path) -> Counter[int]:
     import pyarrow.dataset as ds
 
     found = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
-    assert set(found.column_names) - {"at"} == {"n", "country"}, "no column more than the pipeline's"
+    assert set(found.column_names) - {"at"} == {"n", "country"}, "only columns of the pipeline"
     return Counter(found["n"].to_pylist())
 
 
@@ -136,7 +136,7 @@ def test_compaction_killed_at_any_step_keeps_each_row_once(tmp_path: Path, finis
             again.compact(2)
 
         assert rows(place) == Counter(n * 10 + k for n in range(3) for k in range(2)), done
-        assert not list((place / "state").rglob("*.parquet")), "nothing is left over"
+        assert not list((place / "state").rglob("*.parquet")), "no staged file remains"
         if len(done) < steps:
             break
     assert done == ["merged", "noted", "in place", *["an input is removed"] * 3]

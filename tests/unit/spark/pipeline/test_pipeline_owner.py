@@ -69,8 +69,10 @@ def test_second_pipeline_file_with_other_sinks_is_denied_the_checkpoint(tmp_path
 def test_moved_copied_or_changed_pipeline_file_keeps_its_checkpoint(tmp_path: Path) -> None:
     owner = claim_checkpoint(pipeline(tmp_path / "a.yaml"))
 
-    assert claim_checkpoint(pipeline(tmp_path / "copy.yaml")) == owner, "another release with the same sinks"
-    assert claim_checkpoint(pipeline(tmp_path / "copy.yaml", out="elsewhere")) == owner, "the same file"
+    assert claim_checkpoint(pipeline(tmp_path / "copy.yaml")) == owner, "a copy with the same sinks"
+    assert claim_checkpoint(pipeline(tmp_path / "copy.yaml", out="elsewhere")) == owner, (
+        "the same file with other sinks"
+    )
     (tmp_path / "copy.yaml").unlink()
     assert claim_checkpoint(pipeline(tmp_path / "moved.yaml", out="third")) == owner
 

@@ -71,7 +71,7 @@ def test_metrics_ledger_and_status_of_windows_count_the_same_rows(tmp_path: Path
     run.windows(0, 0, 0)
     run.runner.complete(progress(0, 100, bad=3))
     run.windows(1, 10, 104)
-    assert run.metric("rows_in_total") == 100, "the second is not yet told"
+    assert run.metric("rows_in_total") == 100, "Spark has not reported the second micro-batch"
     run.runner.complete(progress(1, 15, again=5, late=2))
     run.runner.complete(progress(1, 15, again=5, late=2))
 
@@ -137,7 +137,9 @@ def test_count_aggregate_of_a_window_is_its_counting_column(tmp_path: Path) -> N
     assert counting(tmp_path, text) == "n"
     assert counting(tmp_path, text.replace("count(*)", "COUNT( 1 )")) == "n"
     assert counting(tmp_path, text.replace("count(*)", "sum(id)")) == ""
-    assert counting(tmp_path, text.replace("agg:", "slide: 30 seconds, agg:")) == "", "a record is in several windows"
+    assert counting(tmp_path, text.replace("agg:", "slide: 30 seconds, agg:")) == "", (
+        "a record counts in several windows"
+    )
     assert counting(tmp_path, text.replace("sinks:", "  - sql: select * from input\nsinks:")) == ""
     assert counting(tmp_path, f"{text}expect: [{{not_null: n, else: drop}}]\n") == ""
     assert counting(tmp_path, f"{text}mode: update\n") == ""

@@ -144,7 +144,7 @@ def test_pipeline_run_ends_after_the_micro_batch_in_flight_is_committed(tmp_path
     spark.join(60)
     assert [entry.batch for entry in runner.entries] == [7]
     assert runner.error is None
-    assert ending.is_alive(), "Spark has not noted that it is complete"
+    assert ending.is_alive(), "Spark has not recorded the micro-batch as complete"
     runner.complete(SimpleNamespace(batchId=7))
     ending.join(60)
     assert not ending.is_alive()
