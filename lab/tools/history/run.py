@@ -91,7 +91,7 @@ class OurBroker:
         self.wait()
 
     def start(self) -> None:
-        """Start the process without a wait."""
+        """Start the broker process, and return before it serves requests."""
         command = [sys.executable, "-m", "kohort", "serve", "--output", "json", "--quiet", "--data", str(self._folder)]
         command += ["--nodes", str(self._nodes), "--listen", self.bootstrap.partition(",")[0]]
         command += [word for option in self._options for word in ("--set", option)]
@@ -99,7 +99,7 @@ class OurBroker:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def wait(self) -> None:
-        """Wait until it serves. Raises RuntimeError if it exits."""
+        """Wait until the broker serves requests. Raises RuntimeError if its process exits."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -117,7 +117,7 @@ class OurBroker:
         self.wait()
 
     def keep(self, folder: Path) -> None:
-        """Do nothing: its files are already beside the histories."""
+        """Do nothing: the broker's files are already beside the client histories."""
 
     def __enter__(self) -> OurBroker:
         return self
@@ -217,7 +217,7 @@ def read_all(bootstrap: str, folder: Path) -> None:
 
 
 def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHistory:
-    """Run all clients for some seconds, kill some of them and the broker once, and check the histories."""
+    """Run all clients while some are killed and the broker is restarted once; check the client histories."""
 
     def strike(crowd: ClientPool) -> None:
         for half in range(2):
@@ -235,7 +235,7 @@ def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHist
 
 
 def watch(broker, folder: Path, strike: Callable[[ClientPool], None]) -> CheckedHistory:
-    """Run all clients while ``strike`` disturbs them and the broker; check the histories."""
+    """Run all clients while ``strike`` disturbs them and the broker; check the client histories."""
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(PARTITIONS)
     with (folder / "0-groups.jsonl").open("w", buffering=1) as file:
@@ -248,7 +248,7 @@ def watch(broker, folder: Path, strike: Callable[[ClientPool], None]) -> Checked
             crowd.wait_until_at_work()
             strike(crowd)
         except RuntimeError as stalled:
-            stalled.add_note(f"what the cluster says of it: {write_evidence(broker.bootstrap, folder)}")
+            stalled.add_note(f"state of the cluster: {write_evidence(broker.bootstrap, folder)}")
             broker.keep(folder / "kept")
             raise
         finally:

@@ -95,7 +95,7 @@ class Simulation(ABC):
     def why_not_settled(self) -> str | None:
         """Describe the requests in flight and the records not yet consumed; None if the world is settled."""
 
-    def check(self) -> None:  # noqa: B027  # a world whose checks are told of all they want adds nothing
+    def check(self) -> None:  # noqa: B027  # worlds whose checks observe every event themselves do not override it
         """Check the machines after an event. Raises CheckFailed or InvariantBroken."""
 
     def login_of(self, name: str) -> dict[str, Any]:
