@@ -23,7 +23,6 @@ from kohort.client.reading.subscription import PartitionState
 from kohort.client.requests.channels import FIRST_BOOTSTRAP_ID
 from kohort.client.requests.connections import ConnectionState
 from kohort.client.requests.engine import Engine
-from kohort.model import TopicPartition
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
@@ -43,24 +42,23 @@ def put_engine(found: MetricsSnapshot, engine: Engine, now_ms: int) -> None:
     found.put(group, "connection-count", len(standing))
     put_meter(found, group, "successful-authentication", traffic.logins.summary(now_ms))
     put_meter(found, group, "failed-authentication", traffic.failed_logins.summary(now_ms))
-    nodes = [(node_id, node) for node_id, node in list(traffic.nodes.items())]
-    opened = merge(node.opened.summary(now_ms) for _, node in nodes)
-    put_meter(found, group, "connection-creation", opened)
+    nodes = list(traffic.nodes.items())
+    put_meter(found, group, "connection-creation", merge(node.opened.summary(now_ms) for _, node in nodes))
     put_meter(found, group, "connection-close", merge(node.closed.summary(now_ms) for _, node in nodes))
     sent = {node_id: node.sent.summary(now_ms) for node_id, node in nodes}
     received = {node_id: node.received.summary(now_ms) for node_id, node in nodes}
-    _put_requests(found, group, merge(sent.values()), merge(received.values()), {})
+    _put_requests(found, group, merge(sent.values()), merge(received.values()))
     of_nodes = f"{GROUPS[found.kind]}-node-metrics"
     for node_id, node in nodes:
-        tags = {"node_id": f"node-{node_id if node_id > FIRST_BOOTSTRAP_ID else node_id - FIRST_BOOTSTRAP_ID - 1}"}
-        _put_requests(found, of_nodes, sent[node_id], received[node_id], tags)
-        put_spread(found, of_nodes, "request-latency", node.latency.summary(now_ms), tags)
+        name = f"node-{node_id if node_id > FIRST_BOOTSTRAP_ID else node_id - FIRST_BOOTSTRAP_ID - 1}"
+        _put_requests(found, of_nodes, sent[node_id], received[node_id], node_id=name)
+        put_spread(found, of_nodes, "request-latency", node.latency.summary(now_ms), node_id=name)
     for api, counted in list(traffic.apis.items()):
-        tags = {"api": api_name(api)}
-        found.put(REQUESTS, "request-total", counted.sent, **tags)
-        found.put(REQUESTS, "request-refused-total", counted.refused, **tags)
-        put_spread(found, REQUESTS, "request-latency", counted.latency.summary(now_ms), tags)
-        put_throttle(found, REQUESTS, "throttle-time", counted, now_ms, tags)
+        name = api_name(api)
+        found.put(REQUESTS, "request-total", counted.sent, api=name)
+        found.put(REQUESTS, "request-refused-total", counted.refused, api=name)
+        put_spread(found, REQUESTS, "request-latency", counted.latency.summary(now_ms), api=name)
+        put_throttle(found, REQUESTS, "throttle-time", counted, now_ms, api=name)
 
 
 def put_errors(found: MetricsSnapshot, counts: Iterable[ErrorCounts]) -> None:
@@ -70,45 +68,37 @@ def put_errors(found: MetricsSnapshot, counts: Iterable[ErrorCounts]) -> None:
 
 
 def _put_requests(
-    found: MetricsSnapshot, group: str, sent: SampleSummary, received: SampleSummary, tags: dict[str, str]
+    found: MetricsSnapshot, group: str, sent: SampleSummary, received: SampleSummary, **tags: str
 ) -> None:
-    put_meter(found, group, "outgoing-byte", sent, tags)
-    put_meter(found, group, "incoming-byte", received, tags)
-    put_spread(found, group, "request-size", sent, tags)
-    put_events(found, group, "request", sent, tags)
-    put_events(found, group, "response", received, tags)
+    put_meter(found, group, "outgoing-byte", sent, **tags)
+    put_meter(found, group, "incoming-byte", received, **tags)
+    put_spread(found, group, "request-size", sent, **tags)
+    put_events(found, group, "request", sent, **tags)
+    put_events(found, group, "response", received, **tags)
 
 
-def put_meter(
-    found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
-) -> None:
+def put_meter(found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, **tags: str) -> None:
     """Add two metrics to the snapshot, STEM-rate and STEM-total, from the sum of the measured values."""
-    found.put(group, f"{stem}-rate", of.rate, **tags or {})
-    found.put(group, f"{stem}-total", of.total, **tags or {})
+    found.put(group, f"{stem}-rate", of.rate, **tags)
+    found.put(group, f"{stem}-total", of.total, **tags)
 
 
-def put_events(
-    found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
-) -> None:
+def put_events(found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, **tags: str) -> None:
     """Add two metrics to the snapshot, STEM-rate and STEM-total, from the number of measured values."""
-    found.put(group, f"{stem}-rate", of.value_rate, **tags or {})
-    found.put(group, f"{stem}-total", of.total_count, **tags or {})
+    found.put(group, f"{stem}-rate", of.value_rate, **tags)
+    found.put(group, f"{stem}-total", of.total_count, **tags)
 
 
-def put_spread(
-    found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
-) -> None:
+def put_spread(found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, **tags: str) -> None:
     """Add two metrics to the snapshot, STEM-avg and STEM-max, from the values in the recent sample windows."""
-    found.put(group, f"{stem}-avg", of.average, **tags or {})
-    found.put(group, f"{stem}-max", of.maximum, **tags or {})
+    found.put(group, f"{stem}-avg", of.average, **tags)
+    found.put(group, f"{stem}-max", of.maximum, **tags)
 
 
-def put_throttle(
-    found: MetricsSnapshot, group: str, stem: str, of: ApiMetrics, now_ms: int, tags: dict[str, str] | None = None
-) -> None:
+def put_throttle(found: MetricsSnapshot, group: str, stem: str, of: ApiMetrics, now_ms: int, **tags: str) -> None:
     held, answers = of.throttle.summary(now_ms), of.latency.summary(now_ms).values
-    found.put(group, f"{stem}-avg", held.sum / answers if answers else math.nan, **tags or {})
-    found.put(group, f"{stem}-max", held.maximum if held.values else 0.0 if answers else math.nan, **tags or {})
+    found.put(group, f"{stem}-avg", held.sum / answers if answers else math.nan, **tags)
+    found.put(group, f"{stem}-max", held.maximum if held.values else 0.0 if answers else math.nan, **tags)
 
 
 def api_name(api: Api) -> str:
@@ -166,15 +156,15 @@ def _put_fetches(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) 
     if fetch_api is not None:
         put_throttle(found, FETCHES, "fetch-throttle-time", fetch_api, now_ms)
     for topic, of_topic in list(counted.topics.items()):
-        put_meter(found, FETCHES, "bytes-consumed", of_topic.bytes.summary(now_ms), {"topic": topic})
+        put_meter(found, FETCHES, "bytes-consumed", of_topic.bytes.summary(now_ms), topic=topic)
         consumed = _with_open(of_topic.records.summary(now_ms), machine, topic)
-        put_meter(found, FETCHES, "records-consumed", consumed, {"topic": topic})
-        put_spread(found, FETCHES, "fetch-size", of_topic.bytes.summary(now_ms), {"topic": topic})
+        put_meter(found, FETCHES, "records-consumed", consumed, topic=topic)
+        put_spread(found, FETCHES, "fetch-size", of_topic.bytes.summary(now_ms), topic=topic)
 
 
 def _idle_ratio(polls: PollMetrics, now_ms: int) -> float:
     lasted_ms = polls.interval.summary(now_ms).sum
-    return min(polls.idle.summary(now_ms).sum / lasted_ms, 1.0) if lasted_ms else float("nan")
+    return min(polls.idle.summary(now_ms).sum / lasted_ms, 1.0) if lasted_ms else math.nan
 
 
 def records_consumed(machine: ConsumerMachine, now_ms: int) -> SampleSummary:
@@ -197,8 +187,7 @@ def _put_partitions(found: MetricsSnapshot, machine: ConsumerMachine) -> None:
     read_committed = machine.config.isolation_level == "read_committed"
     lags: list[int] = []
     leads: list[int] = []
-    assigned: Iterable[tuple[TopicPartition, PartitionState]] = list(machine.subscription.assigned.items())
-    for (topic, partition), state in assigned:
+    for (topic, partition), state in list(machine.subscription.assigned.items()):
         tags = {"topic": topic, "partition": str(partition)}
         lag, lead = state.lag(read_committed=read_committed), lead_of(state)
         if lag is not None:
@@ -208,33 +197,27 @@ def _put_partitions(found: MetricsSnapshot, machine: ConsumerMachine) -> None:
             leads.append(lead)
             found.put(FETCHES, "records-lead", lead, **tags)
         found.put(FETCHES, "preferred-read-replica", state.preferred_replica, **tags)
-    found.put(FETCHES, "records-lag-max", float(max(lags, default=float("nan"))))
-    found.put(FETCHES, "records-lead-min", float(min(leads, default=float("nan"))))
+    found.put(FETCHES, "records-lag-max", float(max(lags, default=math.nan)))
+    found.put(FETCHES, "records-lead-min", float(min(leads, default=math.nan)))
 
 
 def _put_group(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) -> None:
-    engine = machine.engine
-    commits = of_api(engine, OffsetCommitRequest, now_ms)
+    apis = machine.engine.metrics.apis
+    commits = of_api(machine.engine, OffsetCommitRequest, now_ms)
     put_spread(found, GROUP, "commit-latency", commits)
     put_events(found, GROUP, "commit", commits)
     is_group = machine.subscription.mode.is_group
     found.put(GROUP, "assigned-partitions", len(machine.subscription.assigned) if is_group else 0.0)
-    api, beats = _heartbeats(machine, now_ms)
-    found.put(GROUP, "heartbeat-response-time-max", beats.maximum)
-    put_events(found, GROUP, "heartbeat", beats)
-    last = engine.metrics.apis[api].sent_at_ms if api in engine.metrics.apis else None
-    found.put(GROUP, "last-heartbeat-seconds-ago", seconds_ago(last, now_ms))
+    api: Api = ConsumerGroupHeartbeatRequest if ConsumerGroupHeartbeatRequest in apis else HeartbeatRequest
+    heartbeats = of_api(machine.engine, api, now_ms)
+    found.put(GROUP, "heartbeat-response-time-max", heartbeats.maximum)
+    put_events(found, GROUP, "heartbeat", heartbeats)
+    found.put(GROUP, "last-heartbeat-seconds-ago", seconds_ago(apis[api].sent_at_ms if api in apis else None, now_ms))
     for stem, one in (("join", JoinGroupRequest), ("sync", SyncGroupRequest)):
-        if one in engine.metrics.apis:
-            accepted = engine.metrics.apis[one].accepted.summary(now_ms)
+        if one in apis:
+            accepted = apis[one].accepted.summary(now_ms)
             put_spread(found, GROUP, f"{stem}-time", accepted)
             put_events(found, GROUP, stem, accepted)
-
-
-def _heartbeats(machine: ConsumerMachine, now_ms: int) -> tuple[Api, SampleSummary]:
-    modern: Api = ConsumerGroupHeartbeatRequest
-    api = modern if modern in machine.engine.metrics.apis else HeartbeatRequest
-    return api, of_api(machine.engine, api, now_ms)
 
 
 def _put_rebalances(found: MetricsSnapshot, counted: ReadingMetrics, now_ms: int) -> None:
@@ -278,7 +261,7 @@ def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:
     compression = merge(of_topic.compression.summary(now_ms) for _, of_topic in topics)
     put_meter(found, PRODUCER, "record-send", sent)
     put_spread(found, PRODUCER, "batch-size", size)
-    found.put(PRODUCER, "record-size-avg", size.sum / sent.sum if sent.sum else float("nan"))
+    found.put(PRODUCER, "record-size-avg", size.sum / sent.sum if sent.sum else math.nan)
     put_spread(found, PRODUCER, "record-queue-time", counted.queue_ms.summary(now_ms))
     found.put(PRODUCER, "compression-rate-avg", compression.average)
     found.put(PRODUCER, "records-per-request-avg", counted.requests.summary(now_ms).average)
@@ -297,12 +280,11 @@ def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:
     for what, name in BLOCKED.items():
         found.put(PRODUCER, name, counted.blocked_ms[what] * 1e6)
     for topic, of_topic in topics:
-        tags = {"topic": topic}
-        put_meter(found, TOPICS, "record-send", of_topic.records.summary(now_ms), tags)
-        put_meter(found, TOPICS, "byte", of_topic.bytes.summary(now_ms), tags)
-        found.put(TOPICS, "compression-rate", of_topic.compression.summary(now_ms).average, **tags)
-        put_meter(found, TOPICS, "record-retry", of_topic.retried.summary(now_ms), tags)
-        put_meter(found, TOPICS, "record-error", of_topic.lost.summary(now_ms), tags)
+        put_meter(found, TOPICS, "record-send", of_topic.records.summary(now_ms), topic=topic)
+        put_meter(found, TOPICS, "byte", of_topic.bytes.summary(now_ms), topic=topic)
+        found.put(TOPICS, "compression-rate", of_topic.compression.summary(now_ms).average, topic=topic)
+        put_meter(found, TOPICS, "record-retry", of_topic.retried.summary(now_ms), topic=topic)
+        put_meter(found, TOPICS, "record-error", of_topic.lost.summary(now_ms), topic=topic)
     return found
 
 
