@@ -7,7 +7,7 @@ tools, ``DescribeConfigs`` and ``DESCRIBE_CONFIGS``, are accepted, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ from kohort.security import acls as numbers
 from kohort.wire.messages import acls as wire
 
 ANY: Final = "any"
-_ONLY_IN_FILTERS: Final = ("unknown", ANY, "match")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,22 @@ class AclBinding:
 
     def __post_init__(self) -> None:
         _normalize(self)
-        for field in ("resource_type", "operation", "permission", "pattern_type"):
-            if getattr(self, field) in _ONLY_IN_FILTERS[1:]:
+        for field in _FIELDS:
+            if getattr(self, field) in (ANY, "match"):
                 raise UsageError(f"{field}={getattr(self, field)!r} is allowed in filters only, not in an ACL")
 
     @property
     def filter(self) -> AclBindingFilter:
         """Return the filter that matches exactly this ACL, for ``delete_acls``."""
-        return AclBindingFilter(*(getattr(self, field.name) for field in fields(self)))
+        return AclBindingFilter(
+            self.resource_type,
+            self.resource_name,
+            self.principal,
+            self.operation,
+            self.permission,
+            self.host,
+            self.pattern_type,
+        )
 
     def __str__(self) -> str:
         pattern = "" if self.pattern_type == "literal" else f" ({self.pattern_type})"
@@ -86,18 +93,17 @@ _FIELDS: Final[dict[str, type[IntEnum]]] = {
 
 def _normalize(acl: AclBinding | AclBindingFilter) -> None:
     for field, numbered in _FIELDS.items():
-        object.__setattr__(acl, field, enum_name(field, getattr(acl, field), numbered))
+        object.__setattr__(acl, field, _enum_name(field, getattr(acl, field), numbered))
 
 
-def enum_name(field: str, value: str, numbered: type[IntEnum]) -> str:
+def _enum_name(field: str, value: str, numbered: type[IntEnum]) -> str:
     """Return ``value`` as an enum name in lower case. Raises UsageError for an unknown name."""
     by_letters = {_letters(member.name): member.name.lower() for member in numbered}
     word = by_letters.get(_letters(value)) if isinstance(value, str) else None
     if word is None:
         words = [name for name in by_letters.values() if name != "unknown"]
-        raise UsageError(
-            f"{field}={value!r}: expected one of {', '.join(words)}{did_you_mean(str(value).lower(), words)}"
-        )
+        near = did_you_mean(str(value).lower(), words)
+        raise UsageError(f"{field}={value!r}: expected one of {', '.join(words)}{near}")
     return word
 
 
@@ -113,20 +119,17 @@ def _word(numbered: type[IntEnum], number: int) -> str:
     return next((member.name.lower() for member in numbered if member == number), "unknown")
 
 
-def _fields(acl_filter: AclBindingFilter) -> dict[str, Any]:
-    return {
-        "resource_type_filter": _number(numbers.ResourceType, acl_filter.resource_type),
-        "resource_name_filter": acl_filter.resource_name,
-        "pattern_type_filter": _number(numbers.PatternType, acl_filter.pattern_type),
-        "principal_filter": acl_filter.principal,
-        "host_filter": acl_filter.host,
-        "operation": _number(numbers.Operation, acl_filter.operation),
-        "permission_type": _number(numbers.Permission, acl_filter.permission),
-    }
-
-
 def describe_acls(acl_filter: AclBindingFilter) -> Operation[list[AclBinding]]:
-    response: wire.DescribeAclsResponse = yield from ask(wire.DescribeAclsRequest(**_fields(acl_filter)))
+    request = wire.DescribeAclsRequest(
+        resource_type_filter=_number(numbers.ResourceType, acl_filter.resource_type),
+        resource_name_filter=acl_filter.resource_name,
+        pattern_type_filter=_number(numbers.PatternType, acl_filter.pattern_type),
+        principal_filter=acl_filter.principal,
+        host_filter=acl_filter.host,
+        operation=_number(numbers.Operation, acl_filter.operation),
+        permission_type=_number(numbers.Permission, acl_filter.permission),
+    )
+    response: wire.DescribeAclsResponse = yield from ask(request)
     if response.error_code:
         raise ApiError(error_code(response.error_code), response.error_message or "DescribeAcls")
     found = [
@@ -159,8 +162,19 @@ def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding,
 
 
 def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBindingFilter, tuple[AclBinding, ...]]]:
-    request = wire.DeleteAclsRequest(filters=[wire.AclFilter(**_fields(acl_filter)) for acl_filter in filters])
-    response: wire.DeleteAclsResponse = yield from ask(request)
+    requested = [
+        wire.AclFilter(
+            resource_type_filter=_number(numbers.ResourceType, one.resource_type),
+            resource_name_filter=one.resource_name,
+            pattern_type_filter=_number(numbers.PatternType, one.pattern_type),
+            principal_filter=one.principal,
+            host_filter=one.host,
+            operation=_number(numbers.Operation, one.operation),
+            permission_type=_number(numbers.Permission, one.permission),
+        )
+        for one in filters
+    ]
+    response: wire.DeleteAclsResponse = yield from ask(wire.DeleteAclsRequest(filters=requested))
     results: Results[AclBindingFilter, tuple[AclBinding, ...]] = Results()
     for acl_filter, result in zip(filters, response.filter_results, strict=False):
         failed = next((m for m in result.matching_acls if m.error_code), result)

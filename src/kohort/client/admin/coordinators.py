@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,10 +25,13 @@ WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION
 
 @dataclass(slots=True, frozen=True)
 class BatchedCall:
+    """Request of one API for up to ``max_groups`` groups; its response has the results of all in ``groups``."""
+
     request: Callable[[Sequence[str]], Message]
-    split: Callable[[Any], Mapping[str, Any]]
-    """Function that splits the response for many groups into one response per group."""
     max_groups: int
+
+    def one(self, group: str) -> Message:
+        return self.request([group])
 
 
 @dataclass(slots=True)
@@ -82,8 +85,7 @@ def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: Coordinato
 
 def ask_coordinator(metadata: Metadata, group: str, call: CoordinatorCall) -> Operation[Any]:
     """Send a request to the coordinator of one group; return the group's value, or raise its error."""
-    results = yield from ask_coordinators(metadata, [group], call)
-    return results[group]
+    return (yield from ask_coordinators(metadata, [group], call))[group]
 
 
 def unavailable(key_type: int, group: str) -> ApiError:
@@ -126,10 +128,12 @@ def _answers(found: Sequence[tuple[str, int]], call: CoordinatorCall) -> Operati
             if isinstance(answer, UnsupportedVersion):
                 alone += chunk
                 continue
-            each = {} if isinstance(answer, KohortError) else call.batched.split(answer)
-            left_out = ProtocolError("the response lacks a requested group")
+            each, otherwise = {}, answer
+            if not isinstance(answer, KohortError):
+                each = {group.group_id: type(answer)(groups=[group]) for group in answer.groups}
+                otherwise = ProtocolError("the response lacks a requested group")
             for i in chunk:
-                answers[i] = answer if isinstance(answer, KohortError) else each.get(found[i][0], left_out)
+                answers[i] = each.get(found[i][0], otherwise)
     singly = yield [Ask(call.request(found[i][0]), found[i][1], call.max_version, call.shape) for i in alone]
     for i, answer in zip(alone, singly, strict=True):
         answers[i] = answer
@@ -193,7 +197,6 @@ def _find_coordinators(
         elif code.retriable:
             retried.append(group)
         else:
-            what = f"the coordinator of {KEY_NAMES[key_type]} {group!r}"
             text = f": {found.error_message}" if found.error_message else ""
-            results.refuse(group, ApiError(code, f"{what}{text}"))
+            results.refuse(group, ApiError(code, f"the coordinator of {KEY_NAMES[key_type]} {group!r}{text}"))
     return coordinators, retried

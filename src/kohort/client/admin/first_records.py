@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -66,34 +67,28 @@ def first_records(
         if pending and not advanced:
             yield Pause(attempt)
     for place, search in pending.items():
-        nothing = f"{place.partition}: no record between {place.offset} and {search.offset}"
-        results.refuse(place, search.error or ApiError(ErrorCode.REQUEST_TIMED_OUT, nothing))
+        text = f"{place.partition}: no record from offset {place.offset} to {search.offset}"
+        results.refuse(place, search.error or ApiError(ErrorCode.REQUEST_TIMED_OUT, text))
     return results
 
 
 def _requests(
     pending: dict[PartitionOffset, _Search], node_of: dict[TopicPartition, int]
 ) -> list[tuple[int, dict[TopicPartition, PartitionOffset]]]:
+    """Distribute the searches to Fetch requests, each with a node and at most one offset of a partition."""
     requests: list[tuple[int, dict[TopicPartition, PartitionOffset]]] = []
-    waves: dict[int, list[dict[TopicPartition, PartitionOffset]]] = {}
-    turn: dict[TopicPartition, int] = {}
+    shared: dict[tuple[int, int], dict[TopicPartition, PartitionOffset]] = {}
+    offsets_of: Counter[TopicPartition] = Counter()
     for place, search in pending.items():
         tp = place.partition
         if search.alone:
             requests.append((node_of[tp], {tp: place}))
-            continue
-        wave = turn[tp] = turn.get(tp, -1) + 1
-        of_node = waves.setdefault(node_of[tp], [])
-        while len(of_node) <= wave:
-            of_node.append({})
-        of_node[wave][tp] = place
-    for node_id, of_node in waves.items():
-        for requested in of_node:
-            names = list(requested)
-            requests += [
-                (node_id, {tp: requested[tp] for tp in names[at : at + MAX_PARTITIONS]})
-                for at in range(0, len(names), MAX_PARTITIONS)
-            ]
+        else:
+            shared.setdefault((node_of[tp], offsets_of[tp]), {})[tp] = place
+            offsets_of[tp] += 1
+    for (node_id, _), requested in shared.items():
+        items = list(requested.items())
+        requests += [(node_id, dict(items[at : at + MAX_PARTITIONS])) for at in range(0, len(items), MAX_PARTITIONS)]
     return requests
 
 
@@ -137,7 +132,7 @@ def _read(
     for tp, place in requested.items():
         part = parts.get(tp)
         if part is None:
-            failed.append((place, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp}: not in the answer")))
+            failed.append((place, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the Fetch response lacks {tp}")))
         elif is_transient(part.error_code):
             failed.append((place, ApiError(error_code(part.error_code), str(tp))))
         elif part.error_code:
@@ -170,7 +165,12 @@ def _search(
         del pending[place]
         return
     if after == search.offset and search.alone:
-        results.refuse(place, ApiError(ErrorCode.REQUEST_TIMED_OUT, f"{place.partition}: nothing came at {after}"))
+        results.refuse(
+            place,
+            ApiError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{place.partition}: a fetch at offset {after} returned no whole batch"
+            ),
+        )
         del pending[place]
         return
     search.alone = after == search.offset

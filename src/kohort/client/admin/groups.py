@@ -10,15 +10,21 @@ from kohort.client.admin.coordinators import BatchedCall, CoordinatorCall, ask_c
 from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription
 from kohort.client.admin.operations import Operation, Results, is_transient, results_of
 from kohort.client.admin.topics import ask_every_broker
-from kohort.client.group.offset_messages import commit_partition
+from kohort.client.group.member_messages import REASON_MAX, leave_shape
+from kohort.client.group.offset_messages import (
+    BY_NAME_COMMIT,
+    BY_NAME_FETCH,
+    commit_partition,
+    fetched_offsets,
+    shape_fetch,
+)
 from kohort.client.requests.metadata import Metadata
-from kohort.errors import ErrorCode, ProtocolError, UnsupportedVersion, UsageError
-from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
+from kohort.errors import ErrorCode, ProtocolError, UsageError
+from kohort.model import OffsetAndMetadata, TopicPartition, by_topic
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics
 from kohort.wire.messages import group_admin, group_consumer
 from kohort.wire.messages import offsets as wire
 from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from kohort.wire.schema import Message
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -92,10 +98,8 @@ def _partitions(assignment: group_consumer.ConsumerGroupDescribeAssignment) -> t
     return tuple(TopicPartition(t.topic_name, number) for t in assignment.topic_partitions for number in t.partitions)
 
 
-BATCHED_FROM: Final = 3
 REASON: Final = "member was removed by an admin"
 """Reason in LeaveGroup, as sent by Kafka's admin client: coordinators recognize a removal by an admin by it."""
-MAX_REASON: Final = 255
 
 
 def remove_group_members(
@@ -109,7 +113,7 @@ def remove_group_members(
         raise UsageError(f"{twice[0]!r} is both a member id and an instance id: give it in one of the two lists")
     if not members and not instance_ids:
         raise UsageError("no member to remove: give member ids or instance ids")
-    full_reason = (f"{REASON}: {reason}" if reason else REASON)[:MAX_REASON]
+    full_reason = (f"{REASON}: {reason}" if reason else REASON)[:REASON_MAX]
     leaving = [MemberIdentity(member_id=name, reason=full_reason) for name in dict.fromkeys(members)]
     leaving += [
         MemberIdentity(member_id="", group_instance_id=name, reason=full_reason) for name in dict.fromkeys(instance_ids)
@@ -123,26 +127,10 @@ def remove_group_members(
             results.add_or_refuse(left.group_instance_id or left.member_id, None, left.error_code)
         return answer.error_code, None, results
 
-    call = CoordinatorCall(lambda g: LeaveGroupRequest(group_id=g, members=leaving), read, _shaped)
+    call = CoordinatorCall(lambda g: LeaveGroupRequest(group_id=g, members=leaving), read, leave_shape)
     return ask_coordinator(metadata, group, call)
 
 
-def _shaped(request: Message, version: int) -> Message:
-    """Rewrite LeaveGroup for versions below 3, which remove only one member, by member id.
-
-    Raises UnsupportedVersion for several members, or for an instance id.
-    """
-    assert isinstance(request, LeaveGroupRequest)
-    if version >= BATCHED_FROM:
-        return request
-    first, *others = request.members
-    if others or first.group_instance_id is not None:
-        raise UnsupportedVersion("this broker removes one member at a time, by its member id (Kafka before 2.4)")
-    return LeaveGroupRequest(group_id=request.group_id, member_id=first.member_id)
-
-
-BY_NAME: Final = 9
-BATCHED_GROUPS_FROM: Final = 8
 DEAD: Final = "Dead"
 MAX_DESCRIBED: Final = 200
 """Maximum number of groups per describe request; the response has 1 KiB or more per member."""
@@ -152,8 +140,8 @@ OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 
 def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[str]) -> Operation[list[GroupListing]]:
     listed = yield from list_groups_by_broker(metadata, states=states, types=types)
-    listed.check()
-    return sorted((group for groups in listed.values() for group in groups), key=lambda listing: listing.group_id)
+    groups = [group for groups in listed.check().values() for group in groups]
+    return sorted(groups, key=lambda listing: listing.group_id)
 
 
 def list_groups_by_broker(
@@ -166,10 +154,9 @@ def list_groups_by_broker(
         if node_id in answers.errors:
             found.refuse(node_id, answers.errors[node_id])
             continue
-        listed = answers[node_id].groups
-        found.add(
-            node_id, [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id) for g in listed]
-        )
+        groups = answers[node_id].groups
+        listed = [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id) for g in groups]
+        found.add(node_id, listed)
     return found
 
 
@@ -195,27 +182,10 @@ def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Resu
             code = ErrorCode.GROUP_ID_NOT_FOUND
         return code, described.error_message, None if code else described_classic_group(described, node_id)
 
-    def split(
-        answer: group_consumer.ConsumerGroupDescribeResponse,
-    ) -> dict[str, group_consumer.ConsumerGroupDescribeResponse]:
-        return {g.group_id: group_consumer.ConsumerGroupDescribeResponse(groups=[g]) for g in answer.groups}
-
-    def split_classic(answer: group_admin.DescribeGroupsResponse) -> dict[str, group_admin.DescribeGroupsResponse]:
-        return {g.group_id: group_admin.DescribeGroupsResponse(groups=[g]) for g in answer.groups}
-
-    many = BatchedCall(
-        lambda names: group_consumer.ConsumerGroupDescribeRequest(group_ids=list(names)), split, MAX_DESCRIBED
-    )
-    many_classic = BatchedCall(
-        lambda names: group_admin.DescribeGroupsRequest(groups=list(names)), split_classic, MAX_DESCRIBED
-    )
-    classic = CoordinatorCall(
-        lambda g: group_admin.DescribeGroupsRequest(groups=[g]), read_classic, batched=many_classic
-    )
-    call = CoordinatorCall(
-        lambda g: group_consumer.ConsumerGroupDescribeRequest(group_ids=[g]), read, batched=many, fallback=classic
-    )
-    return ask_coordinators(metadata, groups, call)
+    many = BatchedCall(lambda names: group_consumer.ConsumerGroupDescribeRequest(group_ids=list(names)), MAX_DESCRIBED)
+    many_classic = BatchedCall(lambda names: group_admin.DescribeGroupsRequest(groups=list(names)), MAX_DESCRIBED)
+    classic = CoordinatorCall(many_classic.one, read_classic, batched=many_classic)
+    return ask_coordinators(metadata, groups, CoordinatorCall(many.one, read, batched=many, fallback=classic))
 
 
 def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, None]]:
@@ -242,7 +212,6 @@ def list_group_offsets(
             wire.OffsetFetchRequestTopics(name=topic, partition_indexes=numbers)
             for topic, numbers in by_topic(partitions).items()
         ]
-
     return ask_coordinator(metadata, group, _fetch_call(topics))
 
 
@@ -252,19 +221,15 @@ def list_offsets_of_groups(metadata: Metadata, groups: Iterable[str]) -> Operati
 
 def _fetch_call(topics: list[wire.OffsetFetchRequestTopics] | None) -> CoordinatorCall:
 
-    def request(group_id: str) -> wire.OffsetFetchRequest:
-        return many([group_id])
-
-    def many(groups: Sequence[str]) -> wire.OffsetFetchRequest:
+    def request(groups: Sequence[str]) -> wire.OffsetFetchRequest:
         return wire.OffsetFetchRequest(groups=[wire.OffsetFetchRequestGroup(group_id=g, topics=topics) for g in groups])
 
-    def split(answer: wire.OffsetFetchResponse) -> dict[str, wire.OffsetFetchResponse]:
-        return {g.group_id: wire.OffsetFetchResponse(groups=[g]) for g in answer.groups}
-
     def read(answer: wire.OffsetFetchResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
-        return answer.groups[0].error_code if answer.groups else answer.error_code, None, _committed(answer)
+        code, found = fetched_offsets(request([]), answer)
+        return code, None, results_of((tp, offset.committed, offset.code, None) for tp, offset in found.items())
 
-    return CoordinatorCall(request, read, _one_group, BY_NAME, batched=BatchedCall(many, split, MAX_FETCHED))
+    many = BatchedCall(request, MAX_FETCHED)
+    return CoordinatorCall(many.one, read, shape_fetch, BY_NAME_FETCH, batched=many)
 
 
 def alter_group_offsets(
@@ -278,14 +243,13 @@ def alter_group_offsets(
     ]
 
     def read(answer: wire.OffsetCommitResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
-        results = results_of(
-            (TopicPartition(topic.name, p.partition_index), None, p.error_code, None)
-            for topic in answer.topics
-            for p in topic.partitions
-        )
-        return _common_code(p.error_code for t in answer.topics for p in t.partitions), None, results
+        code = _common_code(p.error_code for t in answer.topics for p in t.partitions)
+        return code, None, _results(answer.topics)
 
-    call = CoordinatorCall(lambda g: wire.OffsetCommitRequest(group_id=g, topics=topics), read, max_version=BY_NAME)
+    def request(group_id: str) -> wire.OffsetCommitRequest:
+        return wire.OffsetCommitRequest(group_id=group_id, topics=topics)
+
+    call = CoordinatorCall(request, read, max_version=BY_NAME_COMMIT)
     return ask_coordinator(metadata, group, call)
 
 
@@ -300,44 +264,19 @@ def delete_group_offsets(
     ]
 
     def read(answer: wire.OffsetDeleteResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
-        results = results_of(
-            (TopicPartition(topic.name, p.partition_index), None, p.error_code, None)
-            for topic in answer.topics
-            for p in topic.partitions
-        )
-        return answer.error_code, None, results
+        return answer.error_code, None, _results(answer.topics)
 
     call = CoordinatorCall(lambda g: wire.OffsetDeleteRequest(group_id=g, topics=topics), read)
     return ask_coordinator(metadata, group, call)
 
 
-def _one_group(request: Message, version: int) -> Message:
-    """Rewrite OffsetFetch for versions below 8, which take one group (KIP-709); several raise UnsupportedVersion."""
-    assert isinstance(request, wire.OffsetFetchRequest)
-    if version >= BATCHED_GROUPS_FROM:
-        return request
-    if len(request.groups) > 1:
-        raise UnsupportedVersion(
-            f"OffsetFetch version {version} takes one group per request; several groups need version 8 (Kafka 3.0)"
-        )
-    group = request.groups[0]
-    topics = None
-    if group.topics is not None:
-        topics = [
-            wire.OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics
-        ]
-    return wire.OffsetFetchRequest(group_id=group.group_id, topics=topics)
-
-
-def _committed(answer: wire.OffsetFetchResponse) -> OffsetsOfGroup:
-    results: OffsetsOfGroup = Results()
-    topics: Iterable[Any] = answer.groups[0].topics if answer.groups else answer.topics
-    for topic in topics:
-        for p in topic.partitions:
-            epoch = max(p.committed_leader_epoch, NO_EPOCH)
-            offset = OffsetAndMetadata(p.committed_offset, p.metadata or "", epoch) if p.committed_offset >= 0 else None
-            results.add_or_refuse(TopicPartition(topic.name, p.partition_index), offset, p.error_code)
-    return results
+def _results(topics: Sequence[Any]) -> Results[TopicPartition, None]:
+    """Return the results of partitions in an OffsetCommit or OffsetDelete response."""
+    return results_of(
+        (TopicPartition(topic.name, p.partition_index), None, p.error_code, None)
+        for topic in topics
+        for p in topic.partitions
+    )
 
 
 def _common_code(codes: Iterable[int]) -> int:

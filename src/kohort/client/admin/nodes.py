@@ -9,7 +9,7 @@ from kohort.client.admin.model import Reassignment
 from kohort.client.admin.operations import Operation, Results, results_of
 from kohort.client.admin.topics import to_controller
 from kohort.client.requests.metadata import Metadata
-from kohort.errors import ApiError, error_code
+from kohort.errors import ApiError, ErrorCode, error_code
 from kohort.model import TopicPartition
 from kohort.wire.messages import reassignments as wire
 from kohort.wire.schema import Message
@@ -91,4 +91,6 @@ def _as_preferred(request: Message, version: int) -> Message:
     assert isinstance(request, wire.ElectLeadersRequest)
     if version >= 1 or request.election_type == PREFERRED:
         return request
-    raise ApiError(error_code(35), "unclean leader elections need ElectLeaders version 1 (Kafka 2.4 or later)")
+    raise ApiError(
+        ErrorCode.UNSUPPORTED_VERSION, "unclean leader elections need ElectLeaders version 1 (Kafka 2.4 or later)"
+    )

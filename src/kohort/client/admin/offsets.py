@@ -12,8 +12,8 @@ from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
 from kohort.model import TopicPartition
-from kohort.wire.messages import list_offsets as list_offset_messages
-from kohort.wire.messages import topics as topic_messages
+from kohort.wire.messages import list_offsets as offset_wire
+from kohort.wire.messages import topics as topic_wire
 from kohort.wire.messages.metadata import MetadataResponse
 from kohort.wire.schema import Message
 
@@ -74,9 +74,7 @@ def by_leader_of(
 
 
 NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
-"""Names that ``list_offsets`` accepts in place of a timestamp, with ListOffsets codes; ``max_timestamp`` needs
-version 7 (Kafka 3.0).
-"""
+"""ListOffsets codes of the names that ``list_offsets`` takes; ``max_timestamp`` needs version 7 (Kafka 3.0)."""
 HIGH_WATERMARK: Final = -1
 
 
@@ -90,19 +88,15 @@ def list_offsets(
     """
     times = {tp: timestamp_of(tp, place) for tp, place in targets.items()}
 
-    def request(partitions: Iterable[TopicPartition]) -> list_offset_messages.ListOffsetsRequest:
-        topics: dict[str, list_offset_messages.ListOffsetsTopic] = {}
+    def request(partitions: Iterable[TopicPartition]) -> offset_wire.ListOffsetsRequest:
+        topics: dict[str, offset_wire.ListOffsetsTopic] = {}
         for tp in partitions:
-            topic = topics.setdefault(tp.topic, list_offset_messages.ListOffsetsTopic(name=tp.topic))
-            topic.partitions.append(
-                list_offset_messages.ListOffsetsPartition(partition_index=tp.partition, timestamp=times[tp])
-            )
+            topic = topics.setdefault(tp.topic, offset_wire.ListOffsetsTopic(name=tp.topic))
+            topic.partitions.append(offset_wire.ListOffsetsPartition(partition_index=tp.partition, timestamp=times[tp]))
         level = ISOLATION_LEVELS[isolation_level]
-        return list_offset_messages.ListOffsetsRequest(
-            replica_id=-1, isolation_level=level, topics=list(topics.values())
-        )
+        return offset_wire.ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=list(topics.values()))
 
-    def found(answer: list_offset_messages.ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset, int]]:
+    def found(answer: offset_wire.ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset, int]]:
         for topic in answer.topics:
             for p in topic.partitions:
                 listed = ListedOffset(p.offset, p.timestamp, p.leader_epoch)
@@ -113,7 +107,7 @@ def list_offsets(
 
 def list_ends(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Operation[Results[TopicPartition, LogEnds]]:
     targets = list(dict.fromkeys(partitions))
-    answers: list[Results[TopicPartition, ListedOffset]] = yield from run_together(
+    starts, stable_ends, ends = yield from run_together(
         [
             list_offsets(metadata, dict.fromkeys(targets, "earliest"), isolation_level="read_uncommitted"),
             list_offsets(metadata, dict.fromkeys(targets, "latest"), isolation_level="read_committed"),
@@ -122,11 +116,11 @@ def list_ends(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Opera
     )
     results: Results[TopicPartition, LogEnds] = Results()
     for tp in targets:
-        error = next((answer.errors[tp] for answer in answers if tp in answer.errors), None)
+        error = starts.errors.get(tp) or stable_ends.errors.get(tp) or ends.errors.get(tp)
         if error is not None:
             results.refuse(tp, error)
         else:
-            results.add(tp, LogEnds(*(answer[tp].offset for answer in answers)))
+            results.add(tp, LogEnds(starts[tp].offset, stable_ends[tp].offset, ends[tp].offset))
     return results
 
 
@@ -135,16 +129,14 @@ def delete_records(
 ) -> Operation[Results[TopicPartition, int]]:
     offsets = {tp: _offset_of(tp, place) for tp, place in before.items()}
 
-    def request(partitions: Iterable[TopicPartition]) -> topic_messages.DeleteRecordsRequest:
-        topics: dict[str, topic_messages.DeleteRecordsTopic] = {}
+    def request(partitions: Iterable[TopicPartition]) -> topic_wire.DeleteRecordsRequest:
+        topics: dict[str, topic_wire.DeleteRecordsTopic] = {}
         for tp in partitions:
-            topic = topics.setdefault(tp.topic, topic_messages.DeleteRecordsTopic(name=tp.topic))
-            topic.partitions.append(
-                topic_messages.DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp])
-            )
-        return topic_messages.DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=timeout_ms)
+            topic = topics.setdefault(tp.topic, topic_wire.DeleteRecordsTopic(name=tp.topic))
+            topic.partitions.append(topic_wire.DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp]))
+        return topic_wire.DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=timeout_ms)
 
-    def found(answer: topic_messages.DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int, int]]:
+    def found(answer: topic_wire.DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int, int]]:
         for topic in answer.topics:
             for p in topic.partitions:
                 yield TopicPartition(topic.name, p.partition_index), p.low_watermark, p.error_code

@@ -48,15 +48,13 @@ class Results(Mapping[K, V]):
         self.errors: dict[K, KohortError] = {}
 
     def add(self, item: K, value: V) -> None:
-        """Add the result of an item (topic, group...)."""
         self._values[item] = value
 
     def refuse(self, item: K, error: KohortError) -> None:
-        """Add the error of one topic, group or other resource to the result of the admin call."""
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
-        """Add the result of an item, or, if ``code`` is not 0, its error."""
+        """Add the value of an item, or, if ``code`` is not 0, its error."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:
@@ -154,17 +152,9 @@ class AdminMachine:
                 wakes.append(running.resume_at_ms)
             timeout_ms = min(self._config.request_timeout_ms, running.deadline_ms - now_ms)
             for index, ask in enumerate(running.asks):
-                context = (running, index, running.answers)
-                unsent.append(
-                    Unsent(
-                        ask.node_id,
-                        ask.request,
-                        timeout_ms,
-                        max_version=ask.max_version,
-                        shape=ask.shape,
-                        context=context,
-                    )
-                )
+                request = Unsent(ask.node_id, ask.request, timeout_ms, max_version=ask.max_version, shape=ask.shape)
+                request.context = (running, index, running.answers)
+                unsent.append(request)
             running.asks = []
         return Poll(unsent, min(wakes, default=None))
 
@@ -216,11 +206,8 @@ class AdminMachine:
         running.operation.close()
         servers = ", ".join(self._config.bootstrap_servers)
         why = f"; the last failure: {running.last_error}" if running.last_error else ""
-        running.promise.fail(
-            ApiTimeout(
-                f"{running.name} did not complete within {running.timeout_ms} ms (bootstrap.servers={servers}){why}"
-            )
-        )
+        text = f"{running.name} did not complete within {running.timeout_ms} ms (bootstrap.servers={servers}){why}"
+        running.promise.fail(ApiTimeout(text))
 
 
 def ask(
@@ -345,9 +332,8 @@ def explain_denials(config: ClientConfig, call: str, about: str, operation: Oper
 def _explained(config: ClientConfig, call: str, name: str, error: KohortError) -> KohortError:
     if not isinstance(error, ApiError) or error.code not in DENIED_RESOURCES:
         return error
-    advice = missing_right(
-        config, DENIED_RESOURCES[error.code], REQUIRED_OPERATIONS.get(call, {}).get(error.code, ""), name
-    )
+    operation = REQUIRED_OPERATIONS.get(call, {}).get(error.code, "")
+    advice = missing_right(config, DENIED_RESOURCES[error.code], operation, name)
     return ApiError(error.code, error.message.rstrip(".") + advice) if advice else error
 
 

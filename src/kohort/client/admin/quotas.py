@@ -42,7 +42,7 @@ class ClientQuotaEntity:
 
     def __str__(self) -> str:
         parts = [f"{kind} {'<default>' if name is None else name}" for kind, name in _named_parts(self)]
-        return ", ".join(parts) or "nobody"
+        return ", ".join(parts) or "no entity"
 
 
 def _parts(entity: ClientQuotaEntity) -> Iterator[tuple[str, str | QuotaMatch]]:

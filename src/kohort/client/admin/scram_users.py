@@ -95,8 +95,8 @@ def describe_user_scram_credentials(
         wire.DescribeUserScramCredentialsRequest(users=requested)
     )
     if response.error_code:
-        words = response.error_message or "DescribeUserScramCredentials"
-        raise ApiError(error_code(response.error_code), words)
+        text = response.error_message or "DescribeUserScramCredentials"
+        raise ApiError(error_code(response.error_code), text)
     names = {number: name for name, number in MECHANISMS.items()}
     for result in sorted(response.results, key=lambda result: result.user):
         infos = tuple(

@@ -27,17 +27,16 @@ from kohort.wire.schema import Message
 
 RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in configs.ConfigResourceType}
 _KINDS_BY_CODE: Final = {code: kind for kind, code in RESOURCE_KINDS.items()}
-_SOURCES: Final = (
-    "topic",
-    "broker",
-    "broker default",
-    "static broker",
-    "default",
-    "broker logger",
-    "client metrics",
-    "group",
-)
-CONFIG_SOURCES: Final = dict(enumerate(_SOURCES, 1))
+CONFIG_SOURCES: Final = {
+    1: "topic",
+    2: "broker",
+    3: "broker default",
+    4: "static broker",
+    5: "default",
+    6: "broker logger",
+    7: "client metrics",
+    8: "group",
+}
 CONFIG_DEFAULT_SOURCE: Final = 5
 DELETE_BY_STATE_FROM: Final = 6
 NO_CREATION_FROM: Final = 4
@@ -154,9 +153,8 @@ def describe_configs(
     asks = []
     keys = None if names is None else list(names)
     for resource in resources:
-        code = _kind(resource.kind)
         requested = configs.DescribeConfigsResource(
-            resource_type=code, resource_name=resource.name, configuration_keys=keys
+            resource_type=_kind(resource.kind), resource_name=resource.name, configuration_keys=keys
         )
         node_id = int(resource.name) if resource.kind == "broker" and resource.name.isdigit() else ANY_NODE
         asks.append(Ask(configs.DescribeConfigsRequest(resources=[requested]), node_id))
@@ -273,12 +271,12 @@ def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource
     codes = [_kind(kind) for kind in kinds]
     request = configs.ListConfigResourcesRequest(resource_types=codes)
     response: configs.ListConfigResourcesResponse = yield from ask(
-        request, codes=lambda r: [r.error_code], shape=_of_its_time
+        request, codes=lambda r: [r.error_code], shape=_shape_of_list
     )
     return sorted(_resource(listed) for listed in response.config_resources)
 
 
-def _of_its_time(request: Message, version: int) -> Message:
+def _shape_of_list(request: Message, version: int) -> Message:
     """Rewrite ListConfigResources for version 0, which lists client metrics only; raise ApiError for other kinds."""
     assert isinstance(request, configs.ListConfigResourcesRequest)
     if version >= WITH_TYPES_FROM:

@@ -20,7 +20,6 @@ from kohort.wire.messages import transactions as wire
 
 FIRST_COORDINATOR_EPOCH: Final = 0
 """Coordinator epoch sent for a producer without an earlier transaction marker, as kafka-transactions does."""
-MAXIMA: Final = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "coordinator_epoch": (1 << 31) - 1}
 
 
 def describe_producers(
@@ -59,12 +58,13 @@ def abort_transaction(
     """
     if coordinator_epoch is None or coordinator_epoch < 0:
         coordinator_epoch = FIRST_COORDINATOR_EPOCH
-    numbers = {"producer_id": producer_id, "producer_epoch": producer_epoch, "coordinator_epoch": coordinator_epoch}
-    for name, number in numbers.items():
-        if not 0 <= number <= MAXIMA[name]:
-            raise UsageError(f"{name} must be a number from 0 to {MAXIMA[name]}, not {number}")
-    topic = wire.WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])
-    marker = wire.WritableTxnMarker(transaction_result=False, topics=[topic], **numbers)
+    marker = wire.WritableTxnMarker(
+        producer_id=_checked("producer_id", producer_id, 63),
+        producer_epoch=_checked("producer_epoch", producer_epoch, 15),
+        coordinator_epoch=_checked("coordinator_epoch", coordinator_epoch, 31),
+        transaction_result=False,
+        topics=[wire.WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
+    )
 
     def found(answer: wire.WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, None, int]]:
         for written in answer.markers:
@@ -78,19 +78,21 @@ def abort_transaction(
     return results[partition]
 
 
+def _checked(name: str, number: int, bits: int) -> int:
+    if not 0 <= number < 1 << bits:
+        raise UsageError(f"{name} must be a number from 0 to {(1 << bits) - 1}, not {number}")
+    return number
+
+
 def _state(producer: producer_ids.ActiveProducer) -> ProducerState:
     return ProducerState(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         last_sequence=producer.last_sequence,
         last_timestamp_ms=producer.last_timestamp,
-        coordinator_epoch=_known(producer.coordinator_epoch),
-        transaction_start_offset=_known(producer.current_txn_start_offset),
+        coordinator_epoch=None if producer.coordinator_epoch < 0 else producer.coordinator_epoch,
+        transaction_start_offset=None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset,
     )
-
-
-def _known(number: int) -> int | None:
-    return None if number < 0 else number
 
 
 OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -119,17 +121,15 @@ def describe_transactions(
     def read(answer: wire.DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
         (found,) = answer.transaction_states
         partitions = tuple(TopicPartition(t.topic, p) for t in found.topics for p in t.partitions)
+        # for an ended transaction Kafka still reports the start time, so ignore it
         is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
-        started_ms = (
-            found.transaction_start_time_ms if is_open else None
-        )  # in an ended transaction Kafka still reports the start time, so ignore it
         described = TransactionDescription(
             name,
             found.transaction_state,
             found.producer_id,
             found.producer_epoch,
             found.transaction_timeout_ms,
-            started_ms,
+            found.transaction_start_time_ms if is_open else None,
             tuple(sorted(partitions)),
             node_id,
         )
@@ -146,9 +146,10 @@ def fence_producers(metadata: Metadata, transactional_ids: Iterable[str]) -> Ope
     def request(name: str) -> producer_ids.InitProducerIdRequest:
         return producer_ids.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=FENCING_TIMEOUT_MS)
 
-    def read(answer: producer_ids.InitProducerIdResponse, _name: str, _node_id: int) -> tuple[int, str | None, Any]:
-        return answer.error_code, None, None
-
-    max_version = MAX_VERSION[producer_ids.InitProducerIdRequest.API_KEY]
-    call = CoordinatorCall(request, read, max_version=max_version, key_type=TRANSACTION_KEY)
+    call = CoordinatorCall(
+        request,
+        lambda answer, _name, _node_id: (answer.error_code, None, None),
+        max_version=MAX_VERSION[producer_ids.InitProducerIdRequest.API_KEY],
+        key_type=TRANSACTION_KEY,
+    )
     return ask_coordinators(metadata, transactional_ids, call)

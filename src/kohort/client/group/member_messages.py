@@ -10,7 +10,7 @@ from kohort.client.group.membership import Generation
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.metadata import Metadata
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, ErrorCode
+from kohort.errors import ApiError, ErrorCode, UnsupportedVersion
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -119,11 +119,10 @@ def _member(member: wire.JoinGroupResponseMember) -> MemberSubscription:
 
 
 REASON_MAX: Final = 255
+"""Maximum length of a reason in JoinGroup and LeaveGroup, as in Kafka's clients (KIP-800)."""
 JOIN_GRACE_MS: Final = 5000
 """Time added to the request timeout of a JoinGroup, in ms: the coordinator may delay it by the rebalance timeout."""
 LEAVE_BY_LIST_FROM: Final = 3
-
-
 LastAssignment = tuple[list[TopicPartition], int]
 
 
@@ -200,8 +199,14 @@ class MemberMessages:
 
 
 def leave_shape(request: Message, version: int) -> Message:
-    """Rewrite LeaveGroup for versions below 3, which have one member id (KIP-345)."""
+    """Rewrite LeaveGroup for versions below 3, which remove one member, by member id (KIP-345).
+
+    Raises UnsupportedVersion for several members, or for an instance id.
+    """
     assert isinstance(request, wire.LeaveGroupRequest)
     if version >= LEAVE_BY_LIST_FROM:
         return request
-    return wire.LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
+    first, *others = request.members
+    if others or first.group_instance_id is not None:
+        raise UnsupportedVersion("this broker removes one member at a time, by its member id (Kafka before 2.4)")
+    return wire.LeaveGroupRequest(group_id=request.group_id, member_id=first.member_id)

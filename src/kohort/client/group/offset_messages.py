@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kohort.client.group.membership import Generation
-from kohort.errors import ErrorCode, error_code
+from kohort.errors import ErrorCode, UnsupportedVersion, error_code
 from kohort.model import NO_EPOCH, NO_UUID, OffsetAndMetadata, TopicPartition, by_topic
 from kohort.wire.messages import offsets as wire
 from kohort.wire.schema import Message
@@ -85,18 +85,24 @@ def build_fetch(
 
 
 def shape_fetch(request: Message, version: int) -> Message:
-    """Rewrite OffsetFetch for old versions: one group below version 8, no ``require_stable`` below version 7."""
+    """Rewrite OffsetFetch for old versions: one group below version 8, no ``require_stable`` below version 7.
+
+    Raises UnsupportedVersion for several groups below version 8 (KIP-709).
+    """
     assert isinstance(request, wire.OffsetFetchRequest)
     if version >= GROUPS_FROM:
         return request
-    group = request.groups[0]
-    return wire.OffsetFetchRequest(
-        group_id=group.group_id,
-        topics=[
-            wire.OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics or []
-        ],
-        require_stable=request.require_stable and version >= REQUIRE_STABLE_FROM,
-    )
+    if len(request.groups) > 1:
+        raise UnsupportedVersion(
+            f"OffsetFetch version {version} takes one group per request; several groups need version 8 (Kafka 3.0)"
+        )
+    group, topics = request.groups[0], None
+    if group.topics is not None:
+        topics = [
+            wire.OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics
+        ]
+    require_stable = request.require_stable and version >= REQUIRE_STABLE_FROM
+    return wire.OffsetFetchRequest(group_id=group.group_id, topics=topics, require_stable=require_stable)
 
 
 def fetched_offsets(
@@ -108,23 +114,11 @@ def fetched_offsets(
     """
     names = {topic.topic_id: topic.name for group in request.groups for topic in group.topics or []}
     found: dict[TopicPartition, FetchedOffset] = {}
-    if response.groups:
-        group = response.groups[0]
-        for topic in group.topics:
-            name = topic.name or names.get(topic.topic_id, "")
-            for p in topic.partitions:
-                found[TopicPartition(name, p.partition_index)] = _fetched(
-                    p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
-                )
-        return error_code(group.error_code), found
-    for old in response.topics:
-        for q in old.partitions:
-            found[TopicPartition(old.name, q.partition_index)] = _fetched(
-                q.committed_offset, q.committed_leader_epoch, q.metadata, q.error_code
-            )
-    return error_code(response.error_code), found
-
-
-def _fetched(offset: int, epoch: int, metadata: str | None, code: int) -> FetchedOffset:
-    committed = None if offset < 0 else OffsetAndMetadata(offset, metadata or "", max(epoch, NO_EPOCH))
-    return FetchedOffset(committed, error_code(code))
+    source: Any = response.groups[0] if response.groups else response  # below version 8 one group without a list
+    for topic in source.topics:
+        name = topic.name or names.get(getattr(topic, "topic_id", NO_UUID), "")
+        for p in topic.partitions:
+            epoch = max(p.committed_leader_epoch, NO_EPOCH)
+            offset = OffsetAndMetadata(p.committed_offset, p.metadata or "", epoch) if p.committed_offset >= 0 else None
+            found[TopicPartition(name, p.partition_index)] = FetchedOffset(offset, error_code(p.error_code))
+    return error_code(source.error_code), found

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.client.admin.coordinators import CoordinatorCall, ask_coordinators
-from kohort.client.admin.groups import BY_NAME
 from kohort.client.admin.operations import Operation
+from kohort.client.group.offset_messages import BY_NAME_COMMIT
 from kohort.client.requests.metadata import Metadata
 from kohort.coordinator.records import OffsetCommitted, build_record
 from kohort.errors import ErrorCode
@@ -77,7 +77,7 @@ def commit_as(
             topics=[topic],
         )
 
-    return _of_one(metadata, group_id, CoordinatorCall(ask, read, max_version=BY_NAME))
+    return _of_one(metadata, group_id, CoordinatorCall(ask, read, max_version=BY_NAME_COMMIT))
 
 
 def heartbeat_as(metadata: Metadata, group_id: str, who: ClaimedMember) -> Operation[int]:
