@@ -111,10 +111,9 @@ class ProducerMachine:
         return count
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
-        """Return the partition for a record of ``size`` bytes: by its key, or without a key the sticky partition
-        (KIP-794).
+        """Return the partition for a record: by its key, or without a key the sticky partition (KIP-794).
 
-        Raises UsageError if the user's partitioner returns no valid partition.
+        ``size``: bytes of the record. Raises UsageError if the user's partitioner returns no valid partition.
         """
         by_key = self.partitioner(key, partitions)
         if by_key is not None:
@@ -132,7 +131,7 @@ class ProducerMachine:
         """
         self.check_may_send()
         placed = self.accumulator.append(topic, partition, *record, now_ms)
-        assert placed is not None, "with a time it begins a batch where none is open"
+        assert placed is not None, "append() starts a batch if it gets a time"
         batch, index, is_ready = placed
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
@@ -147,8 +146,7 @@ class ProducerMachine:
     def add_columns(
         self, topic: str, partition: int, columns: SendColumns, now_ms: int
     ) -> list[tuple[ProduceBatch, int, int]]:
-        """Add many records to batches of one partition; return the batches, with the index of their first and last
-        record.
+        """Add many records to batches of one partition; return each batch with its first and last record index.
 
         Raises the errors of ``add``.
         """

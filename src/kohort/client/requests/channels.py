@@ -76,11 +76,13 @@ class ConnectionLoss(NamedTuple):
 def drop_idle_channels(
     channels: dict[tuple[int, str], Channel], losses: dict[int, ConnectionLoss], addresses: Addresses
 ) -> None:
-    idle = [key for key, channel in channels.items() if channel.connection is None and not channel.waiting]
-    for key in [key for key in idle if addresses.of(key[0]) is None]:
-        del channels[key]
-    for node_id in [node_id for node_id in losses if addresses.of(node_id) is None]:
-        del losses[node_id]
+    """Drop channels and losses of nodes whose address is no longer known."""
+    for key, channel in list(channels.items()):
+        if channel.connection is None and not channel.waiting and addresses.of(channel.node_id) is None:
+            del channels[key]
+    for node_id in list(losses):
+        if addresses.of(node_id) is None:
+            del losses[node_id]
 
 
 def least_loaded(channels: Iterable[Channel], usual: str) -> Channel | None:

@@ -280,11 +280,8 @@ class Connection:
     @property
     def _is_receiving_response(self) -> bool:
         """True if a response has begun to arrive and its request has a longer timeout than request.timeout.ms."""
-        return (
-            bool(self.in_flight)
-            and self.in_flight[0].unsent.timeout_ms > self._request_timeout_ms
-            and self._buffers.is_begun
-        )
+        has_longer_timeout = bool(self.in_flight) and self.in_flight[0].unsent.timeout_ms > self._request_timeout_ms
+        return has_longer_timeout and self._buffers.is_begun
 
     def _limit_rest(self, pending: PendingRequest, now_ms: int) -> None:
         """Limit the time from a response's first byte to its last to request.timeout.ms.
@@ -303,7 +300,7 @@ class Connection:
 
         An error in place of the token sets ``broken``. ``identity`` names the user in error messages.
         """
-        assert self._login is not None, "no token was wanted"
+        assert self._login is not None, "this connection has no login"
         self.last_used_ms = now_ms
         self._login.identity = identity or self._login.identity
         if isinstance(token, KohortError):
@@ -449,8 +446,10 @@ class Connection:
             # only Fetch reads records in place; other fields outlive the frame's buffer, so copy it
             frame = bytes(frame)
         if correlation_of(frame) != pending.correlation_id:
-            wrong = f"correlation id {correlation_of(frame)}, expected {pending.correlation_id}"
-            raise ProtocolError(wrong, self._response_name(pending))
+            raise ProtocolError(
+                f"correlation id {correlation_of(frame)}, expected {pending.correlation_id}",
+                self._response_name(pending),
+            )
         try:
             _, response = parse_response(frame, api_of(pending.unsent.request).response, pending.unsent.version)
         except ProtocolError as error:
@@ -483,12 +482,11 @@ class Connection:
         served = self._served.get(api.key)
         if served is None:
             raise UnsupportedVersion(f"the broker at {self.address} does not serve {api.name}")
-        low, high = max(served[0], api.low), min(served[1], api.high)
-        if cap is not None:
-            high = min(high, cap)
-        if low > high:
+        highest = api.high if cap is None else min(cap, api.high)
+        high = min(served[1], highest)
+        if max(served[0], api.low) > high:
             raise UnsupportedVersion(
                 f"the broker at {self.address} serves {api.name} {served[0]} to {served[1]}, "
-                f"this client needs {api.low} to {api.high if cap is None else min(cap, api.high)}"
+                f"this client needs {api.low} to {highest}"
             )
         return high

@@ -213,14 +213,9 @@ def _unsecured(config: ClientConfig, found: Credentials) -> Credentials:
         extensions |= {k.removeprefix("extension_"): v for k, v in pairs.items() if k.startswith("extension_")}
     claim = options.get("PrincipalClaimName") or "sub"
     if not options.get(f"StringClaim_{claim}"):
-        raise ConfigError(
-            "an unsecured token needs a principal: "
-            + (
-                f"unsecuredLoginStringClaim_{claim}=... in sasl.jaas.config"
-                if found.options
-                else "sasl.oauthbearer.config=principal=..."
-            )
-        )
+        jaas_option = f"unsecuredLoginStringClaim_{claim}=... in sasl.jaas.config"
+        where = jaas_option if found.options else "sasl.oauthbearer.config=principal=..."
+        raise ConfigError(f"an unsecured token needs a principal: {where}")
     lifetime = options.get("LifetimeSeconds", "3600")
     if not re.fullmatch(r"\d{1,9}(\.\d+)?", lifetime) or float(lifetime) <= 0:
         raise ConfigError(f"the lifetime of an unsecured token is {lifetime!r}: expected seconds")

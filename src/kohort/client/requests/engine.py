@@ -64,7 +64,7 @@ class Engine:
         self._backoff = Backoff(config.reconnect_backoff_ms, longest_ms, rng)
         self._login_backoff = Backoff(longest_ms, LOGIN_BACKOFF_FACTOR * longest_ms, rng)
         self._channels: dict[tuple[int, str], Channel] = {}
-        self._by_connection: dict[io.ConnectionId, Channel] = {}
+        self._by_connection: dict[io.ConnectionId, tuple[Channel, Connection]] = {}
         self._to_any_node: list[PendingRequest] = []
         self._losses: dict[int, ConnectionLoss] = {}
         self._outages = Outages(Notes()) if outages is None else outages
@@ -127,16 +127,17 @@ class Engine:
         return out
 
     def _opened(self, connection: io.ConnectionId, now_ms: int) -> None:
-        channel = self._by_connection.get(connection)
-        if channel is not None and channel.connection is not None:
+        found = self._by_connection.get(connection)
+        if found is not None:
+            channel, opened = found
             self.metrics.nodes[channel.node_id].opened.record(1, now_ms)
-            self._write(channel.connection, channel.connection.opened(now_ms))
+            self._write(opened, opened.opened(now_ms))
 
     def _closed(self, closed: io.Closed, now_ms: int) -> None:
-        channel = self._by_connection.get(closed.connection)
-        ended = None if channel is None else channel.connection
-        if channel is None or ended is None:
+        found = self._by_connection.get(closed.connection)
+        if found is None:
             return
+        channel, ended = found
         if closed.is_refusal:
             self._lost(channel, closed.reason, now_ms, kind=AuthenticationFailed)
         else:
@@ -145,23 +146,19 @@ class Engine:
 
     def room(self, connection_id: io.ConnectionId) -> memoryview:
         """Return the buffer into which the connection's socket reads its next bytes."""
-        connection = self._connection(connection_id)
-        return memoryview(bytearray(DISCARD_BYTES)) if connection is None else connection.room()
+        found = self._by_connection.get(connection_id)
+        return memoryview(bytearray(DISCARD_BYTES)) if found is None else found[1].room()
 
     def arrived(self, connection_id: io.ConnectionId, count: int) -> bool:
         """Process ``count`` bytes that were read into ``room()``; return True if ``FramesArrived`` must follow."""
-        connection = self._connection(connection_id)
-        return connection is not None and connection.arrived(count)
-
-    def _connection(self, connection_id: io.ConnectionId) -> Connection | None:
-        channel = self._by_connection.get(connection_id)
-        return None if channel is None else channel.connection
+        found = self._by_connection.get(connection_id)
+        return found is not None and found[1].arrived(count)
 
     def _received(self, connection_id: io.ConnectionId, data: bytes | None, now_ms: int) -> None:
-        channel = self._by_connection.get(connection_id)
-        connection = channel.connection if channel is not None else None
-        if channel is None or connection is None:
+        found = self._by_connection.get(connection_id)
+        if found is None:
             return
+        channel, connection = found
         was = connection.state
         out, answers = connection.take_frames(now_ms) if data is None else connection.received(data, now_ms)
         self._write(connection, out)
@@ -177,10 +174,10 @@ class Engine:
             self._rebootstrap(now_ms)
 
     def _log_in(self, event: io.TokenReady, now_ms: int) -> None:
-        channel = self._by_connection.get(event.connection)
-        connection = channel.connection if channel is not None else None
-        if channel is None or connection is None:
+        found = self._by_connection.get(event.connection)
+        if found is None:
             return
+        channel, connection = found
         was = connection.state
         self._write(connection, connection.token(event.token, event.identity, now_ms))
         if connection.broken is not None:
@@ -197,9 +194,8 @@ class Engine:
             if self.credentials is not None:
                 self.metrics.logins.record(1, now_ms)
             self._losses.pop(channel.node_id, None)
-            self._outages.recovered(
-                (CONNECTION, connection.address), f"{connection.address} is connected again", now_ms
-            )
+            address = connection.address
+            self._outages.recovered((CONNECTION, address), f"{address} is connected again", now_ms)
 
     def _broken(self, channel: Channel, error: KohortError, now_ms: int) -> None:
         """Close a connection that received invalid bytes.
@@ -217,11 +213,10 @@ class Engine:
 
     def _rebootstrap(self, now_ms: int) -> None:
         """Close connections to nodes and request new metadata from the bootstrap addresses (KIP-1102)."""
-        for channel in [
-            channel for channel in self._channels.values() if channel.node_id >= 0 and channel.connection is not None
-        ]:
-            self._end(channel, now_ms, keep=True)
-            self._lost(channel, "the client restarts from its bootstrap addresses", now_ms, quietly=True)
+        for channel in list(self._channels.values()):
+            if channel.node_id >= 0 and channel.connection is not None:
+                self._end(channel, now_ms, keep=True)
+                self._lost(channel, "the client restarts from its bootstrap addresses", now_ms, quietly=True)
         self.metadata.rebootstrap()
 
     def _lost(
@@ -347,9 +342,7 @@ class Engine:
                 if connection is not None and connection.state is ConnectionState.READY:
                     connection.queue.extend(channel.waiting)
                     channel.waiting = []
-            if connection is None:
-                continue
-            if connection.queue:
+            if connection is not None and connection.queue:
                 out, answers = connection.write_queued(now_ms)
                 self._write(connection, out)
                 self._deliver(answers, now_ms)
@@ -420,7 +413,7 @@ class Engine:
         if self.credentials is not None:
             channel.connection.require_login(self.credentials.mechanism, self.credentials.identity, self._rng)
         self._next_id += 1
-        self._by_connection[channel.connection.id] = channel
+        self._by_connection[channel.connection.id] = (channel, channel.connection)
         self._out.append(io.Open(channel.connection.id, *address))
 
     def _end(self, channel: Channel, now_ms: int, *, keep: bool = False) -> None:
@@ -431,9 +424,9 @@ class Engine:
             channel.connection = None
 
     def _forget(self, connection: Connection, now_ms: int) -> None:
-        channel = self._by_connection.pop(connection.id, None)
-        if channel is not None and connection.state is not ConnectionState.CONNECTING:
-            self.metrics.nodes[channel.node_id].closed.record(1, now_ms)
+        found = self._by_connection.pop(connection.id, None)
+        if found is not None and connection.state is not ConnectionState.CONNECTING:
+            self.metrics.nodes[found[0].node_id].closed.record(1, now_ms)
 
     def _write(self, connection: Connection, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
         if buffers:
@@ -441,13 +434,11 @@ class Engine:
 
     def _deliver(self, answers: Sequence[ClientResponse], now_ms: int) -> None:
         for answer in answers:
-            self._sources_changed = True
-            source = self._sources[answer.pending.source]
             if isinstance(answer.response, KohortError):
-                self.metrics.failed(type(answer.pending.unsent.request), answer.response)
-                source.on_failure(answer.pending.unsent, answer.response, now_ms)
+                self._fail([answer.pending], answer.response, now_ms)
             else:
-                source.on_response(answer.pending.unsent, answer.response, now_ms)
+                self._sources_changed = True
+                self._sources[answer.pending.source].on_response(answer.pending.unsent, answer.response, now_ms)
 
     def _fail(self, pendings: Sequence[PendingRequest], error: KohortError, now_ms: int) -> None:
         for pending in pendings:

@@ -214,15 +214,13 @@ class Metadata:
         if due is None or due > now_ms:
             return Poll(wake_at_ms=due)
         self._must_refresh = False
-        topics_to_request = self._tracked_topics()
-        topics = [wire.MetadataRequestTopic(name=name) for name in sorted(topics_to_request.names)]
-        topics += [
-            wire.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topics_to_request.ids)
-        ]
+        tracked = self._tracked_topics()
+        topics = [wire.MetadataRequestTopic(name=name) for name in sorted(tracked.names)]
+        topics += [wire.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(tracked.ids)]
         request = wire.MetadataRequest(
-            topics=None if topics_to_request.all else topics, allow_auto_topic_creation=self.allow_auto_create
+            topics=None if tracked.all else topics, allow_auto_topic_creation=self.allow_auto_create
         )
-        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=topics_to_request)
+        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=tracked)
         return Poll([self._request.sent(unsent)])
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
@@ -236,12 +234,14 @@ class Metadata:
         self._covered = sent.context
         self.answered_at_ms = now_ms
         self.version += 1
-        lacking = any(code.retriable for code in self._errors.values())
-        lacking = lacking or not self._covered.ids <= self._names.keys()
-        lacking = lacking or any(p.leader_id < 0 for t in self._topics.values() for p in t.partitions.values())
+        is_incomplete = (
+            any(code.retriable for code in self._errors.values())
+            or not self._covered.ids <= self._names.keys()
+            or any(p.leader_id < 0 for t in self._topics.values() for p in t.partitions.values())
+        )
         if changed:
             self._request.succeeded()
-        if lacking:
+        if is_incomplete:
             self._try_again(now_ms)
         else:
             self._request.repeated(now_ms)
@@ -297,16 +297,15 @@ class Metadata:
         partitions = {}
         for p in topic.partitions:
             old = known.partitions.get(p.partition_index) if known is not None and same_topic else None
-            older = old is not None and p.leader_epoch != NO_EPOCH and p.leader_epoch < old.leader_epoch
-            partitions[p.partition_index] = old if older and old is not None else _partition(p)
+            is_old_epoch = old is not None and p.leader_epoch != NO_EPOCH and p.leader_epoch < old.leader_epoch
+            partitions[p.partition_index] = old if old is not None and is_old_epoch else _partition(p)
         return TopicInfo(topic.topic_id, topic.is_internal, dict(sorted(partitions.items())))
 
 
 def _partition(p: wire.MetadataResponsePartition) -> PartitionInfo:
     code = error_code(p.error_code)
-    leaderless = p.error_code != 0 and code is not ErrorCode.REPLICA_NOT_AVAILABLE
-    leader = -1 if leaderless else p.leader_id
-    return PartitionInfo(leader, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
+    has_leader = code in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
+    return PartitionInfo(p.leader_id if has_leader else -1, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
 
 
 def _shape(request: Message, version: int) -> Message:

@@ -21,7 +21,6 @@ from kohort.wire.record_batch import HEADER_BYTES
 
 REQUEST_OVERHEAD: Final = 512
 
-
 Placement = tuple[ProduceBatch, int, bool]
 
 
@@ -151,26 +150,19 @@ class Accumulator:
         self.check_size(batch.size)
         self._close(batch.topic, batch.partition)
         self.buffered_bytes += batch.size
-        self._queue(TopicPartition(batch.topic, batch.partition)).append(batch)
+        self.waiting.setdefault(TopicPartition(batch.topic, batch.partition), deque()).append(batch)
 
     def put_back(self, batch: ProduceBatch) -> None:
         """Queue a batch again after a failed attempt, before all batches with higher sequence numbers."""
-        queue = self._queue(TopicPartition(batch.topic, batch.partition))
-        at = 0
-        while at < len(queue) and _precedes(queue[at], batch):
-            at += 1
+        queue = self.waiting.setdefault(TopicPartition(batch.topic, batch.partition), deque())
+        at = next((i for i, queued in enumerate(queue) if not _precedes(queued, batch)), len(queue))
         queue.insert(at, batch)
 
     def take(self, tp: TopicPartition) -> ProduceBatch:
-        queue = self.waiting[tp]
-        batch = queue[0]
+        batch = self.waiting[tp][0]
         before = batch.size
         batch.seal()  # a batch that cannot be encoded stays queued, and fails when the sender encodes it again
-        queue.popleft()
-        if not queue:
-            del self.waiting[tp]
-        if self._open.get(tp) is batch:
-            del self._open[tp]
+        self.drop(tp, batch)
         batch.size = HEADER_BYTES + len(batch.payload or b"")
         self.buffered_bytes += batch.size - before
         return batch
@@ -206,7 +198,7 @@ class Accumulator:
             deadline_ms=now_ms + config.delivery_timeout_ms,
         )
         tp = TopicPartition(topic, partition)
-        self._queue(tp).append(batch)
+        self.waiting.setdefault(tp, deque()).append(batch)
         self._open[tp] = batch
         self.buffered_bytes += HEADER_BYTES
         return batch
@@ -215,12 +207,6 @@ class Accumulator:
         batch = self._open.pop((topic, partition), None)
         if batch is not None:
             batch.ready_at_ms = 0
-
-    def _queue(self, tp: TopicPartition) -> deque[ProduceBatch]:
-        queue = self.waiting.get(tp)
-        if queue is None:
-            queue = self.waiting[tp] = deque()
-        return queue
 
 
 def size_of_headers(headers: Sequence[Header]) -> int:

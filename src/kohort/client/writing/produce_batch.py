@@ -162,7 +162,6 @@ def prebuilt(topic: str, partition: int, batch: bytes, *, deadline_ms: int) -> P
     made.payload = bytes(memoryview(batch)[record_batch.HEADER_BYTES : header.size])
     made.count = header.record_count
     made.first_ms, made.last_ms = header.base_timestamp, header.max_timestamp
-    made.timestamps = []
     made.size = header.size
     return made
 
@@ -218,6 +217,3 @@ def record_timestamp(batch: ProduceBatch, index: int) -> int:
     if batch.append_time_ms >= 0:
         return batch.append_time_ms
     return batch.timestamps[index] if index < len(batch.timestamps) else -1
-
-
-__all__ = ["RECORD_OVERHEAD", "SEQUENCES", "ProduceBatch", "encode_records", "prebuilt"]

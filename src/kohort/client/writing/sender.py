@@ -174,10 +174,8 @@ class Sender:
             self.metrics.compressed(batch.topic, batch.size / before, now_ms)
 
     def _max_version(self, *, named_only: bool) -> int | None:
-        most = LAST_VERSION_WITH_NAMES if named_only else None
-        if self._transactions is not None:
-            return self._transactions.produce_max_version or most
-        return most
+        of_transactions = None if self._transactions is None else self._transactions.produce_max_version
+        return of_transactions or (LAST_VERSION_WITH_NAMES if named_only else None)
 
     def _number(self, tp: TopicPartition, batch: ProduceBatch) -> None:
         sequence = self._sequences.get(tp)
@@ -250,7 +248,8 @@ class Sender:
         self.metrics.refused(wire.ProduceRequest, code)
         tp = TopicPartition(batch.topic, batch.partition)
         text = f"{tp}: {result.error_message}" if result.error_message else str(tp)
-        error = answer_error(self._config, code, text, name=_denied_topic(code, tp))
+        denied_topic = tp.topic if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
+        error = answer_error(self._config, code, text, name=denied_topic)
         if code in STALE_METADATA:
             hint = result.current_leader
             if self._metadata.update_leader(tp, hint.leader_id, hint.leader_epoch, nodes):
@@ -296,8 +295,7 @@ class Sender:
                 unwritten.forget_number()
 
     def _remove_in_flight(self, batch: ProduceBatch) -> None:
-        sequence = self._sequences[TopicPartition(batch.topic, batch.partition)]
-        sequence.in_flight.remove(batch)
+        self._sequences[TopicPartition(batch.topic, batch.partition)].in_flight.remove(batch)
 
     def _succeed(self, batch: ProduceBatch, base_offset: int, append_time_ms: int, now_ms: int) -> None:
         tp = TopicPartition(batch.topic, batch.partition)
@@ -405,10 +403,6 @@ class Sender:
             why = self._metadata.last_failure or self._metadata.error(tp.topic) or "the partition has no leader"
             return ApiTimeout(f"{waited}: {why}")
         return ApiTimeout(f"{waited}, after {batch.attempts} attempts")
-
-
-def _denied_topic(code: ErrorCode, tp: TopicPartition) -> str:
-    return tp.topic if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
 
 
 def _errors_of_records(

@@ -24,7 +24,7 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.outages import Outages
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Promise, Unsent
-from kohort.client.writing import transaction_messages
+from kohort.client.writing import transaction_messages as messages
 from kohort.clock import Rng, earliest
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProducerFenced, TransactionFailed, UsageError
@@ -86,7 +86,7 @@ class Transactions:
         self, config: ProducerConfig, metadata: Metadata, rng: Rng, delivered: Callable[[], bool], outages: Outages
     ) -> None:
         assert config.transactional_id is not None
-        self.producer = transaction_messages.TransactionalProducer(config.transactional_id)
+        self.producer = messages.TransactionalProducer(config.transactional_id)
         self.phase = Phase.NEW
         self.use_second_protocol = True
         """Use the protocol of KIP-890 if the cluster supports it; simulations run both protocols."""
@@ -121,10 +121,8 @@ class Transactions:
 
     def begin(self) -> None:
         self._check(Phase.READY)
-        self._is_second_protocol = (
-            self.use_second_protocol
-            and self._metadata.features.get(transaction_messages.FEATURE, 0) >= transaction_messages.SECOND_PROTOCOL
-        )
+        level = self._metadata.features.get(messages.FEATURE, 0)
+        self._is_second_protocol = self.use_second_protocol and level >= messages.SECOND_PROTOCOL
         self.phase = Phase.OPEN
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> Promise[None]:
@@ -149,7 +147,7 @@ class Transactions:
         if self.phase is not Phase.ABORTING:
             self._check(Phase.OPEN)
             self._enter(Phase.ABORTING)
-            self._fail_offsets(self._aborted_error())
+            self._fail_offsets(TransactionFailed("the transaction was aborted"))
         return self._promise
 
     def abort_open_transaction(self) -> None:
@@ -181,7 +179,7 @@ class Transactions:
     def refusal(self) -> KohortError | None:
         if self._fatal_error is not None or self._abortable_error is not None:
             return self._fatal_error or self._abortable_error
-        return self._aborted_error() if self.phase is Phase.ABORTING else None
+        return TransactionFailed("the transaction was aborted") if self.phase is Phase.ABORTING else None
 
     def admits(self, partition: TopicPartition) -> bool:
         """Return True if the transaction includes the partition; otherwise schedule the request that adds it."""
@@ -194,14 +192,14 @@ class Transactions:
 
     @property
     def produce_max_version(self) -> int | None:
-        return None if self._is_second_protocol else transaction_messages.PRODUCE_MAX_VERSION
+        return None if self._is_second_protocol else messages.PRODUCE_MAX_VERSION
 
     def on_batch_failed(self, error: KohortError) -> None:
-        if isinstance(error, ApiError) and error.code in (
-            ErrorCode.PRODUCER_FENCED,
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ):
-            self._fail(self._fenced_error(error) if error.code in FENCED else error)
+        code = error.code if isinstance(error, ApiError) else None
+        if code is ErrorCode.PRODUCER_FENCED:
+            self._fail(self._fenced_error(error))
+        elif code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            self._fail(error)
         elif self.phase in (Phase.OPEN, Phase.COMMITTING):
             self._require_abort(error)
 
@@ -229,34 +227,31 @@ class Transactions:
 
     def _next(self) -> Unsent | None:
         if self.phase is Phase.STARTING:
-            return self._to_coordinator(
-                transaction_messages.init_request(self.producer, self._config.transaction_timeout_ms)
-            )
+            return self._init_request()
         if self.phase in (Phase.OPEN, Phase.COMMITTING) and self._abortable_error is None:
             if self._partitions_to_add:
-                return self._to_coordinator(transaction_messages.add_partitions(self.producer, self._partitions_to_add))
+                return self._to_coordinator(messages.add_partitions(self.producer, self._partitions_to_add))
             if self._offsets:
                 return self._offset_request(self._offsets[0])
         if self.is_ending and self._delivered():
             if self._outcome_unknown and self.phase is Phase.ABORTING:
                 self._needs_epoch = True  # the request for a new epoch aborts any open transaction
             if self._partitions or self._groups:
-                return self._to_coordinator(
-                    transaction_messages.end(self.producer, commit=self.phase is Phase.COMMITTING)
-                )
+                return self._to_coordinator(messages.end(self.producer, commit=self.phase is Phase.COMMITTING))
             if self._needs_epoch:
-                return self._to_coordinator(
-                    transaction_messages.init_request(self.producer, self._config.transaction_timeout_ms)
-                )
+                return self._init_request()
             self._finish()
         return None
+
+    def _init_request(self) -> Unsent | None:
+        return self._to_coordinator(messages.init_request(self.producer, self._config.transaction_timeout_ms))
 
     def _offset_request(self, pending: _Offsets) -> Unsent | None:
         group_id = pending.group.group_id
         if self._is_second_protocol:
             self._groups.add(group_id)  # KIP-890: TxnOffsetCommit adds the group to the transaction
         if group_id not in self._groups:
-            return self._to_coordinator(transaction_messages.add_group(self.producer, group_id))
+            return self._to_coordinator(messages.add_group(self.producer, group_id))
         lookup = self._group_lookups.get(group_id)
         if lookup is None:
             key, config, metadata = CoordinatorKey(group_id), self._config, self._metadata
@@ -265,10 +260,8 @@ class Transactions:
         ids = self._topic_ids({partition.topic for partition in pending.offsets}) if self._is_second_protocol else {}
         if ids is None:
             return None
-        request = transaction_messages.commit_offsets(self.producer, pending.group, pending.offsets, ids)
-        return self._to_coordinator(
-            request, lookup, transaction_messages.BY_TOPIC_ID if ids and all(ids.values()) else None
-        )
+        request = messages.commit_offsets(self.producer, pending.group, pending.offsets, ids)
+        return self._to_coordinator(request, lookup, messages.BY_TOPIC_ID if ids and all(ids.values()) else None)
 
     def _topic_ids(self, topics: set[str]) -> Mapping[str, bytes | None] | None:
         """Return the ids of topics for TxnOffsetCommit (KIP-1319); None while their metadata are in flight.
@@ -287,17 +280,13 @@ class Transactions:
         node_id = lookup.require()
         if node_id is None:
             return None
+        versions = messages.MAX_VERSION_OF_SECOND if self._is_second_protocol else messages.MAX_VERSION
         return Unsent(
             node_id,
             request,
             self._config.request_timeout_ms,
             channel=COORDINATOR_CHANNEL,
-            max_version=max_version
-            or (
-                transaction_messages.MAX_VERSION_OF_SECOND
-                if self._is_second_protocol
-                else transaction_messages.MAX_VERSION
-            )[request.API_KEY],
+            max_version=max_version or versions[request.API_KEY],
             context=lookup,
         )
 
@@ -306,7 +295,7 @@ class Transactions:
             sent.context.on_response(sent, response, now_ms)
             return
         self._request.ended(sent)
-        code, where = transaction_messages.first_error(sent.request, response)
+        code, where = messages.first_error(sent.request, response)
         if code is ErrorCode.NONE:
             self._request.succeeded()
             self._outages.recovered(TRANSACTION, f"{self._name} works again", now_ms)
@@ -316,7 +305,7 @@ class Transactions:
             self._on_error(sent, answer_error(self._config, code, where or self._name, name=topic), now_ms)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
-        if sent.request.API_KEY not in transaction_messages.MAX_VERSION:
+        if sent.request.API_KEY not in messages.MAX_VERSION:
             sent.context.on_failure(sent, error, now_ms)
             return
         self._request.ended(sent)
@@ -409,9 +398,6 @@ class Transactions:
     def _fail_offsets(self, error: KohortError) -> None:
         while self._offsets:
             self._offsets.popleft().promise.fail(error)
-
-    def _aborted_error(self) -> TransactionFailed:
-        return TransactionFailed("the transaction was aborted")
 
     def _fenced_error(self, error: KohortError) -> ProducerFenced:
         fenced = ProducerFenced(
