@@ -12,7 +12,7 @@ LAYOUT = Path(__file__).parent / "layout"
 def test_layout_unit_tests_pass():
     node = shutil.which("node")
     if node is None:
-        pytest.skip("Node is not here, which runs the tests of the console's modules")
+        pytest.skip("node is not installed: it runs the tests of the console's JavaScript modules")
     done = subprocess.run(
         [node, "--test", *map(str, sorted(LAYOUT.glob("*.test.mjs")))], capture_output=True, text=True, check=False
     )

@@ -151,7 +151,7 @@ def _fenced(page: Page, cluster: WatchedCluster, group: str) -> None:
         soon(page.get_by_text("No request was rejected in this time span.")).to_be_visible()
     else:
         soon(page.get_by_text("Rejected requests are not in this journal.")).to_be_visible()
-        expect(page.get_by_role("img", name="unknown: only a watcher tells of this group")).to_have_count(1)
+        expect(page.get_by_role("img", name="unknown: the journal comes from kohort watch")).to_have_count(1)
 
 
 def _causes(page: Page, cluster: WatchedCluster, group: str) -> None:

@@ -31,7 +31,7 @@ const TWO = timeline(
   [lane(A, [spell(0, 600, "t-0", "t-1"), spell(600, null, "t-0")]), lane(B, [spell(600, null, "t-1")])],
 );
 
-test("what stays is kept, what comes is moved in until the next rebalance, what goes fades", () => {
+test("kept partitions are KEPT, gained ones MOVED until the next rebalance, lost ones fade", () => {
   const model = layOut({ timeline: TWO });
 
   assert.deepEqual(spansOf(model, 0), [[0, 1000, KEPT, "0"], [0, 600, KEPT, "1"], [600, Infinity, TAIL, ""]]);
@@ -40,7 +40,7 @@ test("what stays is kept, what comes is moved in until the next rebalance, what 
   assert.deepEqual(spansOf(layOut({ timeline: later }), 1), [[600, 700, MOVED, "1"], [700, 1000, KEPT, ""]]);
 });
 
-test("a process that came back goes on in its row, with a break; two at a time have a row each", () => {
+test("a restarted process continues in its row after a break; parallel processes have separate rows", () => {
   const again = member("a", { member_id: "a-2" });
   const one = timeline([], [lane(A, [spell(0, 400, "t-0")]), lane(again, [spell(600, null, "t-0")])]);
   const both = timeline([], [lane(A, [spell(0, 700, "t-0")]), lane(again, [spell(600, null, "t-0")])]);
@@ -49,7 +49,7 @@ test("a process that came back goes on in its row, with a break; two at a time h
   assert.deepEqual(rowsOfLanes(both).map((row) => row.breaks), [[], []]);
 });
 
-test("a partition keeps its place in a row, and none lie upon each other", () => {
+test("a partition keeps its place in a row, and spans do not overlap", () => {
   const owned = ownedSpans(lane(A, [spell(0, 10, "t-0", "t-1"), spell(10, 20, "t-1"), spell(20, null, "t-1", "t-2")]), 30);
 
   assert.equal(givePlaces(owned), 2);
@@ -58,7 +58,7 @@ test("a partition keeps its place in a row, and none lie upon each other", () =>
   ]);
 });
 
-test("a gap is a time in which nobody had a partition, whether its owners show it or a move says so", () => {
+test("a time without owner is a gap, between two owners or reported by a move", () => {
   assert.deepEqual(gapsOf([{ from: 0, until: 10 }, { from: 30, until: 40 }], []), [{ from: 10, until: 30 }]);
   const moves = [{ unowned_since_ms: 25, unowned_ms: 10 }, { unowned_since_ms: null, unowned_ms: null }];
   assert.deepEqual(gapsOf([{ from: 0, until: 10 }, { from: 30, until: 40 }], moves), [{ from: 10, until: 35 }]);
@@ -68,7 +68,7 @@ test("a gap is a time in which nobody had a partition, whether its owners show i
   assert.deepEqual(spansOf(model, 0), [[0, 400, OWNED, "a"], [600, 1000, OWNED, "b"], [400, 600, NOBODY, "0.2 s"]]);
 });
 
-test("many partitions are counted, and the darkest row has the most", () => {
+test("many partitions are shown as a number, and the darkest row has the most", () => {
   const many = Array.from({ length: 100 }, (_, n) => `t-${n}`);
   const model = layOut({ timeline: timeline([], [lane(A, [spell(0, null, ...many)]), lane(B, [spell(0, null, "t-1")]), lane(member("c"), [spell(0, null)])]) });
 
@@ -92,7 +92,7 @@ test("the blocker of a rebalance has a bracket from its join phase to its end", 
   assert.deepEqual(blockers(modern), [[1, 500 + 400, 500 + 8500, "8.1 s"]]);
 });
 
-test("what happened has its sign: whoever was put out has that of why, also in somebody else's round", () => {
+test("each event has its sign: a removed member has that of the reason, also in the round of another member", () => {
   const went = (kind, how) => ({ at_ms: 600, kind, how, text: `${how}, in words` });
   const kinds = (mark) =>
     layOut({ timeline: timeline(TWO.columns, [lane(A, [spell(0, 600, "t-0")], [mark]), lane(B, [spell(600, null, "t-1")])]) }).glyphs.map(({ row, kind, say }) => [row, kind, say]);
@@ -124,7 +124,7 @@ test("an absent static member is silent to the end of the drawing", () => {
   assert.deepEqual(cutAt(0, 10, []), [{ from: 0, until: 10, silence: null }]);
 });
 
-test("words and numbers agree: members in rows, rebalances in rounds", () => {
+test("texts count members and their rows, rebalances and their rounds", () => {
   const again = member("a", { member_id: "a-2" });
   const columns = [column(0, 200, 1), column(200, 500, 2), column(500, null, 3)];
   const twice = timeline(columns, [lane(A, [spell(0, 400, "t-0")]), lane(again, [spell(600, null, "t-0")]), lane(B, [spell(0, null, "t-1")])]);
@@ -133,13 +133,13 @@ test("words and numbers agree: members in rows, rebalances in rounds", () => {
   assert.deepEqual(countsIn(TWO, [finding(1), finding(2)]), { members: "2 members", rebalances: "2 rebalances" });
 });
 
-test("names from the cluster are made visible", () => {
+test("invisible characters in names from the cluster are shown as codes", () => {
   const model = layOut({ timeline: timeline([], [lane(member("evil\u202e\u001b"), [spell(0, null, "t-0")])]) });
 
   assert.equal(model.rows[0].label, "evil⟨U+202E⟩⟨U+001B⟩");
 });
 
-test("a scale goes forward only, and back to the same time; a rebalance of a second has room among hours", () => {
+test("a scale grows with time and converts back; a rebalance of a second is visible among hours", () => {
   for (const scale of [linearScale(0, 7_200_000), elasticScale(0, 7_200_000, [{ from: 3_600_000, until: 3_601_000 }, { from: 3_602_000, until: 3_602_000 }])]) {
     let last = -1;
     for (let ms = 0; ms <= 7_200_000; ms += 9000) {
@@ -154,7 +154,7 @@ test("a scale goes forward only, and back to the same time; a rebalance of a sec
   assert.deepEqual(elasticScale(0, 1000, []).times, [0, 1000]);
 });
 
-test("ticks stand apart, on round times", () => {
+test("ticks keep their minimum distance, at round times", () => {
   const view = windowOn(linearScale(0, 600_000), 0, 1, 1000);
   const ticks = ticksOf(view, 90);
 
@@ -164,7 +164,7 @@ test("ticks stand apart, on round times", () => {
   assert.match(tickWords({ ms: 30_000, step: 1000 }), /:30$/);
 });
 
-test("zooming keeps the place under the pointer, and neither it nor panning leaves the scale", () => {
+test("zooming keeps the place under the pointer; zooming and panning stay within the scale", () => {
   const near = zoomed({ begin: 0, end: 1 }, 4, 0.5);
   assert.deepEqual(near, { begin: 0.375, end: 0.625 });
   assert.deepEqual(zoomed(near, 0.01, 0.5), { begin: 0, end: 1 });
@@ -173,7 +173,7 @@ test("zooming keeps the place under the pointer, and neither it nor panning leav
   assert.ok(around(0.9, 1).end <= 1);
 });
 
-test("rows are found by their height, and all fit where that is asked for", () => {
+test("rows are found by height, and `fit` limits their total height", () => {
   const lanes = Array.from({ length: 200 }, (_, n) => lane(member(`m${n}`), [spell(0, null, ...Array.from({ length: 20 }, (_, p) => `t-${n * 20 + p}`))]));
   const model = layOut({ timeline: timeline([], lanes) });
   const placed = placeRows(model);
@@ -207,7 +207,7 @@ test("the board puts each partition where the prediction moves it", () => {
   ]);
 });
 
-test("keys step, pan, zoom and open; what the browser wants for itself stays with it", () => {
+test("keys step, pan, zoom and open; keys of the browser are ignored", () => {
   assert.deepEqual(moveOf({ key: "ArrowRight" }), { round: 1 });
   assert.deepEqual(moveOf({ key: "ArrowLeft", shiftKey: true }), { pan: -0.2 });
   assert.deepEqual(moveOf({ key: "Enter" }), { open: true });

@@ -6,10 +6,10 @@
 const API = "/api/v1";
 const TIMEOUT_MS = 30_000;
 
-/** A failed request: the error, and what to do. */
+/** A failed request: error and advice. */
 export class AskError extends Error {
   /**
-   * @param {number} status 0 without an answer
+   * @param {number} status HTTP status; 0 without an answer
    * @param {string} message
    * @param {string} whatToDo
    * @param {unknown} [body]

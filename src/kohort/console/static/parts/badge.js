@@ -1,8 +1,8 @@
-/** States as icon, word and colour; never by colour alone. */
+/** Badges of states: icon, word and colour, never colour alone. */
 import { html } from "./html.js";
 import { plain, visible } from "./words.js";
 
-/** Paths in a box of 16 by 16. */
+/** SVG paths in a box of 16 by 16. */
 const ICONS = {
   check: "M3 8.5 6.5 12 13 4.5",
   triangle: "M8 2.5 14.5 13.5H1.5Z",
@@ -29,7 +29,7 @@ export function Badge({ icon, tone, tip, children }) {
   return html`<span class=${`badge ${tone}`} data-tip=${tip}><${Icon} name=${icon} />${children}</span>`;
 }
 
-/** Health words: icon, tone, what it means. */
+/** Badges of health values: icon, tone, meaning. */
 const HEALTH = {
   OK: ["check", "ok", "offsets advance and the lag does not grow"],
   WARN: ["triangle", "warn", "offsets advance, but there is a problem, such as a growing lag"],
@@ -58,7 +58,7 @@ const MEMBER_STATES = {
   unknown: ["question", "none"],
 };
 
-/** The state of a member, or of anything else that has a word. */
+/** Badge of a member's state, or of another state. */
 export function StateWord({ word }) {
   const [icon, tone] = MEMBER_STATES[word] ?? HEALTH[word] ?? ["dot", "none"];
   return html`<${Badge} icon=${icon} tone=${tone}>${visible(plain(word))}<//>`;
@@ -79,7 +79,7 @@ const SURE = {
   low: "low: the best available guess",
 };
 
-/** How sure a claim is: filled bars and a word. */
+/** Confidence of a cause: filled bars and a word. */
 export function Confidence({ word }) {
   const filled = ["low", "medium", "high", "proof"].indexOf(word) + 1;
   return html`<span class="confidence" data-tip=${SURE[word] ?? ""}>
@@ -89,7 +89,7 @@ export function Confidence({ word }) {
     ${word === "proof" ? "proven" : `confidence ${word}`}</span>`;
 }
 
-/** Where a finding comes from. */
+/** Source of a finding: journaled or inferred. */
 export function Origin({ word }) {
   const seen = word === "inferred";
   return html`<span class="chip" data-tip=${seen ? "inferred by kohort watch" : "from the coordinator's journal"}>${seen ? "inferred" : "journal"}</span>`;

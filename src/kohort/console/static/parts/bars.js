@@ -1,9 +1,9 @@
-/** Bars: shares of a whole by cause, phases one after the other, a value against its limit. */
+/** Bars: shares of causes, phases in order, a value and its limit. */
 import { html } from "./html.js";
 import { FAMILY_NAMES, familyOf, MARKS, Swatch } from "./cause.js";
 import { duration } from "./format.js";
 
-/** Patterns that bars of this page are filled with; drawn once. */
+/** Fill patterns of all bars; drawn once. */
 export function Patterns() {
   return html`<svg class="patterns" aria-hidden="true" focusable="false"><defs>${MARKS.map(
     (mark, i) => html`<pattern id=${`family-${i}`} width="10" height="10" patternUnits="userSpaceOnUse"><rect class=${`family f${i}`} width="10" height="10" /><path class="family-mark" d=${mark} /></pattern>`,
@@ -11,7 +11,7 @@ export function Patterns() {
 }
 
 /**
- * How often each family of causes came, as one bar with a legend in words.
+ * Number of rebalances by family of causes, as one bar with a legend.
  * @param {{byCause: Record<string, number>}} props
  */
 export function CauseBar({ byCause }) {
@@ -34,7 +34,7 @@ export function Legend({ families }) {
   return html`<ul class="legend">${families.map((one) => html`<li><${Swatch} family=${one.family} /> ${one.name} <b>${one.times}</b></li>`)}</ul>`;
 }
 
-/** Causes added up by family, in the order of families. */
+/** Sum of the causes by family, in the order of families. */
 export function byFamily(byCause) {
   const times = FAMILY_NAMES.map(() => 0);
   for (const [cause, number] of Object.entries(byCause)) times[familyOf(cause)] += number;
@@ -53,7 +53,7 @@ const PHASES = {
 };
 
 /**
- * Phases one under the other, each where the one before ended.
+ * Phases one below the other; each starts at the end of the phase before.
  * @param {{phases: Record<string, number>}} props
  */
 export function Waterfall({ phases }) {
@@ -71,7 +71,7 @@ export function Waterfall({ phases }) {
     })}</tbody></table>`;
 }
 
-/** A value against its limit, as a bar and in words. @param {{value: number, limit: number, name: string}} props */
+/** A value and its limit, as a bar with text. @param {{value: number, limit: number, name: string}} props */
 export function Against({ value, limit, name }) {
   const part = Math.min(1, value / Math.max(1, limit));
   const tone = part >= 0.8 ? "bad" : part >= 0.5 ? "warn" : "ok";

@@ -5,7 +5,7 @@ import { Answer } from "./failure.js";
 import { useJson } from "./json.js";
 import { plain, visible } from "./words.js";
 
-/** Families of causes: what kind of thing happened. Each has a colour and a pattern, everywhere the same. */
+/** Families of causes. Each family has the same colour and pattern in all views. */
 const FAMILIES = [
   ["second rounds", /^COOPERATIVE/],
   ["joins and leaves", /^(GROUP_FORMING|NEW_MEMBER|MEMBER_LEFT|CLIENT_RESET|STATIC_RE|SCALE|ROLLING|AUTOSCALER)/],
@@ -16,21 +16,21 @@ const FAMILIES = [
   ["people and tools", /^(ADMIN|USER|PROTOCOL_MIGRATION|GROUP_DELETED|OFFSETS)/],
 ];
 
-/** All families in order; the last is for what is in none. */
+/** All families in order; the last is for causes without a family. */
 export const FAMILY_NAMES = [...FAMILIES.map(([name]) => name), "others"];
 
-/** The place of a cause's family in FAMILY_NAMES. */
+/** Index of a cause's family in FAMILY_NAMES. */
 export function familyOf(cause) {
   const at = FAMILIES.findIndex(([, pattern]) => pattern.test(cause));
   return at < 0 ? FAMILIES.length : at;
 }
 
-/** A cause as a word. */
+/** Name of a cause, for reading. */
 export function Cause({ code }) {
   return html`<span class="cause"><${Swatch} family=${familyOf(code)} />${visible(plain(code))}</span>`;
 }
 
-/** The mark of a family: colour and pattern. */
+/** Mark of a family, with its colour and pattern. */
 export function Swatch({ family }) {
   return html`<svg class="swatch" viewBox="0 0 10 10" aria-hidden="true" focusable="false"><rect class=${`family f${family}`} width="10" height="10" /><path class="family-mark" d=${MARKS[family]} /></svg>`;
 }
@@ -47,7 +47,7 @@ export const MARKS = [
   "M3 3h4v4h-4Z",
 ];
 
-/** A button that opens what `kohort explain` says of a cause. */
+/** A button that opens the explanation of a cause (`kohort explain`). */
 export function Explain({ code }) {
   const [open, setOpen] = useState(false);
   return html`<button type="button" class="small" aria-expanded=${open} aria-label=${`Explain ${visible(plain(code))}`} onClick=${() => setOpen(!open)}>Explain</button>

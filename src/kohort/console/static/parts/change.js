@@ -1,6 +1,6 @@
 /**
- * A change in two steps: a plan, and its execution after the group's name was typed.
- * The server binds the second step to the plan of the first.
+ * A change in two steps: a plan, and its execution after the user has typed the group's name.
+ * The server executes only the plan of the first step.
  */
 import { useState } from "preact/hooks";
 import { post } from "../data.js";
@@ -14,8 +14,8 @@ import { visible } from "./words.js";
 /**
  * @param {{path: string, body: object, name: string, verb: string, command: string, ready?: boolean,
  *   shown: (plan: any) => any, children: any}} props
- *   `path`: without ":plan". `name`: what has to be typed. `verb`: what the last button says. `command`: what to run
- *   instead where this page may not change anything.
+ *   `path`: without ":plan". `name`: name to type. `verb`: label of the last button. `command`: the command to run
+ *   instead if the console allows no changes.
  */
 export function Change({ path, body, name, verb, command, ready = true, shown, children }) {
   const { cluster, mode } = useLive();

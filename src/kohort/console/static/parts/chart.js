@@ -1,4 +1,4 @@
-/** Lag over time, with the rebalances as bands over it. Drawn by uPlot; the same as a table beside it. */
+/** Chart of the lag over time, with rebalances as bands. Drawn by uPlot, with a table of the same values. */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { html } from "./html.js";
@@ -62,7 +62,7 @@ function drawn(box, times, lag, bands, onPick) {
   return chart;
 }
 
-/** Rebalances: hatched, and at least three pixels wide. */
+/** Draw rebalances as hatched bands, at least three pixels wide. */
 function drawBands(chart, bands) {
   const { ctx, bbox } = chart;
   ctx.save();

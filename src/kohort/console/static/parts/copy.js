@@ -1,4 +1,4 @@
-/** "Copy as command", "copy as Markdown", "save as CSV": the way from this page into a terminal, a ticket, a table. */
+/** Buttons "copy as command", "copy as Markdown" and "save as CSV". */
 import { useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { announce } from "./announce.js";
@@ -26,7 +26,7 @@ export function Copy({ label, text }) {
     ${open !== null && html`<${ByHand} text=${open} onClose=${() => setOpen(null)} />`}`;
 }
 
-/** Whether the clipboard took it; browsers give it to pages of this machine and to those with TLS. */
+/** Copy text; return true on success. Browsers allow it only on localhost and over TLS. */
 async function written(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -59,7 +59,7 @@ export function Save({ label, name, text }) {
   return html`<button type="button" class="small" onClick=${save}>${label}</button>`;
 }
 
-/** A command to copy, as it would be typed. */
+/** A kohort command with a copy button. */
 export function Command({ text }) {
   return html`<div class="command"><code>${visible(text)}</code> <${Copy} label="copy" text=${() => text} /></div>`;
 }

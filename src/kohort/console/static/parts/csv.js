@@ -1,12 +1,12 @@
-/** Tables as CSV: lines for spreadsheets, and for commands that read them. */
+/** Tables as CSV, for spreadsheets and commands. */
 
-/** How a cell begins that a spreadsheet would take for a formula. */
+/** First characters of cells that a spreadsheet would run as a formula. */
 const FORMULA = /^[=+\-@\t\r]/;
 
 /**
  * @param {unknown[][]} rows
- * @param {{forSpreadsheets?: boolean}} [options] `forSpreadsheets`: text that looks like a formula gets a "'" before it,
- *   since names may be chosen by anybody
+ * @param {{forSpreadsheets?: boolean}} [options] `forSpreadsheets`: put "'" before text that looks like a formula,
+ *   since clients choose names
  * @returns {string}
  */
 export function csv(rows, { forSpreadsheets = true } = {}) {
@@ -22,7 +22,7 @@ function quoted(text) {
   return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
-/** A name for a file, of names that may be anything. */
+/** File name from names with any characters. */
 export function fileName(...parts) {
   return parts.map((part) => String(part).replace(/[^A-Za-z0-9_.-]+/g, "_").slice(0, 60)).join("-");
 }

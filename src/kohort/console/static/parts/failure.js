@@ -1,4 +1,4 @@
-/** An error and its advice, beside the data that are still known. */
+/** An error with its advice, shown beside older data. */
 import { Component } from "preact";
 import { html } from "./html.js";
 import { Icon } from "./badge.js";
@@ -15,16 +15,16 @@ export function Failure({ error, retry }) {
   </div>`;
 }
 
-/** With a capital letter and a full stop. */
+/** Make a sentence: capital letter, full stop. */
 function sentence(text) {
   const shown = visible(text);
   return shown.charAt(0).toUpperCase() + shown.slice(1) + (/[.!?]$/.test(shown) ? "" : ".");
 }
 
 /**
- * Something asked for: shown when it is there, with why it is not; old data stay in sight beside an error. During an outage
- * current values are unknown, and only those of the past stay.
- * @param {{of: object, title?: string, past?: boolean, children: (body: any) => any}} props `title`: of a whole page, where there is
+ * Frame for an API answer: loading, error, or content; older content stays beside an error. During an outage
+ * current values are unknown; only past values stay.
+ * @param {{of: object, title?: string, past?: boolean, children: (body: any) => any}} props `title`: heading of a page while there is
  *   no answer yet; `past`: the answer holds during an outage, too
  */
 export function Answer({ of, title, past = false, children }) {
@@ -37,12 +37,12 @@ export function Answer({ of, title, past = false, children }) {
     ${body && children(body)}`;
 }
 
-/** In place of what only a cluster can answer, where a recording is shown. */
+/** Text of a recording, in place of a view that needs a cluster. */
 export function NoCluster({ title }) {
   return html`<h1>${title}</h1><p class="empty">A recording has no cluster: <code>kohort console --bootstrap HOST:PORT</code> shows one.</p>`;
 }
 
-/** Keeps a fault of one view from taking the whole page. */
+/** Error boundary: a view with a bug does not break the page. */
 export class Guarded extends Component {
   constructor(props) {
     super(props);

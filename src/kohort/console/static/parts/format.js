@@ -1,5 +1,5 @@
 /**
- * Numbers and times as people read them. Pure functions; null is for the caller to show as unknown.
+ * Format numbers and times. Pure functions; the caller shows null as unknown.
  */
 
 const SECOND = 1000;
@@ -8,7 +8,7 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * A duration: "40 ms", "8.1 s", "3 min 20 s", "2 h 5 min", "3 d 4 h".
+ * Format a duration: "40 ms", "8.1 s", "3 min 20 s", "2 h 5 min", "3 d 4 h".
  * @param {number} ms
  * @returns {string}
  */
@@ -28,7 +28,7 @@ function twoUnits(ms, big, bigName, small, smallName) {
 }
 
 /**
- * How long ago, seen from `nowMs`.
+ * Format the time since `atMs`, at the time `nowMs`.
  * @param {number} atMs
  * @param {number} nowMs
  * @returns {string}
@@ -39,7 +39,7 @@ export function ago(atMs, nowMs) {
   return passed < SECOND ? "now" : `${roughly(passed)} ago`;
 }
 
-/** A duration in one unit: "20 s", "3 min", "2 h". */
+/** Format a duration in one unit: "20 s", "3 min", "2 h". */
 export function roughly(ms) {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < 100 * SECOND) return `${Math.round(ms / SECOND)} s`;
@@ -51,12 +51,12 @@ export function roughly(ms) {
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en-GB", { notation: "compact", maximumFractionDigits: 1 });
 
-/** A number with all its digits: "12,345". */
+/** Format a number with all digits: "12,345". */
 export function number(value) {
   return whole.format(value);
 }
 
-/** A number in few letters: "12.3K". */
+/** Format a number briefly: "12.3K". */
 export function compact(value) {
   return Math.abs(value) < 10000 ? whole.format(value) : short.format(value);
 }
@@ -66,13 +66,13 @@ export function count(value, thing) {
   return `${value === 0 ? "no" : number(value)} ${thing}${value === 1 ? "" : "s"}`;
 }
 
-/** A rate: "0.5/s", "120/s". */
+/** Format a rate: "0.5/s", "120/s". */
 export function rate(perSecond) {
   const digits = Math.abs(perSecond) < 10 && perSecond !== 0 ? perSecond.toFixed(1) : number(perSecond);
   return `${digits}/s`;
 }
 
-/** A share of one: "87 %". */
+/** Format a share: "87 %". */
 export function share(value) {
   return `${Math.round(value * 100)} %`;
 }
@@ -86,13 +86,13 @@ const dayAndClock = new Intl.DateTimeFormat("en-GB", {
   second: "2-digit",
 });
 
-/** A time of day where the reader is; with the day where it is not `nowMs`'s. */
+/** Format a local time of day, with the date if it differs from that of `nowMs`. */
 export function timeOfDay(atMs, nowMs) {
   const sameDay = nowMs !== undefined && new Date(atMs).toDateString() === new Date(nowMs).toDateString();
   return (sameDay ? clock : dayAndClock).format(atMs);
 }
 
-/** A time as ISO 8601 in UTC; an impossible one as its number. */
+/** Format a time as ISO 8601 in UTC; a time outside the calendar as its number. */
 export function utc(atMs) {
   const date = new Date(atMs);
   return Number.isNaN(date.getTime()) ? String(atMs) : date.toISOString();

@@ -1,10 +1,10 @@
-/** The head of a view: what it is, in a sentence, and how to take it elsewhere. */
+/** Head of a view: title, sentence, and buttons to copy or save its content. */
 import { html } from "./html.js";
 import { Copy } from "./copy.js";
 
 /**
  * @param {{title: any, sentence?: any, command?: string, markdown?: () => string, children?: any, level?: 1|2}} props
- *   `command`: the kohort command that tells the same.
+ *   `command`: the kohort command that shows the same.
  */
 export function Heading({ title, sentence, command, markdown, children, level = 1 }) {
   return html`<div class="heading">
@@ -15,14 +15,14 @@ export function Heading({ title, sentence, command, markdown, children, level = 
   </div>`;
 }
 
-/** A field that filters what is below; its text stands in the address. */
+/** Filter field of a view; its text is in the address. */
 export function Search({ value, onInput, label = "Filter", placeholder = "text or /regex/" }) {
   return html`<label class="search"><span class="hidden">${label}</span>
     <input type="search" data-search placeholder=${placeholder} value=${value} onInput=${(event) => onInput(event.target.value)} /></label>`;
 }
 
 /**
- * Whether any of the texts matches: as part of it, or, written between slashes, as a regular expression.
+ * Test of texts: one contains the filter, or matches it if the filter is a regular expression between slashes.
  * @param {string} filter
  * @returns {(texts: unknown[]) => boolean}
  */
@@ -34,7 +34,7 @@ export function matcher(filter) {
       const found = new RegExp(pattern[1], "i");
       return (texts) => texts.some((text) => found.test(String(text ?? "")));
     } catch {
-      return () => true; // not whole yet
+      return () => true; // the expression is not complete yet
     }
   }
   const wanted = filter.toLowerCase();

@@ -1,4 +1,4 @@
-/** Counts over time as a heat map that is a table: rows are things, columns are times, each count stands in its cell. */
+/** Heat map of counts over time, as a table: columns are time intervals, each cell shows its count. */
 import { html } from "./html.js";
 import { count, timeOfDay } from "./format.js";
 
@@ -6,7 +6,7 @@ const SHADES = 5;
 
 /**
  * @param {{caption: string, first: string, rows: {key: string, title: any, name: string, cells: number[]}[],
- *   columns: {title: string, from_ms: number}[]}} props `first`: what the rows are. `name`: a row in plain words.
+ *   columns: {title: string, from_ms: number}[]}} props `first`: heading of the first column. `name`: text of a row.
  */
 export function HeatMap({ caption, first, rows, columns }) {
   const most = Math.max(1, ...rows.flatMap((row) => row.cells));

@@ -1,4 +1,4 @@
-/** `html`: templates that Preact draws. Values in them are text, never markup. */
+/** `html`: templates for Preact. Values in templates become text, never markup. */
 import { h } from "preact";
 import htm from "htm";
 

@@ -1,21 +1,21 @@
 /**
- * A finding in a component: asked for when it is first shown, and again when the moment or the news say so.
+ * Hook for API answers: requests an answer when the component appears, and again after a change of time or a stream event.
  */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { getJson, lengthOf } from "../data.js";
 import { isFrozen, onNews, useLive } from "./live.js";
 
 const BETWEEN_MS = 2000;
-/** For what is asked of the whole cluster: the news of any group make it ask again. */
+/** Stream events after which answers about the whole cluster are requested again. */
 export const OF_CLUSTER = { on: ["groups"], betweenMs: 5000 };
 const KEPT = 40;
 const KEPT_LENGTH = 4_000_000;
 
-/** Answers by what was asked, so that a view that was seen before is there at once. @type {Map<string, any>} */
+/** Cache of answers by request, so that a view opens at once when it is opened again. @type {Map<string, any>} */
 const remembered = new Map();
 let length = 0;
 
-/** Keep an answer; the oldest go where there are many, or they are long. The last one stays. */
+/** Cache an answer; above the limits of number and length, drop the oldest answers, but never the last one. */
 function remember(key, body) {
   forget(key);
   remembered.set(key, body);
@@ -29,11 +29,11 @@ function forget(key) {
 }
 
 /**
- * @param {string|null} path null: nothing is asked
+ * @param {string|null} path null: no request
  * @param {Record<string, unknown>} [params]
  * @param {{on?: string[], betweenMs?: number, merge?: (body: any, kind: string, news: any) => any}} [options]
- *   `on`: news that make it ask again, at most every two seconds, or `betweenMs`. `merge`: takes news into what is there, without
- *   asking; what it returns is shown, or undefined.
+ *   `on`: stream events after which to request again, at most every two seconds or `betweenMs`. `merge`: merges an event
+ *   into the answer without a request; returns the new answer, or undefined.
  * @returns {{body: any, error: Error|null, loading: boolean, reload: () => void}}
  */
 export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, merge } = {}) {
@@ -77,7 +77,7 @@ export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, me
   return { body, error, loading: path !== null && !body && !error, reload: load };
 }
 
-/** Take news into a component's state, or ask again, but not too often. */
+/** Merge stream events into an answer, or request the answer again after a pause. */
 function followNews(asked, load, setState) {
   let timer = null;
   const soon = () => {
@@ -92,7 +92,7 @@ function followNews(asked, load, setState) {
     else if (kind === "looked") setState((old) => (old.body?.at_ms < news.at_ms ? (soon(), old) : old));
     else if (asked.current.merge) {
       setState((old) => {
-        if (!old.body) soon(); // what was asked for may be older than the news
+        if (!old.body) soon(); // the requested answer may be older than the event
         const body = old.body && asked.current.merge(old.body, kind, news);
         return body ? { ...old, body } : old;
       });

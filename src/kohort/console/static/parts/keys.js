@@ -1,4 +1,4 @@
-/** Keys: "/" searches, "?" helps, "g" and a letter go somewhere. Nothing is taken from who types into a field. */
+/** Keys: "/" searches, "?" shows help, "g" and a letter open a view. Keys typed into a field have no effect here. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { useLive } from "./live.js";
@@ -7,13 +7,13 @@ import { currentPlace, go, pathOf } from "./router.js";
 const SECOND_KEY_MS = 1500;
 const SECTIONS = { g: "/groups", d: "/doctor", c: "/causes", t: "/topics", b: "/brokers", p: "/pipelines" };
 
-/** Views of a group with a key, once they are loaded. @type {{name: string, title: string, key: string}[]} */
+/** Views of a group that have a key, after their code has loaded. @type {{name: string, title: string, key: string}[]} */
 let tabs = [];
 let firstKeyMs = 0;
-/** Shows the keys of the views in the help. */
+/** Show the keys of the group views in the help. */
 let showTabs = () => {};
 
-/** Take the views of a group; those with a key are reached by it. */
+/** Register the views of a group with their keys. */
 export function setGroupKeys(views) {
   tabs = views.filter(({ key }) => key);
   showTabs(tabs);
@@ -31,14 +31,14 @@ function typing(target) {
   return target instanceof Element && target.closest("input, select, textarea, dialog") !== null;
 }
 
-/** Whether Escape was pressed to leave a field; what was typed stays. A dialog closes by itself. */
+/** Leave a field on Escape and keep its text; return true if so. The browser closes dialogs itself. */
 function left({ key, target }) {
   if (key !== "Escape" || target.closest("dialog")) return false;
   target.blur();
   return true;
 }
 
-/** @returns {boolean} whether the key meant something */
+/** @returns {boolean} true if the key has an action */
 function pressed(key) {
   const second = performance.now() - firstKeyMs < SECOND_KEY_MS && firstKeyMs > 0;
   firstKeyMs = 0;

@@ -1,5 +1,5 @@
 /**
- * The time that the page shows: LIVE, paused, or a moment of the past. `at` in the address is the one truth of it.
+ * Time that the page shows: live, paused, or a past moment. `at` in the address alone decides.
  */
 import { useLayoutEffect, useState } from "preact/hooks";
 import { isOneFile, openStream } from "../data.js";
@@ -7,22 +7,22 @@ import { choose, currentPlace, onPlace } from "./router.js";
 
 /**
  * @typedef {"live"|"paused"|"replay"|"recorded"} Mode
- * live: news as they come. paused: what was on the screen stays. replay: as it was known at a moment.
- * recorded: the end of a recording, which has no news.
+ * live: updated by the stream. paused: the screen does not change. replay: state at a past moment.
+ * recorded: the end of a recording, without updates.
  */
 
 const state = {
   /** @type {any} the answer of /cluster */
   cluster: null,
-  /** Where a pause began; data asked before stay. */
+  /** Start of the pause; data requested before it stay on the screen. */
   pausedAt: null,
   /** @type {"open"|"lost"|"closed"} */
   stream: "closed",
-  /** When the last news came, by this machine's clock. */
+  /** Time of the last stream event, by this machine's clock. */
   heardMs: 0,
-  /** The console's report of an outage of the cluster. @type {{since_ms: number, error: string}|null} */
+  /** Outage of the cluster, as reported by the console. @type {{since_ms: number, error: string}|null} */
   unreachable: null,
-  /** A console that does not answer this page. @type {{sinceMs: number, error: string}|null} */
+  /** Outage of the console itself. @type {{sinceMs: number, error: string}|null} */
   silent: null,
 };
 
@@ -31,7 +31,7 @@ const listeners = new Set();
 let closeStream = () => {};
 let streamOf = null;
 
-/** How often something changed; who begins to watch sees by it what was missed. */
+/** Number of changes; a new listener compares it to detect changes that it missed. */
 let version = 0;
 
 function tell() {
@@ -39,7 +39,7 @@ function tell() {
   for (const watcher of [...watchers]) watcher();
 }
 
-/** @returns {number|null} the moment that is shown; null is now */
+/** @returns {number|null} the shown moment; null: now */
 export function shownAt() {
   const at = Number(currentPlace().params.at);
   return Number.isFinite(at) && at > 0 ? at : null;
@@ -52,18 +52,18 @@ export function mode() {
   return state.cluster?.kind === "recorded" || isOneFile() ? "recorded" : "live";
 }
 
-/** Whether what is on the screen is to stay as it is. */
+/** True if the screen must not change: paused. */
 export function isFrozen() {
   return mode() === "paused";
 }
 
-/** Whether there is no cluster that could be asked: a recording names none. */
+/** True for a recording, which has no cluster to query. */
 export function isWithoutCluster(cluster) {
   return cluster?.kind === "recorded" && !cluster.cluster_id;
 }
 
 /**
- * The part that does not answer, since when, and the error; null while both answer.
+ * The present outage: cluster or console, its start, its error; null without an outage.
  * @returns {{part: "cluster"|"console", sinceMs: number, error: string}|null}
  */
 export function outage() {
@@ -72,19 +72,19 @@ export function outage() {
   return null;
 }
 
-/** Keep the error of a console that does not answer; its start is the last answer. */
+/** Record an outage of the console; it starts at the console's last answer. */
 export function consoleFailed(error) {
   if (state.silent || !state.cluster) return;
   state.silent = { sinceMs: answeredMs(), error: error.message };
   tell();
 }
 
-/** Time of the last answer of the console, by its clock. */
+/** Time of the console's last answer, by the console's clock. */
 function answeredMs() {
   return Math.max(state.cluster.askedAtMs, state.heardMs) + clockDifference();
 }
 
-/** The moment from which "ago" counts: the one that is shown, the end of the recording, or now. */
+/** Reference time of "ago": the shown moment, the end of the recording, or now. */
 export function nowMs() {
   const at = shownAt();
   if (at !== null) return at;
@@ -92,7 +92,7 @@ export function nowMs() {
   return presentMs();
 }
 
-/** Now by the server's clock, whatever moment is shown. */
+/** Present time by the console's clock, also while a past moment is shown. */
 export function presentMs() {
   return Date.now() + clockDifference();
 }
@@ -101,7 +101,7 @@ function clockDifference() {
   return state.cluster ? state.cluster.now_ms - state.cluster.askedAtMs : 0;
 }
 
-/** Keep what the server said of itself; all is drawn anew if more is different than the time. */
+/** Store the answer of /cluster; draw all views again if more than its time has changed. */
 export function setCluster(cluster) {
   const before = state.cluster;
   const returned = state.silent !== null;
@@ -128,14 +128,14 @@ export function goLive() {
   choose({ at: null });
 }
 
-/** Show the page as it was known at a moment. */
+/** Show the state at a past moment. */
 export function showAt(ms) {
   state.pausedAt = null;
   choose({ at: Math.round(ms), live: null });
 }
 
 /**
- * Hear news of the stream.
+ * Register a listener for stream events.
  * @param {(kind: string, data: any) => void} listener
  */
 export function onNews(listener) {
@@ -143,7 +143,7 @@ export function onNews(listener) {
   return () => listeners.delete(listener);
 }
 
-/** One stream while the page is live: about all groups, and in full about the one that is shown. */
+/** Event stream of a live page: changes of all groups, and all events of the shown group. */
 function follow() {
   const { segments } = currentPlace();
   const group = segments[0] === "groups" ? (segments[1] ?? null) : null;
@@ -188,7 +188,7 @@ export function startLive() {
 }
 
 /**
- * The mode and the cluster, in a component that is drawn anew when they change.
+ * Hook: mode and cluster; the component is drawn again when they change.
  * @returns {{mode: Mode, at: number|null, cluster: any, stream: string, outage: ReturnType<typeof outage>}}
  */
 export function useLive() {
@@ -203,7 +203,7 @@ export function useLive() {
   return { mode: mode(), at: shownAt(), cluster: state.cluster, stream: state.stream, outage: outage() };
 }
 
-/** The outage that makes the values of this view unknown: that of the present, not of a moment of the past. */
+/** The outage that makes the values of this view unknown; null while a past moment is shown. */
 export function useOutage() {
   const live = useLive();
   return live.mode === "live" ? live.outage : null;

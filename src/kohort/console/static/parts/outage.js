@@ -1,4 +1,4 @@
-/** An outage: neither page nor console has the current state of the cluster. It says so in place of every current value. */
+/** Outage of the cluster or of the console: the page shows it in place of every current value. */
 import { useEffect, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { Icon } from "./badge.js";
@@ -12,7 +12,7 @@ const PARTS = {
   console: "The console has not answered",
 };
 
-/** The banner above all views: the silent part, the start of the silence, the error. */
+/** Banner above all views: cluster or console, start of the outage, error. */
 export function OutageBanner() {
   const { outage } = useLive();
   return outage && html`<${Banner} outage=${outage} />`;
@@ -33,7 +33,7 @@ function Banner({ outage }) {
   </div>`;
 }
 
-/** In place of values that nothing answers for. @param {{title?: any, level?: 1|2}} props */
+/** Text in place of values that are unknown during the outage. @param {{title?: any, level?: 1|2}} props */
 export function NotKnown({ title, level = 1 }) {
   const { outage } = useLive();
   const heading = title && (level === 1 ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`);

@@ -1,12 +1,12 @@
 /**
- * The address: which view, and everything that can be chosen in it. All state that is worth sharing lives here.
+ * The address of the page: the view and all choices in it, so that a link shows the same.
  *
- * A page of a server uses paths (/groups/orders/members?sort=lag). A page that is one file keeps the same after a "#".
+ * A served page uses paths (/groups/orders/members?sort=lag). An exported file has them after a "#".
  */
 import { useLayoutEffect, useState } from "preact/hooks";
 import { isOneFile } from "../data.js";
 
-/** Choices that go along from view to view; the others belong to one view. */
+/** Parameters that all views share; other parameters belong to one view. */
 const KEPT = ["at", "from", "until", "span", "live"];
 
 /** @type {Set<() => void>} */
@@ -46,7 +46,7 @@ function decoded(segment) {
 }
 
 /**
- * The path of segments, each of them encoded: groups may be called anything.
+ * Join segments to a path; each is encoded, since group names may contain any character.
  * @param {...string} segments
  */
 export function pathOf(...segments) {
@@ -54,7 +54,7 @@ export function pathOf(...segments) {
 }
 
 /**
- * The address of a view. The chosen time goes along.
+ * Address of a view, with the shared parameters such as the chosen time.
  * @param {string} path
  * @param {Record<string, string|number|null|undefined>} [params]
  */
@@ -74,19 +74,19 @@ function withQuery(path, params) {
   return text ? `${path}?${text}` : path;
 }
 
-/** What a link's href has to be. */
+/** Value of `href` for a link. */
 export function hrefOf(path, params) {
   const address = addressOf(path, params);
   return isOneFile() ? `#${address}` : address;
 }
 
-/** Go to a view. */
+/** Open a view. */
 export function go(path, params) {
   show(addressOf(path, params), false);
 }
 
 /**
- * Change choices of this view; null takes one away. Makes no new entry of the history unless `push` is true.
+ * Change parameters of this view; null removes one. Adds an entry to the browser's history only if `push` is true.
  * @param {Record<string, string|number|null>} changes
  */
 export function choose(changes, { push = false } = {}) {
@@ -104,7 +104,7 @@ function tell() {
   for (const listener of [...listeners]) listener();
 }
 
-/** Follow the browser's own buttons, and clicks on links of this page. Called once. */
+/** Handle the browser's Back and Forward buttons, and clicks on links of this page. Called once. */
 export function startRouter() {
   window.addEventListener("popstate", tell);
   window.addEventListener("hashchange", tell);
@@ -126,7 +126,7 @@ export function onPlace(listener) {
 }
 
 /**
- * The place, in a component that is drawn anew when it changes.
+ * Hook: the present address; the component is drawn again when it changes.
  * @returns {Place}
  */
 export function usePlace() {

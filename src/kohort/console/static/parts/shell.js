@@ -1,4 +1,4 @@
-/** The frame of every view: navigation, shown time, gaps. */
+/** Frame of every view: navigation, shown time, list of groups and brokers that could not be sampled. */
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { getJson, setToken } from "../data.js";
 import { html } from "./html.js";
@@ -23,9 +23,9 @@ const SECTIONS = [
   ["pipelines", "Pipelines"],
 ];
 const ASK_AGAIN_MS = 3000;
-/** What the server says of itself changes: a journal is found, something is not seen any more. */
+/** Time between two requests of /cluster: its journal and its gaps may change. */
 const LOOK_AGAIN_MS = 10_000;
-/** A console that takes longer does not answer. */
+/** Time after which a missing answer of the console counts as an outage. */
 const ANSWER_MS = 10_000;
 
 export function Shell() {
@@ -58,7 +58,7 @@ function toMain(event) {
   document.getElementById("main").focus();
 }
 
-/** Ask what cluster this is until somebody answers, and then again from time to time; a recording does not change. */
+/** Request /cluster until the console answers, then at intervals; only once for a recording. */
 function askCluster(setError) {
   let timer = null;
   let known = false;
@@ -94,7 +94,7 @@ function Section({ name, title, here }) {
   return html`<li><${Link} to=${`/${name}`} aria-current=${(here ?? "groups") === name ? "page" : null}>${title}<//></li>`;
 }
 
-/** What this page cannot show, in sentences; closed by default, since it seldom changes. */
+/** Sentences about groups and brokers that could not be sampled; closed by default. */
 function Unseen({ cluster }) {
   if (!cluster.unseen?.length) return null;
   const many = cluster.unseen.length;

@@ -1,4 +1,4 @@
-/** A line of a few numbers, drawn small; gaps where one is unknown. */
+/** Sparkline: a small line chart with gaps at unknown values. */
 import { html } from "./html.js";
 import { compact } from "./format.js";
 

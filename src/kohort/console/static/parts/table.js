@@ -1,5 +1,5 @@
 /**
- * A real table: caption, sort buttons with aria-sort, rows for arrow keys. Beyond 100 rows only those in sight are drawn.
+ * Table with caption, sort buttons (aria-sort) and arrow keys. With over 100 rows it draws only the visible rows.
  */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
@@ -8,24 +8,24 @@ import { count } from "./format.js";
 
 const ALL_DRAWN = 100;
 const SPARE_ROWS = 8;
-/** Tables with more rows scroll by themselves, under a head that stays. */
+/** Number of rows above which the table has its own scroll bar and a fixed head. */
 const LOW = 15;
 
 /**
  * @typedef {object} Column
- * @property {string} key its name in the address
+ * @property {string} key name of the column in the address
  * @property {string} title
- * @property {(row: any) => any} cell what is shown
- * @property {(row: any) => any} [value] what is sorted by; without it the column cannot be sorted
- * @property {string} [help] what the column means
+ * @property {(row: any) => any} cell content of a cell
+ * @property {(row: any) => any} [value] value to sort by; without it the column cannot be sorted
+ * @property {string} [help] meaning of the column
  * @property {"number"|"text"} [kind]
- * @property {boolean} [head] the cell that names the row
- * @property {string} [width] a class of views.css that says how wide it may be
- * @property {"wide"|"middle"} [needs] on narrower windows it is left out: below 1400, or below 900 pixels
+ * @property {boolean} [head] true if the cell is the heading of its row
+ * @property {string} [width] class of views.css with the maximum width
+ * @property {"wide"|"middle"} [needs] leave the column out below 1400 or below 900 pixels
  */
 
 /**
- * Rows in the order that "lag.down" or "name.up" asks for; unknown values are last in both.
+ * Sort rows by an order such as "lag.down" or "name.up"; unknown values come last in both directions.
  * @param {any[]} rows
  * @param {Column[]} columns
  * @param {string|undefined} order
@@ -49,7 +49,7 @@ function compare(a, b, sign) {
 /**
  * @param {{caption: string, columns: Column[], rows: any[], keyOf: (row: any) => string, rowHeight?: number,
  *   rowClass?: (row: any) => string, order?: string, empty?: any, sortParam?: string, tall?: boolean}} props
- *   `order`: how it is sorted when the address does not say. `sortParam`: its name in the address.
+ *   `order`: order without a parameter in the address. `sortParam`: name of that parameter.
  */
 export function Table({ caption, columns, rows, keyOf, rowHeight = 34, rowClass, order, empty = "Nothing to show.", sortParam = "sort", tall = false }) {
   const { params } = usePlace();
@@ -124,7 +124,7 @@ function Space({ rows, height, columns }) {
   return html`<tr class="space" aria-hidden="true"><td colspan=${columns} style=${{ height: `${rows * height}px` }}></td></tr>`;
 }
 
-/** Arrow keys go from row to row; Home and End to the first and last. */
+/** Move the focus: arrow keys to the next row, Home and End to the first and last row. */
 function byKey(event, box, rowHeight, windowed) {
   const steps = { ArrowDown: 1, ArrowUp: -1 };
   if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) return;

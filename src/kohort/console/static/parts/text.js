@@ -1,4 +1,4 @@
-/** Components of every view: texts, unknown values, numbers, times, members, links. */
+/** Components that all views use: texts, unknown values, numbers, times, members, links. */
 import { useState } from "preact/hooks";
 import { html } from "./html.js";
 import { ago, compact, duration, number, timeOfDay, utc } from "./format.js";
@@ -9,7 +9,7 @@ import { cut, memberName, visible } from "./words.js";
 const LONG = 120;
 
 /**
- * Text that came from a cluster. What is long is cut; a button shows the whole.
+ * Text from the cluster. Long text is cut; a button shows all of it.
  * @param {{value: unknown, limit?: number}} props
  */
 export function Text({ value, limit = LONG }) {
@@ -24,7 +24,7 @@ export function Text({ value, limit = LONG }) {
     <button type="button" class="small" onClick=${() => setWhole(true)}>all ${number(text.length)} letters</button>`;
 }
 
-/** Text in one line without a button; what is cut is in the tip. */
+/** Text in one line without a button; the tip has the whole text. */
 export function Brief({ value, limit = 60 }) {
   const text = visible(cut(String(value ?? ""), 4000));
   if (text.length <= limit) return html`<bdi>${text}</bdi>`;
@@ -32,7 +32,7 @@ export function Brief({ value, limit = 60 }) {
 }
 
 /**
- * What is not known, and why.
+ * Mark of an unknown value, with the reason.
  * @param {{why: string}} props
  */
 export function Unknown({ why }) {
@@ -40,40 +40,40 @@ export function Unknown({ why }) {
 }
 
 /**
- * A value, or why there is none.
+ * A value, or the reason why it is unknown.
  * @param {{value: any, why?: string, as?: (value: any) => any}} props
  */
 export function Known({ value, why = "unknown", as = number }) {
   return value === null || value === undefined ? html`<${Unknown} why=${why} />` : as(value);
 }
 
-/** A number of records, short, with all digits in the tip. */
+/** Number of records, rounded; the tip has all digits. */
 export function Records({ value, why, least = false }) {
   if (value === null || value === undefined) return html`<${Unknown} why=${why ?? "the lag is unknown"} />`;
   const text = `${least ? "≥ " : ""}${compact(value)}`;
   return Math.abs(value) < 10000 ? text : html`<span data-tip=${number(value)}>${text}</span>`;
 }
 
-/** For how long the next record has waited. */
+/** Age of the next unread record. */
 export function Waited({ value, complete = true, why }) {
   if (value === null || value === undefined) return html`<${Unknown} why=${why ?? "the time of the next record is unknown"} />`;
   return `${complete ? "" : "≥ "}${duration(value)}`;
 }
 
-/** A time of day; UTC in the tip. */
+/** Local time of day; the tip has UTC. */
 export function Time({ ms, why = "unknown" }) {
   if (ms === null || ms === undefined) return html`<${Unknown} why=${why} />`;
   return html`<time datetime=${utc(ms)} data-tip=${utc(ms)}>${timeOfDay(ms, nowMs())}</time>`;
 }
 
-/** How long ago; the time in the tip. */
+/** Time since an event; the tip has the time of the event. */
 export function Ago({ ms, why = "unknown" }) {
   if (ms === null || ms === undefined) return html`<${Unknown} why=${why} />`;
   return html`<time datetime=${utc(ms)} data-tip=${`${timeOfDay(ms)} (${utc(ms)})`}>${ago(ms, nowMs())}</time>`;
 }
 
-/** A member by its name; where it runs in the tip. */
-export function Member({ member, none = "nobody" }) {
+/** Name of a member; the tip has its host. */
+export function Member({ member, none = "none" }) {
   if (!member) return html`<span class="soft">${none}</span>`;
   const about = [member.client_id && `client ${member.client_id}`, member.instance_id && `static ${member.instance_id}`, member.host && `at ${member.host}`, member.member_id];
   return html`<bdi class="name" data-tip=${cut(visible(about.filter(Boolean).join("\n")), 400)}>${cut(visible(memberName(member)), 60)}</bdi>`;

@@ -1,4 +1,4 @@
-/** Light, dark, or as the system says. */
+/** Colour theme: light, dark, or that of the system. */
 
 const KEY = "kohort-theme";
 const THEMES = ["system", "light", "dark"];
@@ -8,7 +8,7 @@ function stored() {
   try {
     return localStorage.getItem(KEY) ?? "system";
   } catch {
-    return "system"; // a page opened from a file may not store
+    return "system"; // browsers may deny storage to a page that is opened from a file
   }
 }
 
@@ -23,7 +23,7 @@ export function setTheme(chosen) {
   try {
     localStorage.setItem(KEY, chosen);
   } catch {
-    // it holds until the page is left
+    // without storage the theme lasts until the page is closed
   }
   apply(chosen);
 }
@@ -42,7 +42,7 @@ export function startTheme() {
 
 const PAIR = /^light-dark\((.+?),\s*(.+)\)$/;
 
-/** The value of a colour of style.css as it is now, for what is drawn on canvas. */
+/** Present value of a colour in style.css, for drawing on a canvas. */
 export function colour(name) {
   const said = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const [, light, night] = PAIR.exec(said) ?? [said, said, said];

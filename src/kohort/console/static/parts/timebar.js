@@ -20,7 +20,7 @@ export const SPANS = [
 const SPEEDS = [1, 10, 60];
 
 /**
- * The span that views of the past show: two times of the address, or so much until now; of a recording all of it.
+ * Time span of history views: from the address, else the last minutes up to now; a whole recording.
  * @returns {{from: number, until: number}}
  */
 export function useSpan() {
@@ -33,7 +33,7 @@ export function useSpan() {
   return { from, until };
 }
 
-/** Now, to the next ten seconds: so that what is asked does not change with every stroke of the clock. */
+/** Present time, rounded to ten seconds: requests stay the same, and their answers can be reused. */
 function roundedNow() {
   return Math.ceil(nowMs() / 10_000) * 10_000;
 }
@@ -71,7 +71,7 @@ function Now({ mode, at, stream, outage }) {
     ${lost && !outage && html`<span class="soft">no events come from the console: values are up to 10 s old</span>`}`;
 }
 
-/** A slider over what the journal tells of, with steps and a clock that runs. */
+/** Slider over the time range of the journal, with step buttons and playback. */
 function Scrubber({ cluster, at }) {
   const since = cluster.journal.since_ms;
   const end = () => (cluster.kind === "recorded" ? (cluster.journal.until_ms ?? cluster.now_ms) : Math.round(Math.max(presentMs(), at ?? 0)));
@@ -118,5 +118,5 @@ function Source({ cluster }) {
   if (!journal?.kind) {
     return html`<span class="chip warn" tabindex="0" data-tip=${visible(journal?.why_not ?? "there is none")}>no journal</span>`;
   }
-  return html`<span class="chip" tabindex="0" data-tip=${`what happened is told by the ${journal.kind}${journal.stale ? "; it may be out of date" : ""}`}>${journal.kind}${journal.stale ? " (stale)" : ""}${journal.since_ms && html`, since <${Ago} ms=${journal.since_ms} />`}</span>`;
+  return html`<span class="chip" tabindex="0" data-tip=${`rebalances come from the ${journal.kind}${journal.stale ? "; it may be out of date" : ""}`}>${journal.kind}${journal.stale ? " (stale)" : ""}${journal.since_ms && html`, since <${Ago} ms=${journal.since_ms} />`}</span>`;
 }

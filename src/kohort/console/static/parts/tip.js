@@ -1,4 +1,4 @@
-/** One tip for the whole page: what `data-tip` says, shown on hover and on focus, hidden by Escape. */
+/** Tooltip of the page: shows `data-tip` of an element on hover and focus; Escape hides it. */
 
 const GAP = 6;
 

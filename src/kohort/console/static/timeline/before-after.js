@@ -1,11 +1,11 @@
-/** Who has what before and after a what-if, by its moves: rows for the board. Pure. */
+/** Assignments before and after a predicted change, as rows of the board. Pure. */
 import { byPartition } from "./lanes.js";
 
 /**
  * @param {object} group a GroupFinding
  * @param {object} prediction a WhatIfFinding
  * @returns {{rows: {id: string, member: object|null, load: object, before: Chip[]|null, after: Chip[]|null, changed: boolean}[], nobody: {before: string[], after: string[]}}}
- *   `before` and `after` are null where the member is not there then; a chip is {name, moved, other}
+ *   `before` and `after` are null while the member is not in the group; a chip is {name, moved, other}
  */
 export function boardOf(group, prediction) {
   const had = new Map(group.members.map((member) => [member.member.member_id, member]));
@@ -39,7 +39,7 @@ function chip(name, move, memberId, side) {
   return { name, moved, other: moved ? move[side] : null };
 }
 
-/** How evenly partitions lie: the most and the least of one member, before and after; null where nobody is there. */
+/** Largest and smallest number of partitions per member, before and after; null without members. */
 export function evenness(rows, side) {
   const sizes = rows.map((row) => row.load[`partitions_${side}`]).filter((size) => size !== null);
   return sizes.length === 0 ? null : [Math.max(...sizes), Math.min(...sizes)];

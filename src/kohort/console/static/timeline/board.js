@@ -1,4 +1,4 @@
-/** V9's board: who would have what, before and after, and what it would cost. Nothing of it was executed. */
+/** Board of a prediction: assignments before and after, and the cost. The change is not executed. */
 import { useMemo, useState } from "preact/hooks";
 import { compact } from "../parts/format.js";
 import { html } from "../parts/html.js";
@@ -79,7 +79,7 @@ function Row({ row, names, hues, idle }) {
   return html`<tr class=${fate || (row.changed ? "changed" : "")}>
     <th scope="row"><b title=${visible(row.id)}>${cut(visible(nameOf(row)), 48)}</b>${fate && html`<span class="board-fate">${fate}</span>`}${idle && html`<span class="board-fate warn">idle</span>`}</th>
     <td><${Chips} chips=${row.before} kind="gives" names=${names} hues=${hues} none="new" /></td>
-    <td><${Chips} chips=${row.after} kind="gets" names=${names} hues=${hues} none="gone" /></td>
+    <td><${Chips} chips=${row.after} kind="gets" names=${names} hues=${hues} none="departed" /></td>
   </tr>`;
 }
 
@@ -93,7 +93,7 @@ function Chips({ chips, kind, names, hues, none }) {
 
 function Chip({ one, kind, names, hues }) {
   const [topic, number] = partsOf(one.name);
-  const other = one.other === null ? "nobody" : (names.get(one.other) ?? visible(one.other));
+  const other = one.other === null ? "no owner" : (names.get(one.other) ?? visible(one.other));
   const where = one.moved ? ` ${kind === "gives" ? "goes to" : "comes from"} ${other}` : "";
   return html`<span class=${`board-chip h${hues.of(topic)} ${one.moved ? kind : ""}`} title=${`${visible(one.name)}${where}`}>${hues.one ? number : visible(one.name)}${where && html`<span class="unseen">${where}</span>`}</span>`;
 }
@@ -101,7 +101,7 @@ function Chip({ one, kind, names, hues }) {
 function Nobody({ nobody, hues }) {
   if (nobody.before.length + nobody.after.length === 0) return null;
   const chips = (names) => html`${names.slice(0, CHIPS_MOST).map((name) => html`<${Chip} one=${{ name, moved: false, other: null }} kind="" names=${new Map()} hues=${hues} />`)}${names.length === 0 && html`<span class="board-none">–</span>`}`;
-  return html`<tr class="changed"><th scope="row"><b>nobody</b></th><td>${chips(nobody.before)}</td><td>${chips(nobody.after)}</td></tr>`;
+  return html`<tr class="changed"><th scope="row"><b>no owner</b></th><td>${chips(nobody.before)}</td><td>${chips(nobody.after)}</td></tr>`;
 }
 
 function Words({ title, of }) {

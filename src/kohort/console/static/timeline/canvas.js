@@ -1,4 +1,4 @@
-/** The drawing on a canvas: the same marks as the SVG's, for who sees them; the table has them for everybody. */
+/** The drawing on a canvas, with the marks of the SVG; screen readers use the table. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { drawCanvas, readColours } from "./draw-canvas.js";

@@ -1,4 +1,4 @@
-/** The marks of a window on a canvas: tens of thousands of them, drawn by kind so that the colour seldom changes. */
+/** Draw tens of thousands of marks on a canvas, ordered by kind, so that the colour seldom changes. */
 import { colour } from "../parts/theme.js";
 import { SIGNS } from "./glyphs.js";
 import { LEVELS, MOVED, NOBODY, SILENT, SOME, TAIL } from "./styles.js";
@@ -7,14 +7,14 @@ import { fillDense, pixelsOf } from "./draw-dense.js";
 import { spanBox, spanEnds } from "./view.js";
 
 const HUES = 8;
-/** Rows that are lower have no texts and no outlines. */
+/** Height in pixels below which rows have no texts and no outlines. */
 const DENSE = 8;
 const KINDS = SOME + LEVELS;
 const TEXT = '10.5px system-ui, sans-serif';
-/** With more marks than this in a window, texts are left out. */
+/** Number of marks in a window above which texts are left out. */
 const TEXTS_MOST = 6000;
 
-/** The colours that the style sheet gives to each kind of mark, read from `host`; anew when the theme changes. */
+/** Colours of each kind of mark in the style sheet, read from `host`; read again when the theme changes. */
 export function readColours(host) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("width", "0");
@@ -43,7 +43,7 @@ export function readColours(host) {
   return { spans, pixels: pixelsOf(spans), named, signs, paper: colour("--paper") || "white" };
 }
 
-/** Draw a window; the canvas has the size of it, times `ratio`. */
+/** Draw a window on a canvas of its size times `ratio`. */
 export function drawCanvas(canvas, colours, props, ratio) {
   const { view, height } = props;
   const pen = canvas.getContext("2d");
@@ -58,7 +58,7 @@ export function drawCanvas(canvas, colours, props, ratio) {
 const isDense = ({ placed, rows }) => rows[1] >= rows[0] && placed.heights[rows[0]] < DENSE;
 let dense = null;
 
-/** All spans as one image, laid upon the grounds. */
+/** Draw all spans as one image over the backgrounds. */
 function drawDense(pen, colours, props, ratio) {
   const width = Math.round(props.view.width * ratio);
   const height = Math.round(props.height * ratio);
@@ -124,7 +124,7 @@ function hatch(pen, left, right, height) {
   pen.restore();
 }
 
-/** Gather the boxes of each kind first: what cannot be told from its neighbour is drawn once. */
+/** Collect the boxes of each kind; boxes that look like their neighbour are drawn once. */
 function drawSpans(pen, colours, { model, view, placed, rows, top }) {
   const boxes = Array.from({ length: KINDS * HUES }, () => []);
   const texts = [];
@@ -178,7 +178,7 @@ function drawBoxes(pen, boxes, { fill, stroke }, style, colours) {
   pen.globalAlpha = 1;
 }
 
-/** A line through the middle of each box: nobody was there. */
+/** Draw a line through the middle of each box: the owner was silent or away. */
 function strike(pen, boxes) {
   pen.beginPath();
   for (let i = 0; i < boxes.length; i += 4) {

@@ -1,10 +1,10 @@
-/** Rows so low that nothing can be written in them: pixels, set one by one; tens of thousands of spans in milliseconds. */
+/** Draw rows that are too low for text pixel by pixel: tens of thousands of spans in milliseconds. */
 import { MOVED, SILENT, SOME, TAIL } from "./styles.js";
 import { TAIL_WIDTH } from "./view.js";
 
 const HUES = 8;
 
-/** Colours of the style sheet as pixels: each is drawn once on a canvas of one pixel and read. */
+/** Colours of the style sheet as pixel values: each is drawn on a canvas of one pixel and read back. */
 export function pixelsOf(colours) {
   const canvas = document.createElement("canvas");
   canvas.width = 1;
@@ -23,9 +23,9 @@ export function pixelsOf(colours) {
 }
 
 /**
- * The spans of some rows as an image, without what lies below them.
- * @param {Uint32Array} pixels of each kind, by style and hue
- * @param {Uint32Array} into the image, `width` wide
+ * Spans of some rows as an image, without backgrounds.
+ * @param {Uint32Array} pixels colour of each kind of mark, by style and hue
+ * @param {Uint32Array} pixels of the image, `width` wide
  */
 export function fillDense({ model, view, placed, rows, top, spots }, pixels, into, width, height, ratio) {
   const scale = (view.width * ratio) / (view.end - view.begin);
@@ -45,7 +45,7 @@ export function fillDense({ model, view, placed, rows, top, spots }, pixels, int
       const last = Math.min(width, right);
       if (last <= first) continue;
       const pixel = pixels[span.style * HUES + span.hue];
-      const each = span.style === SILENT ? 3 : 0; // so thin that it is seen to be hatched
+      const each = span.style === SILENT ? 3 : 0; // every third pixel: looks hatched
       for (let y = above; y < below; y += 1) {
         if (each === 0) into.fill(pixel, y * width + first, y * width + last);
         else for (let x = first; x < last; x += each) into[y * width + x] = pixel;

@@ -1,4 +1,4 @@
-/** The marks of a window as SVG: up to a thousand of them. */
+/** Draw the marks of a window as SVG, for up to a thousand marks. */
 import { html } from "../parts/html.js";
 import { SIGNS } from "./glyphs.js";
 import { sayOfSpan } from "./layout.js";
@@ -9,7 +9,7 @@ const CLASSES = { [KEPT]: "tl-kept", [MOVED]: "tl-moved", [TAIL]: "tl-tail", [OW
 const LETTER = 6.2;
 const HUES = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/** Class names of a span. */
+/** CSS classes of a span. */
 export function classOf(span) {
   if (span.style === TAIL) return `tl-tail h${span.hue} fade${span.hue}`;
   if (span.style === SILENT) return `tl-silent h${span.hue} silent${span.hue}`;
@@ -26,7 +26,7 @@ export function SvgDrawing(props) {
   </svg>`;
 }
 
-/** The patterns that the style sheet names, once for all drawings. */
+/** Patterns of the style sheet, defined once for all drawings. */
 export function Patterns() {
   return html`<svg class="timeline-patterns" width="0" height="0" aria-hidden="true"><defs>
     <pattern id="timeline-hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
@@ -42,7 +42,7 @@ export function Patterns() {
   </defs></svg>`;
 }
 
-/** Columns, rows, the times in which the coordinator is at work. */
+/** Columns, rows, and the times of rebalances. */
 function Grounds({ model, view, placed, rows, top, height, cursor }) {
   const shapes = [];
   model.columns.forEach((column, number) => {
@@ -93,7 +93,7 @@ function Spans({ model, view, placed, rows, top }) {
   return html`<g>${shapes}</g>`;
 }
 
-/** Arrivals, who held it up, breaks, signs. */
+/** Joins, delays by members, breaks, signs. */
 function Over({ model, view, placed, rows, top, height }) {
   const shapes = [];
   const seen = (row) => row >= rows[0] && row <= rows[1];
@@ -120,7 +120,7 @@ function Over({ model, view, placed, rows, top, height }) {
   return html`<g>${shapes}</g>`;
 }
 
-/** A sign, with the ground that keeps it readable on a span. */
+/** A sign on a background that keeps it readable over a span. */
 export function Sign({ kind, x, y }) {
   const sign = SIGNS[kind];
   return html`<g class=${`tone-${sign.tone}`} transform=${`translate(${x} ${y})`}>
@@ -130,7 +130,7 @@ export function Sign({ kind, x, y }) {
   </g>`;
 }
 
-/** The signs that lie in a window and not upon each other: [{...glyph, x}]. */
+/** Signs within a window that do not overlap: [{...glyph, x}]. */
 export function signsOf(model, view, rows, placed) {
   const last = new Map();
   const found = [];
@@ -157,7 +157,7 @@ function bracketOf(blocker, view, placed, top) {
   </g>`;
 }
 
-/** A break lies between two lives of a row, where there is room for it. */
+/** Break between two processes of a row, drawn if there is room. */
 function breakAt(row, at, view) {
   const before = row.lives.filter((life) => life.until <= at).at(-1);
   return before ? (view.x(before.until) + view.x(at)) / 2 : view.x(at);
@@ -168,19 +168,19 @@ function zigzag(x, y, height) {
   return `M${x} ${y}l-3 ${step}l6 ${step}l-6 ${step}l3 ${step}`;
 }
 
-/** A span of time in pixels, cut at the window with a little beyond it. */
+/** Pixels of a time span, clipped slightly outside the window. */
 export function clip(view, from, until) {
   return [Math.max(-4, view.x(from)), Math.min(view.width + 4, view.x(until))];
 }
 
-/** The text, or as much of it as has room; nothing where less than two letters have. */
+/** The text, cut to the room; empty if fewer than two letters fit. */
 export function fitting(text, room) {
   if (!text || text.length * LETTER <= room) return text;
   const letters = Math.floor(room / LETTER);
   return letters < 3 || /^\d/.test(text) ? "" : `${text.slice(0, letters - 1)}…`;
 }
 
-/** What lies under a point: {row, say} or null. */
+/** Row and text at a point: {row, say}, or null. */
 export function underPoint({ model, view, placed, rows, top }, x, y) {
   for (const glyph of signsOf(model, view, rows, placed)) {
     const at = glyph.row < 0 ? -99 : placed.tops[glyph.row] - top + placed.heights[glyph.row] / 2;

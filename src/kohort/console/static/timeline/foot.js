@@ -1,4 +1,4 @@
-/** Below the timeline: what its signs mean, and what the rebalance at the cursor was about. */
+/** Below the timeline: legend of the signs, and the rebalance at the cursor. */
 import { count, duration, timeOfDay } from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { memberName, plain, visible } from "../parts/words.js";
@@ -34,14 +34,14 @@ export function Legend({ model }) {
   return html`<div class="timeline-foot" aria-label="Legend" role="group">
     ${SWATCHES[kind].filter(([, words]) => words !== SILENT_WORDS || model.silent).map(([name, words]) => html`<span><svg width="24" height="14" aria-hidden="true"><rect class=${name} x="1" y="1" width="22" height="12" rx="2.5" /></svg>${words}</span>`)}
     <span><svg width="24" height="14" aria-hidden="true"><rect class="tl-busy" width="24" height="14" /></svg>coordinator at work</span>
-    ${model.arrivals.length > 0 && html`<span><svg width="9" height="14" aria-hidden="true"><line class="tl-arrival" x1="4.5" x2="4.5" y1="1" y2="14" /><path class="tl-arrival-pin" d="M1 1h7l-3.5 5z" /></svg>asked to rejoin</span>`}
+    ${model.arrivals.length > 0 && html`<span><svg width="9" height="14" aria-hidden="true"><line class="tl-arrival" x1="4.5" x2="4.5" y1="1" y2="14" /><path class="tl-arrival-pin" d="M1 1h7l-3.5 5z" /></svg>JoinGroup request</span>`}
     ${model.blockers.length > 0 && html`<span><svg width="24" height="14" aria-hidden="true"><path class="tl-blocker" d="M2 13V4H22V13" /></svg>delayed all others</span>`}
     ${model.rows.some((row) => row.breaks.length > 0) && html`<span><svg width="12" height="16" aria-hidden="true"><path class="tl-break" d="M6 1l-3 3.5l6 3.5l-6 3.5l3 3.5" /></svg>came back as a new member</span>`}
     ${signs.map((kind) => html`<span><svg width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true"><${Sign} kind=${kind} x="0" y="0" /></svg>${SIGNS[kind].words}</span>`)}
   </div>`;
 }
 
-/** The rebalance at the cursor in a sentence, with what matters of it in numbers. */
+/** The rebalance at the cursor: a sentence and its key numbers. */
 export function Reading({ model, round, onOpen }) {
   const at = model.rounds[round];
   if (!at) return html`<div class="timeline-read"><p>${lead(model)}</p></div>`;
@@ -60,7 +60,7 @@ function lead(model) {
     : `${model.counted.rebalances} in this time. ← and → go through them, ↑ and ↓ through the rows, + and − zoom, Enter opens the cause.`;
 }
 
-/** What matters of a round: [string]. */
+/** Key numbers of a round: [string]. */
 export function factsOf(round) {
   const facts = [timeOfDay(round.from), round.took === null ? "in flight" : `took ${duration(round.took)}`];
   const finding = round.finding;

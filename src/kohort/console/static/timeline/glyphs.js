@@ -1,9 +1,9 @@
-/** What happened to a member at a moment: which sign, where, in which words; and who joined when. Pure. */
+/** Signs of events of members (kind, place, text), and joins. Pure. */
 import { visible } from "../parts/words.js";
 
 /**
- * Signs, drawn in a box from -6 to 6: `line` is stroked, `fill` is filled; `tone` is the colour.
- * Their shapes differ, not only their colours.
+ * Shapes of the signs, in a box from -6 to 6: `line` is stroked, `fill` is filled; `tone` is the colour.
+ * Signs differ in shape, not only in colour.
  */
 export const SIGNS = {
   joined: { tone: "ok", line: "M0 -3.6A3.6 3.6 0 1 1 -0.01 -3.6Z", fill: "", words: "joined" },
@@ -18,12 +18,12 @@ export const SIGNS = {
   moved: { tone: "calm", line: "M-4.4 -2H4M1.6 -4.4L4 -2L1.6 0.4M4.4 2.6H-4M-1.6 0.2L-4 2.6L-1.6 5", fill: "", words: "another coordinator" },
 };
 
-/** Of those that were put out: which sign says why. */
+/** Sign of a removed member, by the reason of the removal. */
 const HOW = { max_poll_exceeded: "poll", session_expired: "expired" };
 
 /**
  * @returns {{glyphs: {row: number, at: number, kind: string, say: string}[], arrivals: {row: number, at: number, late: boolean, say: string}[]}}
- *   a glyph in row -1 is of the whole group
+ *   a glyph in row -1 belongs to the whole group
  */
 export function glyphsOf(timeline, events, rowAt) {
   const glyphs = [];

@@ -1,7 +1,7 @@
-/** The names of the rows that are seen. */
+/** Names of the visible rows, left of the drawing. */
 import { html } from "../parts/html.js";
 
-/** A name needs this much height; of rows that are lower only some are named. */
+/** Height of a name in pixels; in lower rows only some rows show their name. */
 const NAME_HEIGHT = 15;
 
 /** @param {{model: object, placed: object, rows: [number, number], top: number, cursor: object}} props */

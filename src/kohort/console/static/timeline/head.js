@@ -1,4 +1,4 @@
-/** The head of the timeline: the axis, generations, rounds of one rebalance, and what each was about. */
+/** Head of the timeline: axis, generations, rounds of one rebalance, and causes. */
 import { duration, utc } from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { plain, visible } from "../parts/words.js";
@@ -11,7 +11,7 @@ const FAMILIES = 12;
 const TICKS_APART = 92;
 const LEAST_LABEL = 96;
 
-/** Causes after which somebody should look. */
+/** Causes that need attention. */
 const BAD = /SESSION_TIMEOUT|MAX_POLL|CRASH|STORM|TIMEOUT|EXPIRED|STALL|LOST/;
 
 /** @param {{model: object, view: object, cursor: object, onRound: (round: number) => void, onOpen: (round: number) => void}} props */
@@ -48,7 +48,7 @@ function Generations({ model, view }) {
   })}</g>`;
 }
 
-/** A bracket over the rounds of one rebalance: a cooperative one takes two. */
+/** A bracket over the rounds of one rebalance; a cooperative rebalance has two. */
 function Families({ model, view }) {
   const y = AXIS + GENERATIONS + 3;
   return html`<g>${model.families.map((family) => {
@@ -64,7 +64,7 @@ function Families({ model, view }) {
   })}</g>`;
 }
 
-/** What each rebalance was about, where there is room to say it; the one at the cursor always. */
+/** Cause of each rebalance where there is room; always of the rebalance at the cursor. */
 function Causes({ model, view, cursor, onRound, onOpen }) {
   const shown = labelled(model, view, cursor.round);
   return html`<div class="timeline-causes">
@@ -81,7 +81,7 @@ function Causes({ model, view, cursor, onRound, onOpen }) {
   </div>`;
 }
 
-/** Which causes are labelled, and how wide: the first round of a family, the cursor's before others. */
+/** Labels of causes and their widths: the first round of each rebalance; the cursor's rebalance has priority. */
 function labelled(model, view, here) {
   const wanted = [];
   for (const family of model.families) {

@@ -1,4 +1,4 @@
-/** What a key does in the timeline. Pure. */
+/** Actions of keys in the timeline. Pure. */
 
 const MOVES = {
   ArrowLeft: { round: -1 },

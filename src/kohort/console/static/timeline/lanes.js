@@ -1,12 +1,12 @@
 /**
- * From the lanes of a timeline to who owned what: rows of members, spans of partitions. Pure.
+ * Convert the lanes of a timeline to rows of members and spans of owned partitions. Pure.
  */
 
-/** Later than everything: the end of what still lasts. */
+/** End of a span that still lasts: later than every time. */
 const endOf = (spell, untilMs) => spell.until_ms ?? untilMs;
 
 /**
- * The lanes as rows: a process that came back from the same client and host goes on in its row, with a break.
+ * Rows from lanes: a restarted process (same client id and host) continues in its row, after a break.
  * @returns {{key: string, member: object, lanes: object[], breaks: number[]}[]}
  */
 export function rowsOfLanes(timeline) {
@@ -47,8 +47,8 @@ function lifeOf(lane, untilMs) {
 }
 
 /**
- * Each partition that a lane had, from when to when: [{partition, from, until, open}], by `from`, then by name.
- * `open` is true where it still has it.
+ * Spans in which a lane owned each partition: [{partition, from, until, open}], by `from`, then by name.
+ * `open` is true if the lane still owns the partition.
  */
 export function ownedSpans(lane, untilMs) {
   const spans = [];
@@ -72,8 +72,8 @@ export function ownedSpans(lane, untilMs) {
 }
 
 /**
- * Give each span of a row a place among others: a partition keeps its place, and none lie upon each other.
- * Sets `place`; returns how many places there are.
+ * Give each span of a row a vertical place: a partition keeps its place, and spans do not overlap.
+ * Sets `place`; returns the number of places.
  */
 export function givePlaces(spans) {
   const freeFrom = [];
@@ -89,7 +89,7 @@ export function givePlaces(spans) {
   return freeFrom.length;
 }
 
-/** When the members of a row had partitions and were not there: [{from, until, say}], by `from`. */
+/** Times in which the members of a row owned partitions but were silent or away: [{from, until, say}], by `from`. */
 export function silencesOf(lanes, untilMs) {
   return lanes
     .flatMap((lane) => lane.silences ?? [])
@@ -97,7 +97,7 @@ export function silencesOf(lanes, untilMs) {
     .sort((a, b) => a.from - b.from);
 }
 
-/** A time cut where others begin and end: [{from, until, silence}]; `silence` is the one that it lies in, or null. */
+/** Split a time at the borders of silences: [{from, until, silence}]; `silence` is the silence around it, or null. */
 export function cutAt(from, until, silences) {
   const found = [];
   let at = from;
@@ -111,13 +111,13 @@ export function cutAt(from, until, silences) {
   return found;
 }
 
-/** "orders-12" as ["orders", 12]. */
+/** Parse "orders-12" to ["orders", 12]. */
 export function partsOf(partition) {
   const dash = partition.lastIndexOf("-");
   return [partition.slice(0, dash), Number(partition.slice(dash + 1))];
 }
 
-/** Partitions by topic, and by number within it. */
+/** Compare partitions by topic, then by number. */
 export function byPartition(a, b) {
   const [topicA, numberA] = partsOf(a);
   const [topicB, numberB] = partsOf(b);
@@ -126,7 +126,7 @@ export function byPartition(a, b) {
 }
 
 /**
- * The times in which nobody had a partition: between its owners, and where a move says so.
+ * Times in which a partition had no owner: between two owners, and as reported by moves.
  * @param {{from: number, until: number}[]} spans of that partition, by `from`
  */
 export function gapsOf(spans, moves) {

@@ -1,5 +1,5 @@
 /**
- * From a timeline and its rebalances to what is drawn: rows, and marks in time. Nothing here knows of pixels. Pure.
+ * Convert a timeline and its rebalances to rows and marks in time, without pixels. Pure.
  *
  * @typedef {{from: number, until: number, style: number, hue: number, place: number, text: string, say: string}} Span
  * @typedef {{key: string, label: string, under: string, gone: boolean, places: number, spans: Span[]}} Row
@@ -12,9 +12,9 @@ import { glyphsOf } from "./glyphs.js";
 import { blockersOf, columnsOf, countsIn, familiesOf, roundsOf } from "./rounds.js";
 
 export const HUES = 8;
-/** So many partitions at once have chips of their own in a row; more are counted. */
+/** Maximum number of partitions of a member that are drawn as single chips; more are shown as a number. */
 export const CHIPS_MOST = 12;
-/** So many chips, over all rows. */
+/** Maximum number of chips in all rows. */
 export const CHIPS_OF_ALL = 64;
 
 /**
@@ -49,7 +49,7 @@ export function layOut({ timeline, rebalances = [], events = [], mode = "members
 
 const NOTHING = { blockers: [], glyphs: [], arrivals: [] };
 
-/** The row of each member id. */
+/** Row number by member id. */
 function rowNumbers(lanes) {
   const at = new Map();
   lanes.forEach((row, number) => {
@@ -90,7 +90,7 @@ function memberRows(lanes, columns, topics, timeline) {
   return { rows, chips };
 }
 
-/** Where it runs, and its id: what tells it from others of the same client. */
+/** Host and member id of a row, which distinguish members with the same client id. */
 function underOf(row) {
   const id = visible(memberName({ ...row.member, instance_id: null, client_id: row.member.client_id }));
   const host = visible(row.member.host.replace(/^\//, ""));
@@ -99,7 +99,7 @@ function underOf(row) {
   return [gone ? "gone" : "", host, tail].filter(Boolean).join(" · ");
 }
 
-/** When it was a member: [{from, until}], joined where one spell follows another. */
+/** Times of membership: [{from, until}]; adjacent times are joined. */
 function livesOf(row, untilMs) {
   const lives = [];
   for (const spell of row.lanes.flatMap((lane) => lane.assignments)) {
@@ -111,8 +111,8 @@ function livesOf(row, untilMs) {
 }
 
 /**
- * A span for each partition: what came with a rebalance is MOVED until the next one, what went fades, and what somebody
- * had who was not there is SILENT.
+ * A span for each partition. Partitions gained in a rebalance are MOVED until the next one; lost partitions fade;
+ * partitions of a silent member are SILENT.
  */
 function chipsOf(owned, silences, columns, oneTopic, hues) {
   const spans = [];
@@ -135,7 +135,7 @@ function chipsOf(owned, silences, columns, oneTopic, hues) {
   return spans;
 }
 
-/** Until when what is got at `from` counts as new: to the next rebalance; not at all where nothing was before. */
+/** End of the time in which a partition gained at `from` is MOVED: the next rebalance; `from` in the first known column. */
 function movedUntil(columns, from) {
   let at = -1;
   for (const column of columns) {
@@ -145,14 +145,14 @@ function movedUntil(columns, from) {
   return at >= 0 && !columns[at].first ? Infinity : from;
 }
 
-/** When the next span of a place begins: a tail has room up to there. */
+/** Start of the next span in a place: a fading tail ends there. */
 function nextAt(owned, place, ms) {
   let next = Infinity;
   for (const other of owned) if (other.place === place && other.from >= ms) next = Math.min(next, other.from);
   return next;
 }
 
-/** A span for each time in which the number of partitions stays the same. */
+/** A span for each time in which a member's number of partitions is constant. */
 function countsOf(row, owned, silences, columns, most, untilMs) {
   const spans = [];
   const sorted = [...owned].sort((a, b) => a.from - b.from);
@@ -174,7 +174,7 @@ function countsOf(row, owned, silences, columns, most, untilMs) {
   return spans;
 }
 
-/** A row for each partition: its owners one after the other, and the times in which nobody had it. */
+/** A row for each partition: its owners in order, and the times without owner. */
 function partitionRows(lanes, rebalances, timeline) {
   const found = new Map();
   lanes.forEach((row, number) => {
@@ -215,7 +215,7 @@ function movesOf(rebalances) {
   return moves;
 }
 
-/** The owners of a partition without the times in which it is said that nobody had it. */
+/** Owners of a partition, without the times that a move reports as unowned. */
 function ownersOf(spans, gaps) {
   const found = [];
   for (const span of spans) {
@@ -230,7 +230,7 @@ function ownersOf(spans, gaps) {
   return found;
 }
 
-/** The time of an owner; from when on it was silent, or away, as a span of its own. */
+/** Span of an owner; the time in which the owner was silent or away is a separate span. */
 function ownerSpans(span, from, until) {
   return cutAt(from, until, span.silences).map(({ silence, ...part }) => ({
     ...part, hue: span.hue, place: 0, text: silence ? `${span.label}, silent` : span.label,
@@ -243,7 +243,7 @@ function gapSpan({ from, until }) {
   return { from, until, style: NOBODY, hue: 0, place: 0, text: took, say: `no owner for ${took}` };
 }
 
-/** What a span is, in words. */
+/** Text of a span. */
 export function sayOfSpan(row, span) {
   const lasted = duration(span.until - span.from);
   if (span.style === NOBODY) return `${row.name}: ${span.say}`;

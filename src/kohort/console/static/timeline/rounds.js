@@ -1,9 +1,9 @@
-/** Rebalances as they stand in time: columns, rounds, rounds of one rebalance, who held it up. Pure. */
+/** Rebalances over time: columns, rounds, rounds of one rebalance, delays by members. Pure. */
 import { count, duration } from "../parts/format.js";
 import { rowsOfLanes } from "./lanes.js";
 import { plain, rebalanceName } from "../parts/words.js";
 
-/** The columns of a timeline; `first` where nothing before it is known, so that nothing counts as moved. */
+/** Columns of a timeline. `first`: the assignment before the column is unknown, so no partition counts as moved. */
 export function columnsOf(timeline) {
   return timeline.columns.map((column, number) => ({
     from: column.from_ms,
@@ -16,8 +16,8 @@ export function columnsOf(timeline) {
 }
 
 /**
- * The rounds: when the coordinator was at work, why, and what came of it; those without a finding know less.
- * `until` is null while it lasts.
+ * Rounds of rebalances: time, cause and result; a round without a finding has only its time.
+ * `until` is null while the round lasts.
  */
 export function roundsOf(timeline, rebalances) {
   const known = new Map(rebalances.map((one) => [one.id, one]));
@@ -40,7 +40,7 @@ export function roundsOf(timeline, rebalances) {
     });
 }
 
-/** Rounds that belong together, as those of a cooperative rebalance: [{rounds: [number], from, until, cause, text}]. */
+/** Rounds of one rebalance, such as a cooperative one: [{rounds: [number], from, until, cause, text}]. */
 export function familiesOf(rounds) {
   const families = [];
   const byGeneration = new Map();
@@ -61,8 +61,8 @@ export function familiesOf(rounds) {
 }
 
 /**
- * How many there are, in words that the drawing bears out: members, and in how many rows they are, as a process that
- * came back goes on in its row; rebalances, and in how many rounds, as a cooperative one takes two.
+ * Numbers of members and rebalances as text. Also the number of rows, since a restarted process continues in its
+ * row, and the number of rounds, since a cooperative rebalance has two.
  * @returns {{members: string, rebalances: string}}
  */
 export function countsIn(timeline, rebalances) {
@@ -75,7 +75,7 @@ export function countsIn(timeline, rebalances) {
   };
 }
 
-/** Whom the others waited for: [{row, from, until, text, round}]. */
+/** Members that delayed a rebalance: [{row, from, until, text, round}]. */
 export function blockersOf(rounds, rowAt) {
   const found = [];
   rounds.forEach((round, number) => {
@@ -96,7 +96,7 @@ export function blockersOf(rounds, rowAt) {
   return found;
 }
 
-/** The parts of a round, in their order, as times: [{name, from, until}]; `resume` lies after its end. */
+/** Phases of a round in order: [{name, from, until}]; the phase `resume` follows the end of the round. */
 export function phasesOf(round) {
   let at = round.from;
   return Object.entries(round.finding?.phases_ms ?? {}).map(([name, ms]) => {

@@ -1,6 +1,6 @@
 /**
- * Scales of time: from milliseconds to places between 0 and 1, and back.
- * The elastic one gives rebalances room and draws calm time together; both run forward only. Pure.
+ * Time scales: convert milliseconds to places between 0 and 1, and back.
+ * The elastic scale stretches rebalances and compresses the time between them; places grow with time. Pure.
  */
 
 const MARGIN_MS = 120;
@@ -8,16 +8,16 @@ const MARGIN_SHARE = 0.12;
 
 /**
  * @typedef {{times: number[], places: number[], calm: {fromMs: number, untilMs: number}[]}} Scale
- * Knots: at `times[i]` the place is `places[i]`; straight lines between them.
+ * Knots: at `times[i]` the place is `places[i]`, linear in between.
  */
 
-/** @returns {Scale} a clock: each second has the same room. */
+/** @returns {Scale} linear: every second has the same width. */
 export function linearScale(fromMs, untilMs) {
   return { times: [fromMs, Math.max(untilMs, fromMs + 1)], places: [0, 1], calm: [] };
 }
 
 /**
- * A scale in which each of `busy` ({from, until}, any order) has room to be read; what lies between is drawn together.
+ * Elastic scale: each time of `busy` ({from, until}, any order) is wide enough to read; other times are compressed.
  * @returns {Scale}
  */
 export function elasticScale(fromMs, untilMs, busy) {
@@ -65,12 +65,12 @@ function mergeSpans(spans, fromMs, untilMs) {
 const busyRoom = (ms) => 0.5 + Math.log2(1 + ms / 1000) * 0.45;
 const calmRoom = (ms) => 0.5 + Math.log2(1 + ms / 1000) * 0.22;
 
-/** The place of a time; outside of the scale its ends go on straight. */
+/** Place of a time; linear outside the scale. */
 export function placeOf(scale, ms) {
   return between(scale.times, scale.places, ms);
 }
 
-/** The time of a place. */
+/** Time of a place. */
 export function timeAt(scale, place) {
   return between(scale.places, scale.times, place);
 }
@@ -93,7 +93,7 @@ const STEPS_MS = [
 ];
 
 /**
- * Ticks that stand at least `apart` pixels from each other: [{x, ms, step}].
+ * Ticks at least `apart` pixels from each other: [{x, ms, step}].
  * @param {{x: (ms: number) => number, time: (x: number) => number, width: number}} view
  */
 export function ticksOf(view, apart) {
@@ -112,7 +112,7 @@ export function ticksOf(view, apart) {
   return found;
 }
 
-/** A tick's words: as fine as the finest of all, with the day where `before` was another. */
+/** Label of a tick, as precise as the smallest step; with the date if `before` has another date. */
 export function tickWords({ ms, step }, before, finest = step) {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return String(ms);

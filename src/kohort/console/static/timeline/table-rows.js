@@ -1,9 +1,9 @@
-/** The rows of the timeline as a table. Pure. */
+/** Rows of the timeline's table. Pure. */
 import { duration } from "../parts/format.js";
 import { byPartition } from "./lanes.js";
 
 /**
- * What each member had after each rebalance: [{column, member, owned, gained, lost, happened}], newest last. Pure.
+ * Assignment of each member after each rebalance: [{column, member, owned, gained, lost, happened}], newest last. Pure.
  * @param {object} timeline
  */
 export function tableRows(timeline) {

@@ -1,4 +1,4 @@
-/** The timeline as a table: the same for who listens, and for who copies. */
+/** The timeline as a table, for screen readers and for copying. */
 import { duration, timeOfDay, utc } from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { cut, memberName, plain, visible } from "../parts/words.js";
@@ -7,7 +7,7 @@ import { tableRows } from "./table-rows.js";
 const ROWS_MOST = 400;
 const NAMES_MOST = 12;
 
-/** @param {{timeline: object, from: number, until: number}} props only columns that reach into the window are shown */
+/** @param {{timeline: object, from: number, until: number}} props only columns within the window are shown */
 export function TimelineTable({ timeline, from, until }) {
   const all = tableRows(timeline).filter(({ column }) => column.from_ms < until && (column.until_ms ?? Infinity) > from);
   const rows = all.slice(0, ROWS_MOST);

@@ -1,4 +1,4 @@
-/** V3: swim lanes of a group: members, or partitions, over time, with its rebalances. */
+/** Timeline of a group: a lane for each member or partition, with the rebalances. */
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { count } from "../parts/format.js";
@@ -14,7 +14,7 @@ import { elasticScale, linearScale, placeOf, timeAt } from "./scale.js";
 import { TimelineTable } from "./table.js";
 import { around, countVisible, panned, placeRows, rowsWithin, spotsOf, windowOn, zoomed } from "./view.js";
 
-/** More marks than this in the window are drawn on a canvas. */
+/** With more marks than this, the window is drawn on a canvas instead of SVG. */
 export const SVG_MOST = 1000;
 const TALLEST = 560;
 const GUTTER = 196;
@@ -100,7 +100,7 @@ function scaleOf(model, elastic) {
   return elasticScale(model.from, model.until, busy);
 }
 
-/** The width of an element, kept up with. */
+/** Width of an element; updated when the element is resized. */
 function useSize() {
   const box = useRef(null);
   const [width, setWidth] = useState(0);
@@ -113,7 +113,7 @@ function useSize() {
   return [box, width];
 }
 
-/** What is seen, in places of the scale; `glide` goes there softly unless the reader wants no motion. */
+/** Visible window, in places of the scale; `glide` animates to it, unless the user prefers reduced motion. */
 function useWindow(scale, { range, onRange }) {
   const [seen, setSeen] = useState(ALL);
   const latest = useRef(seen);
@@ -166,7 +166,7 @@ function firstSeen(model, view, direction) {
   return direction > 0 ? seen[0][1] : seen.at(-1)[1];
 }
 
-/** Bring a round into the window, with what lies around it where it would be too small. */
+/** Move the window to a round; a short round is shown with the time around it. */
 function reveal(model, scale, seen, number, glide) {
   const round = model.rounds[number];
   if (!round) return;
@@ -184,7 +184,7 @@ function scrollTo(section, placed, row, top, height) {
   else if (placed.tops[row] + placed.heights[row] > top + height) scroller.scrollTop = placed.tops[row] + placed.heights[row] - height;
 }
 
-/** What who listens is told of the cursor. */
+/** Text of the cursor for screen readers. */
 function spoken(model, cursor) {
   const round = model.rounds[cursor.round];
   const row = model.rows[cursor.row];
@@ -213,7 +213,7 @@ function Tools({ shown, setMode, elastic, setElastic, fit, setFit, glide, seen, 
   </div>`;
 }
 
-/** The head, the names and the drawing, with mouse and keyboard. */
+/** Head, row names and drawing, with control by mouse and keyboard. */
 function Chart(props) {
   const { model, view, placed, rows, top, height, cursor, spots, seen, show, goTo, open, onKeyDown, onScroll } = props;
   const [tip, setTip] = useState(null);
@@ -287,7 +287,7 @@ function tipAt(event, props, surface) {
   return { text: under.say, x, y: event.clientY - all.top + 16 };
 }
 
-/** The cursor after a click: the rebalance of the column and the row there. */
+/** Cursor after a click: the row at that place, and the rebalance of its column. */
 function pointed(event, { model, view, placed, top }, cursor) {
   const of = event.currentTarget.getBoundingClientRect();
   const ms = view.time(event.clientX - of.left);

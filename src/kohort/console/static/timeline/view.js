@@ -1,18 +1,18 @@
-/** What of a model lies within a window, in pixels: scale and rows to x and y. Pure. */
+/** Pixels of a window: time to x, rows to y. Pure. */
 import { placeOf, timeAt } from "./scale.js";
 import { TAIL } from "./styles.js";
 
 const CHIP_HEIGHTS = { most: 15, least: 12 };
 const CHIPS_TALL = 520;
 export const CHIP_GAP = 2;
-/** A partition that is given up fades within so many pixels. */
+/** Width in pixels in which a lost partition fades. */
 export const TAIL_WIDTH = 30;
 export const ROW_PADDING = 7;
 export const ROW_HEIGHT = 24;
 export const PARTITION_HEIGHT = 19;
 export const LEAST_ROW = 2;
 
-/** Heights of the rows and where each begins: {tops, heights, total}; `fit` draws all of them within so many pixels. */
+/** Tops and heights of the rows: {tops, heights, total}; `fit`: maximum total height in pixels, null: no maximum. */
 export function placeRows(model, fit = null) {
   const places = model.rows.reduce((sum, row) => sum + row.places, 0);
   const chip = Math.min(CHIP_HEIGHTS.most, Math.max(CHIP_HEIGHTS.least, Math.floor(CHIPS_TALL / places) - CHIP_GAP));
@@ -32,7 +32,7 @@ export function placeRows(model, fit = null) {
 }
 
 /**
- * A window on a scale: `begin` and `end` are places (0 and 1 show all of it).
+ * A window on a scale: `begin` and `end` are places (0 and 1: the whole scale).
  * @returns {{x: (ms: number) => number, time: (x: number) => number, width: number, begin: number, end: number}}
  */
 export function windowOn(scale, begin, end, width) {
@@ -46,18 +46,18 @@ export function windowOn(scale, begin, end, width) {
   };
 }
 
-/** Zoom by `factor` around the place under pixel `x`, no farther out than all, no nearer than `least`. */
+/** Zoom by `factor`; the point at `share` of the width stays. The window spans at least `least`, at most the whole scale. */
 export function zoomed({ begin, end }, factor, share, least = 1e-6) {
   const span = Math.min(1, Math.max(least, (end - begin) / factor));
   return clamped(begin + (end - begin - span) * share, span);
 }
 
-/** Move by a share of what is seen. */
+/** Move the window by a share of its width. */
 export function panned({ begin, end }, share) {
   return clamped(begin + (end - begin) * share, end - begin);
 }
 
-/** The window that shows `from` to `until` (places) with some room around. */
+/** Window from place `from` to place `until`, with a margin. */
 export function around(from, until, room = 0.6, least = 1e-6) {
   const span = Math.min(1, Math.max(least, (until - from) * (1 + 2 * room)));
   return clamped((from + until) / 2 - span / 2, span);
@@ -68,13 +68,13 @@ function clamped(begin, span) {
   return { begin: from, end: from + span };
 }
 
-/** The first and the last row that lie within `top` to `bottom`. */
+/** First and last row between the heights `top` and `bottom`. */
 export function rowsWithin({ tops, heights }, top, bottom) {
   if (tops.length === 0) return [0, -1];
   return [rowAt(tops, top), Math.min(tops.length - 1, rowAt(tops, bottom))].map((row) => Math.min(row, heights.length - 1));
 }
 
-/** The row at a height. */
+/** Row at a height. */
 export function rowAt(tops, y) {
   let low = 0;
   let high = tops.length - 1;
@@ -86,14 +86,14 @@ export function rowAt(tops, y) {
   return low;
 }
 
-/** Where a span lies between the left and the right of a window; what fades does so in few pixels. */
+/** Left and right of a span in a window; a fading span is a few pixels wide. */
 export function spanEnds(view, span) {
   const left = view.x(span.from);
   const right = span.style === TAIL ? Math.min(left + TAIL_WIDTH, view.x(span.until)) : view.x(span.until);
   return [Math.max(-4, left), Math.min(view.width + 4, right)];
 }
 
-/** Where a span of a row lies between its top and its bottom: [offset, height]. */
+/** Vertical position of a span within its row: [offset, height]. */
 export function spanBox(model, row, height, span) {
   if (height < 8) return [0, Math.max(1, height - (height > 3 ? 1 : 0))];
   if (model.chips && model.mode === "members") {
@@ -104,7 +104,7 @@ export function spanBox(model, row, height, span) {
   return [inset, height - 2 * inset];
 }
 
-/** Where the spans of each row begin and end on a scale, so that a window need not ask it for each: [{from, until}]. */
+/** Places of all spans by row, computed once for all windows: [{from, until}]. */
 export function spotsOf(model, scale) {
   return model.rows.map(({ spans }) => {
     const from = new Float64Array(spans.length);
@@ -117,7 +117,7 @@ export function spotsOf(model, scale) {
   });
 }
 
-/** How many marks of some rows lie within a window. */
+/** Number of marks of some rows within a window. */
 export function countVisible(spots, rows, { begin, end }) {
   let found = 0;
   for (let i = rows[0]; i <= rows[1]; i += 1) {

@@ -1,4 +1,4 @@
-/** V10: nodes, and the groups that each coordinates. */
+/** Nodes of the cluster, and the groups that each node coordinates. */
 import { html } from "../parts/html.js";
 import { Badge } from "../parts/badge.js";
 import { Answer, NoCluster } from "../parts/failure.js";
@@ -44,7 +44,7 @@ function Brokers({ body }) {
     <${Table} caption="Nodes" columns=${columns} rows=${body.nodes} keyOf=${(one) => String(one.node)} empty="The cluster reported no node." />`;
 }
 
-/** "12 ms, at most 40 ms, of 50": what loads of group partitions took; null where there were none, or it does not say. */
+/** Format load times of __consumer_offsets partitions: "12 ms, at most 40 ms, of 50"; null without loads, or if unknown. */
 function loadWords(one) {
   if ((one.load_max_ms ?? null) === null) return null;
   return `${duration(one.load_avg_ms)}, at most ${duration(one.load_max_ms)}, of ${one.loads}`;

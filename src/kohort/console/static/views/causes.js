@@ -1,4 +1,4 @@
-/** V8: causes over time: of all groups, or of one. */
+/** Causes of rebalances over time, of all groups or of one group. */
 import { html } from "../parts/html.js";
 import { byFamily, Legend, Patterns } from "../parts/bars.js";
 import { Cause, Explain, FAMILY_NAMES, familyOf } from "../parts/cause.js";
@@ -17,7 +17,7 @@ import { markdownTable, plain, shellWord, visible } from "../parts/words.js";
 
 const HEIGHT = 140;
 const BARS = 60;
-/** Columns of the heat map: so many that each has room for its count. */
+/** Number of columns of the heat map: each column has room for its count. */
 const CELLS = 12;
 
 export function CausesView() {
@@ -27,7 +27,7 @@ export function CausesView() {
   return html`<${Answer} past of=${asked} title="Causes">${(body) => html`<${Causes} body=${body} title="Causes" level=${1} software=${software} />`}<//>`;
 }
 
-/** The same of one group. @param {{group: string}} props */
+/** Causes of one group's rebalances. @param {{group: string}} props */
 export function GroupCausesView({ group }) {
   const { from, until } = useSpan();
   const asked = useJson(pathOf("groups", group, "causes"), { from, until }, { on: ["entries"] });
@@ -52,7 +52,7 @@ function Causes({ body, title, level, group = null, software }) {
     ${Object.keys(body.stable_share).length > 0 && html`<${Stable} shares=${body.stable_share} />`}`;
 }
 
-/** Causes against time, the most frequent first. */
+/** Heat map of causes over time, the most frequent cause first. */
 function CauseHeat({ buckets, all }) {
   const columns = buckets.map((one) => ({ title: timeOfDay(one.from_ms, buckets.at(-1).until_ms).replace(/:\d\d$/, ""), from_ms: one.from_ms }));
   const rows = Object.entries(all).sort((a, b) => b[1] - a[1]).map(([cause]) => ({
@@ -61,7 +61,7 @@ function CauseHeat({ buckets, all }) {
   return html`<${HeatMap} caption="Causes over time" first="Cause" rows=${rows} columns=${columns} />`;
 }
 
-/** A line for each cause in each time. */
+/** CSV lines: one for each cause in each time interval. */
 function asCsv(buckets) {
   const lines = buckets.flatMap((one) => Object.entries(one.by_cause).map(([cause, times]) => [utc(one.from_ms), utc(one.until_ms), cause, FAMILY_NAMES[familyOf(cause)], times]));
   return csv([["from", "until", "cause", "kind", "rebalances"], ...lines]);
@@ -73,7 +73,7 @@ function totals(buckets) {
   return all;
 }
 
-/** At most so many bars that each can be seen. */
+/** Join neighbouring time intervals, so that the chart has at most `most` bars. */
 function joined(buckets, most) {
   const each = Math.max(1, Math.ceil(buckets.length / most));
   const found = [];
@@ -133,7 +133,7 @@ function Offenders({ offenders }) {
   return html`<section><h2>Triggers</h2><${Table} caption="Triggers of the rebalances" columns=${columns} rows=${offenders} keyOf=${(row) => `${row.kind} ${row.name} ${row.cause}`} order="times.down" sortParam="offenders" /></section>`;
 }
 
-/** The software of the members that rebalances began with, where their clients told it; of the others, why not. */
+/** Client software of the members that triggered rebalances; for unknown software, the reason. */
 function Software({ of }) {
   return html`<${Answer} of=${of}>${(body) => html`<${SoftwareTable} body=${body} />`}<//>`;
 }

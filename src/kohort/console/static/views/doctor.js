@@ -1,4 +1,4 @@
-/** Problems and advice, the worst first: the rules of `kohort doctor`. */
+/** Problems of groups with advice, the worst first, from the rules of `kohort doctor`. */
 import { html } from "../parts/html.js";
 import { Confidence, Severity } from "../parts/badge.js";
 import { Advice, Evidence } from "../parts/evidence.js";
@@ -30,7 +30,7 @@ function sentenceOf({ examined, findings, unknown = 0 }) {
   return `${count(examined, "group")} examined: ${count(findings.length, "finding")}${rest}.`;
 }
 
-/** Findings as a list. @param {{findings: any[], named?: boolean}} props `named`: with the name of each one's group */
+/** Findings as a list. @param {{findings: any[], named?: boolean}} props `named`: show the group of each finding */
 export function Findings({ findings, named = false }) {
   if (!findings.length) return html`<p class="empty">No problems found.</p>`;
   return html`<ul class="findings">${findings.slice(0, SHOWN).map((one) => html`<${Finding} one=${one} named=${named} />`)}</ul>

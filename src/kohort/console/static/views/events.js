@@ -1,4 +1,4 @@
-/** Event to a group, entry by entry: the raw journal in sentences. */
+/** Events of a group: a sentence for each journal entry. */
 import { html } from "../parts/html.js";
 import { Answer } from "../parts/failure.js";
 import { count } from "../parts/format.js";

@@ -1,4 +1,4 @@
-/** V7: rejected requests by client, with their meaning. */
+/** Rejected requests by client, with their meaning. */
 import { html } from "../parts/html.js";
 import { Badge } from "../parts/badge.js";
 import { Answer } from "../parts/failure.js";
@@ -11,7 +11,7 @@ import { Known, Member, Text, Time, Unknown } from "../parts/text.js";
 import { useSpan } from "../parts/timebar.js";
 import { plain, shellWord, visible } from "../parts/words.js";
 
-/** Verdicts, worst first: icon, tone, in words. */
+/** Verdicts, the worst first: icon, tone, label. */
 const VERDICTS = {
   duplicate: ["square", "bad", "two processes with one instance id"],
   zombie: ["bolt", "bad", "removed from the group, but still working"],
@@ -29,7 +29,7 @@ export function FencedView({ group }) {
     const found = [...body.fenced].sort((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict) || b.last_at_ms - a.last_at_ms);
     return html`<${Heading} level=${2} title="Rejected and suspicious requests" sentence=${sentenceOf(found, body.from_outside)} command=${`kohort group fenced ${shellWord(group)}`} markdown=${() => asMarkdown(found)} />
       ${!found.length && !body.from_outside && html`<p class="empty">This view lists zombies (removed members that still work), processes that share an instance id, and late commits. It found none.</p>`}
-      ${body.from_outside && html`<p class="empty">Rejected requests are unknown <${Unknown} why="only a watcher tells of this group, and what a coordinator refuses is not seen from the outside" />: only the journal of a kohort broker has rejected requests; kohort watch cannot see them.</p>`}
+      ${body.from_outside && html`<p class="empty">Rejected requests are unknown <${Unknown} why="the journal comes from kohort watch, which cannot see rejected requests" />: only the journal of a kohort broker has them.</p>`}
       ${found.map((one) => html`<${Culprit} key=${`${one.member.member_id} ${one.error} ${one.first_at_ms}`} one=${one} />`)}`;
   }}<//>`;
 }

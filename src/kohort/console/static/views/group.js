@@ -1,4 +1,4 @@
-/** One group: its name, its state in a sentence, and the views of it. */
+/** Frame of all views of one group: name, state in a sentence, tabs. */
 import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";
 import { Failure } from "../parts/failure.js";
@@ -22,8 +22,8 @@ import { TimelineView } from "./timeline.js";
 import { WhatIfView } from "./what-if.js";
 
 /**
- * The views of a group: name in the address, title, key after "g", component; `past` if the journal alone fills it, so
- * that it holds during an outage. A new view is a row here, its module, and a route beside its data in answers.py.
+ * Views of a group: name in the address, title, key after "g", component. `past`: the view needs only the journal, so
+ * it stays during an outage. A new view needs a row here, a module, and a route in answers.py.
  */
 const TABS = [
   { name: "overview", title: "Overview", key: "o", View: OverviewView },
@@ -39,7 +39,7 @@ const TABS = [
 ];
 setGroupKeys(TABS);
 
-/** Takes the finding of this group from the news. */
+/** Return the state of this group from a stream event. */
 function mergeStatus(group) {
   return (_body, kind, news) => {
     const status = kind === "group" ? (news.status ?? news) : null;

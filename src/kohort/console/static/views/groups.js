@@ -1,4 +1,4 @@
-/** V1: all groups, the worst first. */
+/** List of all groups, the worst health first. */
 import { useEffect, useMemo } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";
@@ -19,7 +19,7 @@ const WORDS = ["STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", null, 
 const ROW_PX = 46;
 const CHOICES = 500;
 
-/** Puts rows that changed into the list. */
+/** Merge changed rows from the stream into the list of groups. */
 function mergeGroups(body, kind, news) {
   if (kind !== "groups") return undefined;
   const rows = news.groups ?? (Array.isArray(news) ? news : []);
@@ -33,7 +33,7 @@ function mergeGroups(body, kind, news) {
   return { ...body, groups, trends };
 }
 
-/** The news of a row, which then is no longer new; its trend stays where no new one came. */
+/** Take the changes of a row out of the stream event; without a new lag trend, keep the row's old one. */
 function take(changed, row) {
   const news = changed.get(row.group);
   changed.delete(row.group);
@@ -50,7 +50,7 @@ export function GroupsView() {
   return html`<${Answer} past of=${asked} title="Groups">${(body) => html`<${Groups} body=${outage ? withoutValues(body, sinceWords(outage)) : body} outage=${outage} />`}<//>`;
 }
 
-/** The names of the last sample; every value is unknown. */
+/** Group names of the last sample, during an outage; all values are unknown. */
 function withoutValues(body, why) {
   const nothing = { state: "Unknown", assignor: "", group_type: "", members: null, partitions: null, lag: null, lag_ms: null, health: null, rebalances_1h: null, last_rebalance: null, coordinator_id: null, topics: [] };
   return { groups: body.groups.map(({ group }) => ({ ...nothing, group, reason: why })), trends: {} };
@@ -81,14 +81,14 @@ function sentenceOf(groups, troubled) {
   return html`<strong>${count(troubled.length, "group")} of ${number(groups.length)} ${needs} attention.</strong> Worst: <${Link} to=${pathOf("groups", worst.group, "overview")}><${Brief} value=${worst.group} /><//>: <${Brief} value=${worst.reason || worst.health} limit=${140} />`;
 }
 
-/** "none needs attention", of the groups with a known health alone. */
+/** Sentence about the groups that need attention; counts only groups with known health. */
 function healthWords(known, unknown) {
   if (!unknown) return "none needs attention";
   if (!known) return "the health of all is unknown";
   return `${known} ${known === 1 ? "needs" : "need"} no attention, the health of ${unknown} is unknown`;
 }
 
-/** One of the values that rows have, as a filter in the address. */
+/** A filter for a column: a menu of the column's values; the chosen value is in the address. */
 function Choice({ name, title, values, chosen, as = (value) => value }) {
   const some = [...new Set(chosen ? [...values, chosen] : values)].filter(Boolean).sort().slice(0, CHOICES);
   return html`<label><span class="hidden">${name}</span><select value=${chosen ?? ""} onChange=${(event) => choose({ [name]: event.target.value })}><option value="">${title}</option>${some.map((value) => html`<option value=${value}>${visible(as(value)).slice(0, 60)}</option>`)}</select></label>`;
@@ -106,7 +106,7 @@ function chosenRows(groups, { filter, health, state, cause, topic }) {
   );
 }
 
-/** How many are how; each count is a filter. */
+/** Number of groups by health; a click on a number filters the list. */
 function Counts({ groups, chosen, outage }) {
   const shown = (times) => (outage ? html`<${Unknown} why=${sinceWords(outage)} />` : times);
   return html`<div class="counts" role="group" aria-label="Filter by health">
@@ -135,7 +135,7 @@ function columnsFor(body) {
   ];
 }
 
-/** A share that is not whole is not told as if it were. */
+/** Format a share as a percentage; a share below 100 % is never rounded up to 100 %. */
 function stableWords(part) {
   return part < 1 && part > 0.995 ? "> 99 %" : share(part);
 }

@@ -1,4 +1,4 @@
-/** Which view an address names. The views of one group come when one is opened: the list of all should be there first. */
+/** Select the view for an address. The code of group views loads later, so that the list of groups appears first. */
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Failure } from "../parts/failure.js";
@@ -12,7 +12,7 @@ import { TopicView, TopicsView } from "./topics.js";
 
 /**
  * @param {{segments: string[]}} place
- * @returns what is drawn
+ * @returns the component to draw
  */
 export function viewOf({ segments }) {
   const [section = "groups", name, tab, id] = segments;
@@ -33,7 +33,7 @@ const VIEWS = {
 
 let loaded = null;
 
-/** The views of one group, as soon as they are here. */
+/** Views of one group, after their code has loaded. */
 function OneGroup(props) {
   const [state, setState] = useState({ View: loaded, error: null });
   useEffect(() => {

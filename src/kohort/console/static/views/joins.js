@@ -1,4 +1,4 @@
-/** V4: the joins of a rebalance: arrival, reason, timeout. */
+/** Joins of a rebalance: arrival, reason, timeout. */
 import { html } from "../parts/html.js";
 import { Answer } from "../parts/failure.js";
 import { count, duration } from "../parts/format.js";
@@ -10,7 +10,7 @@ import { Known, Member, Text } from "../parts/text.js";
 const OLD = "journal entries of that version have no such value";
 const SLACK_MS = 1000;
 
-/** The joins of a classic rebalance that its journal tells of. @param {{group: string, one: any}} props */
+/** Table of the journaled JoinGroup requests in a rebalance of a classic group. @param {{group: string, one: any}} props */
 export function Joins({ group, one }) {
   if (one.protocol !== "classic" || one.origin !== "journal" || one.end === "no_rebalance") return null;
   return html`<${Asked} group=${group} one=${one} />`;

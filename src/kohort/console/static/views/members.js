@@ -1,4 +1,4 @@
-/** V5: members: state, assignment, lag; for consumer groups also the reconciliation. */
+/** Members of a group: state, assignment, lag; for a consumer group (KIP-848) also its reconciliation. */
 import { html } from "../parts/html.js";
 import { StateWord } from "../parts/badge.js";
 import { Against } from "../parts/bars.js";
@@ -34,7 +34,7 @@ export function MembersView({ group, status }) {
     <${Why} members=${shown} />`;
 }
 
-/** Of a modern group: what members have against what they are to have. */
+/** Members of a consumer group (KIP-848): assignment and target assignment. */
 function Reconciliation({ standing }) {
   return standing.length ? html`<${Standings} standing=${standing} title="Reconciliation: target against current" />` : null;
 }
@@ -67,21 +67,21 @@ function columnsFor(known, status) {
   ];
 }
 
-/** Why something of a member's client is not known. @param {"software"|"limits"|"polls"} what */
+/** Reason why a value of a member's client is unknown. @param {"software"|"limits"|"polls"} what */
 function whyNot(known, one, what) {
   return known.get(one.member.member_id)?.unknown[what] ?? "not reported yet";
 }
 
-/** The last poll against the limit of polls, as far as either is known; below it when that was said. */
+/** Last poll and max.poll.interval.ms of a member, if known; below, the time of the client's metrics report. */
 function Polls({ about, why }) {
   const ago = about?.last_poll_ms_ago ?? null;
   const limit = about?.rebalance_timeout_ms ?? null;
-  const said = about?.said_at_ms ? html`<div class="under">said <${Ago} ms=${about.said_at_ms} />${about.longest_poll_gap_ms !== null ? `; longest ${duration(about.longest_poll_gap_ms)}` : ""}</div>` : "";
+  const said = about?.said_at_ms ? html`<div class="under">reported <${Ago} ms=${about.said_at_ms} />${about.longest_poll_gap_ms !== null ? `; longest ${duration(about.longest_poll_gap_ms)}` : ""}</div>` : "";
   if (ago !== null && limit !== null) return html`<${Against} value=${ago} limit=${limit} name="time since the last poll" />${said}`;
   return html`<${Known} value=${ago} why=${why("polls")} as=${duration} /> of <${Known} value=${limit} why=${why("limits")} as=${duration} />${said}`;
 }
 
-/** What `group.describe` says of members, as standings: the same table as in a rebalance. */
+/** Convert members of `group.describe` to rows of the table that a rebalance shows. */
 function standingOf(status, more, journal) {
   const since = new Map(journal.map((one) => [one.member.member_id, one.to_revoke_since_ms]));
   const owners = new Map(status.members.flatMap((one) => one.partitions.map((place) => [place, one.member.member_id])));
@@ -94,7 +94,7 @@ function standingOf(status, more, journal) {
   });
 }
 
-/** The evidence of those that are not well. */
+/** Evidence about members with problems. */
 function Why({ members }) {
   const unwell = members.filter((one) => !["OK", "ok"].includes(one.state) && one.evidence.length).slice(0, 20);
   if (!unwell.length) return null;

@@ -1,4 +1,4 @@
-/** V11: changes of offsets and members: plan, command, execution. */
+/** Changes of offsets and members: plan, command, execution. */
 import { useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Change } from "../parts/change.js";
@@ -19,7 +19,7 @@ const WAYS = [
   ["members", "Remove members"],
   ["delete", "Delete the group"],
 ];
-/** Where offsets can be set: name for the API, words, option of the command, what has to be given. */
+/** Targets of an offset reset: name in the API, label, option of the command, required input. */
 const TARGETS = [
   ["earliest", "the first record", "--to-earliest", null],
   ["latest", "the log end", "--to-latest", null],
@@ -31,7 +31,7 @@ const TARGETS = [
   ["file", "offsets in a file", "--from-file", "lines"],
   ["group", "the offsets of another group", "clone", "a group"],
 ];
-/** What the command calls the file whose lines are given here. */
+/** File name in the shown command; its lines are those of the form. */
 const FILE = "offsets.csv";
 const MOST_FILE = 200_000;
 
@@ -57,7 +57,7 @@ function TopicChoice({ status, value, onChange, all }) {
   return html`<${Field} label="Topic"><select value=${value} onChange=${(event) => onChange(event.target.value)}>${all && html`<option value="">${all}</option>`}${!all && html`<option value="">choose one</option>`}${topics.map((topic) => html`<option value=${topic}>${visible(topic).slice(0, 80)}</option>`)}</select><//>`;
 }
 
-/** What is to be reset stands in the address, but for the lines of a file. */
+/** Form of an offset reset; its input is in the address, except the lines of a file. */
 function Reset({ group, status }) {
   const { params } = usePlace();
   const [lines, setLines] = useState("");
@@ -80,14 +80,14 @@ function Reset({ group, status }) {
   <//>`;
 }
 
-/** The command that shows the same plan. */
+/** The `kohort group reset-offsets` command with the same plan. */
 function resetCommand(group, { to, option, scope, value }) {
   if (to === "group") return `kohort group clone ${shellWord(value || "OTHER")} ${shellWord(group)}`;
   const said = to === "file" ? FILE : value === null ? "" : shellWord(value || "VALUE");
   return ["kohort group reset-offsets", shellWord(group), scope && `--topic ${shellWord(scope)}`, option, said].filter(Boolean).join(" ");
 }
 
-/** Lines of CSV: from a file, or typed. */
+/** Input of CSV lines, from a file or typed. */
 function FileLines({ lines, onLines }) {
   const [problem, setProblem] = useState("");
   const take = async (event) => {
@@ -101,7 +101,7 @@ function FileLines({ lines, onLines }) {
     <${Field} label="Its lines" hint="topic,partition,offset"><textarea rows="5" spellcheck="false" value=${lines} onInput=${(event) => onLines(event.target.value)} placeholder="orders,0,1500"></textarea><//>`;
 }
 
-/** A group whose offsets are taken over. */
+/** Input of the group whose offsets are copied. */
 function OtherGroup({ group, value, onChange }) {
   const { body } = useJson("/groups");
   const others = (body?.groups ?? []).map((row) => row.group).filter((name) => name !== group);

@@ -1,4 +1,4 @@
-/** V2: overview of a group: problems, lag with rebalances, key values. */
+/** Overview of a group: problems, lag over time with rebalances, key values. */
 import { useMemo } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Confidence } from "../parts/badge.js";
@@ -43,7 +43,7 @@ function Cards({ status, group }) {
     <div><dt>Members</dt><dd><${Link} to=${pathOf("groups", group, "members")}>${status.members.length}<//><small>${owned} of ${status.partitions.length} partitions owned</small></dd></div>
     <div><dt>Lag</dt><dd><${Records} value=${status.lag} least=${status.lag_unknown > 0} /><small>${status.lag_unknown ? `${status.lag_unknown} partitions unknown` : "records"}</small></dd></div>
     <div><dt>Waited</dt><dd><${Waited} value=${status.lag_ms} complete=${status.lag_ms_complete} /><small>${drain(status)}</small></dd></div>
-    <div><dt>Cause of the lag</dt><dd class="words">${status.blame === "none" ? "nobody" : visible(plain(status.blame))}<small>${status.blamed && html`<${Member} member=${status.blamed} />`}</small></dd></div>
+    <div><dt>Cause of the lag</dt><dd class="words">${status.blame === "none" ? "none" : visible(plain(status.blame))}<small>${status.blamed && html`<${Member} member=${status.blamed} />`}</small></dd></div>
     <div><dt>Last rebalance</dt><dd><${Ago} ms=${last?.at_ms} why="no journal has one" /><small>${last && html`<${Cause} code=${last.cause} />`}${last?.took_ms ? ` ${duration(last.took_ms)}` : ""}</small></dd></div>
     <div><dt>Confidence</dt><dd class="words"><${Confidence} word=${status.confidence} /><small>${status.sample_span_ms ? `sampled over ${duration(status.sample_span_ms)}` : "one sample: no rates"}</small></dd></div>
   </dl>`;

@@ -1,4 +1,4 @@
-/** V6: partitions: committed offset, lag, owner, records around the offset. */
+/** Partitions of a group: committed offset, lag, owner, records around the offset. */
 import { useMemo } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";
@@ -13,7 +13,7 @@ import { markdownTable, memberName, shellWord, visible } from "../parts/words.js
 import { Peek } from "./peek.js";
 
 const WORDS = ["STOP", "STALL", "REWIND", "WARN", null, "OK"];
-/** Which partitions are shown: name in the address, title, test. */
+/** Filters of the partitions: name in the address, title, condition. */
 const ONLY = [
   ["", "all", () => true],
   ["lag", "with lag", (one) => one.lag > 0],
@@ -37,7 +37,7 @@ export function PartitionsView({ group, status }) {
     <${Table} caption="Partitions" columns=${columnsWith(moves)} rows=${shown} keyOf=${(one) => `${one.topic}-${one.partition}`} order="status.up" rowHeight=${46} empty="No partition matches." />`;
 }
 
-/** How often each partition changed hands in the rebalances of the span; null where no journal tells. */
+/** Number of owner changes by partition, in the rebalances of the time span; null without a journal. */
 function movesOf(body) {
   if (!body) return null;
   const times = new Map();

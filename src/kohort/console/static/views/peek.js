@@ -1,4 +1,4 @@
-/** Records near an offset: of a group, what was read and what is next; of a topic, from an offset on, or the last. */
+/** Records around a group's committed offset; records of a topic from an offset on, or its last records. */
 import { html } from "../parts/html.js";
 import { Copy } from "../parts/copy.js";
 import { Answer } from "../parts/failure.js";
@@ -15,7 +15,7 @@ const READ = { yes: "read", next: "next", no: "waits" };
 
 /**
  * @param {{path: string, place: string, level?: 2|3, command?: (topic: string, partition: number) => string}} props
- *   `place`: TOPIC-PARTITION; `level`: of its heading, below that of the view
+ *   `place`: TOPIC-PARTITION; `level`: heading level, below the heading of the view
  */
 export function Peek({ path, place, level = 3, command }) {
   const dash = place.lastIndexOf("-");
@@ -28,7 +28,7 @@ export function Peek({ path, place, level = 3, command }) {
 }
 
 /**
- * Records of a topic, which nobody has committed anything for: the last, or from an offset on, which is in the address.
+ * Last records of a topic, or its records from the offset in the address on.
  * @param {{topic: string, place: string}} props `place`: TOPIC-PARTITION
  */
 export function PeekTopic({ topic, place }) {
@@ -64,7 +64,7 @@ const COLUMNS = [
   { key: "headers", title: "Headers", cell: (record) => record.headers.map((one) => html`<div><b><${Text} value=${one.name} limit=${40} /></b>: <${Bytes} value=${one.value} /></div>`) },
 ];
 
-/** Text, or what is none: as base64, and so called. */
+/** Text of a key or value; bytes that are not UTF-8 as base64, with a label. */
 function Bytes({ value }) {
   if (value === null) return html`<span class="soft">null</span>`;
   if (typeof value === "string") return html`<code><${Text} value=${value} limit=${160} /></code>`;

@@ -1,4 +1,4 @@
-/** V12: pipelines: progress and ledger (rows in, rows out). */
+/** Spark pipelines: progress and ledger (rows in, rows out). */
 import { html } from "../parts/html.js";
 import { Badge, Icon } from "../parts/badge.js";
 import { Answer } from "../parts/failure.js";
@@ -33,7 +33,7 @@ function asMarkdown(pipelines) {
   return markdownTable(["Pipeline", "Run", "Lag", "Last batch", "Accounted for", "Problem"], rows);
 }
 
-/** Rows in against rows out; whether all are accounted for, in a word. */
+/** Rows in and rows out of a run, and whether the counts are balanced. */
 function Ledger({ ledger }) {
   const into = (name, some) => Object.entries(some ?? {}).map(([key, rows]) => [`${name} ${key}`, rows]);
   const rows = [["came in", ledger.rows_in], ["could not be decoded", ledger.undecoded], ["filtered", ledger.filtered], ...into("dropped by", ledger.dropped), ...into("quarantined by", ledger.quarantined), ["dead letters", ledger.dead_letters], ["late", ledger.late], ...into("written to", ledger.sinks), ["perhaps delivered twice", ledger.redelivered]];

@@ -5,14 +5,14 @@ import { Table } from "../parts/table.js";
 import { Ago, Known, Member, Text } from "../parts/text.js";
 import { plain, visible } from "../parts/words.js";
 
-/** Members of a rebalance by their ids, so that moves can name them. */
+/** Members of a rebalance, by member id. */
 function membersById(one) {
   return new Map([...one.members_before, ...one.members, ...one.standing.map((each) => each.member)].map((member) => [member.member_id, member]));
 }
 
 export function MovesTable({ one }) {
   const known = membersById(one);
-  const memberCell = (id) => (id === null ? html`<span class="soft">nobody</span>` : html`<${Member} member=${known.get(id) ?? { member_id: id }} />`);
+  const memberCell = (id) => (id === null ? html`<span class="soft">no owner</span>` : html`<${Member} member=${known.get(id) ?? { member_id: id }} />`);
   const columns = [
     { key: "place", title: "Partition", head: true, value: (move) => `${move.topic}-${move.partition}`, cell: (move) => html`<${Text} value=${`${move.topic}-${move.partition}`} limit=${60} />` },
     { key: "from", title: "From", value: (move) => move.from, cell: (move) => memberCell(move.from) },
@@ -27,7 +27,7 @@ export function MovesTable({ one }) {
     <${Table} caption="Moved partitions" columns=${columns} rows=${one.moves} keyOf=${(move) => `${move.topic}-${move.partition}`} sortParam="moves" empty="No partition moved." /></section>`;
 }
 
-/** Of a classic group: who was there before and after, and what each won or lost. */
+/** Members of a classic group before and after a rebalance, with the partitions that each gained and lost. */
 export function MemberChanges({ one }) {
   const before = new Set(one.members_before.map((member) => member.member_id));
   const after = new Set(one.members.map((member) => member.member_id));
@@ -55,7 +55,7 @@ function changeOf(row) {
   return row.how ? `went: ${visible(plain(row.how))}` : "went";
 }
 
-/** Of a modern group: what each member has against what it is to have, and whom it waits for. */
+/** Members of a consumer group (KIP-848): assignment, target assignment, and members whose partitions they await. */
 export function Standings({ standing, title = "Partitions to revoke" }) {
   const names = new Map(standing.map((each) => [each.member.member_id, each.member]));
   const late = standing.filter((each) => each.to_revoke.length || each.still_to_get.length);
@@ -65,7 +65,7 @@ export function Standings({ standing, title = "Partitions to revoke" }) {
     { key: "epoch", title: "Epoch", kind: "number", value: (row) => row.epoch, cell: (row) => html`<${Known} value=${row.epoch} as=${String} />` },
     { key: "assignment", title: "Assignment", kind: "number", value: (row) => row.assignment.length, cell: (row) => html`<${Places} of=${row.assignment} />${row.known ? "" : " or more"}` },
     { key: "target", title: "Target", kind: "number", value: (row) => row.target?.length, cell: (row) => (row.target === null ? html`<${Known} value=${null} why="the target assignment is unknown" />` : html`<${Places} of=${row.target} />`) },
-    { key: "revoke", title: "To revoke", value: (row) => row.to_revoke.length, cell: (row) => html`<${Places} of=${row.to_revoke} />${row.to_revoke.length > 0 && row.to_revoke_since_ms ? html`<div class="under">told <${Ago} ms=${row.to_revoke_since_ms} /></div>` : ""}` },
+    { key: "revoke", title: "To revoke", value: (row) => row.to_revoke.length, cell: (row) => html`<${Places} of=${row.to_revoke} />${row.to_revoke.length > 0 && row.to_revoke_since_ms ? html`<div class="under">requested <${Ago} ms=${row.to_revoke_since_ms} /></div>` : ""}` },
     { key: "get", title: "Still to get", value: (row) => row.still_to_get.length, cell: (row) => html`<${Places} of=${row.still_to_get} /><${Awaited} from=${row.awaited_from} names=${names} />` },
   ];
   const sentence = late.length ? `${count(late.length, "member")} of ${standing.length} not at the target yet.` : "All members are at the target.";
@@ -81,7 +81,7 @@ function Awaited({ from, names }) {
 
 const FEW = 3;
 
-/** Partitions: a few by name, more as a number that opens. */
+/** Partitions by name; many partitions as a number that opens the list. */
 export function Places({ of }) {
   if (!of?.length) return "0";
   if (of.length <= FEW) return html`<${Text} value=${of.join(", ")} limit=${80} />`;

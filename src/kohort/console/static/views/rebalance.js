@@ -1,4 +1,4 @@
-/** V4: one rebalance: cause, evidence, delay, moves, advice. */
+/** One rebalance: cause, evidence, delay, moved partitions, advice. */
 import { html } from "../parts/html.js";
 import { Confidence, Origin } from "../parts/badge.js";
 import { Waterfall } from "../parts/bars.js";
@@ -77,7 +77,7 @@ function Blocker({ one }) {
 
 function asMarkdown(one) {
   const facts = one.evidence.map((fact) => `- ${plain(fact.kind)}: ${visible(fact.value)}`);
-  const moves = one.moves.slice(0, 30).map((move) => `- ${visible(move.topic)}-${move.partition}: ${visible(move.from ?? "nobody")} → ${visible(move.to ?? "nobody")}`);
+  const moves = one.moves.slice(0, 30).map((move) => `- ${visible(move.topic)}-${move.partition}: ${visible(move.from ?? "no owner")} → ${visible(move.to ?? "no owner")}`);
   const blocker = one.blocker ? [`Delayed by ${visible(memberName(one.blocker.member))} for ${duration(one.blocker.waited_ms)}.`, ""] : [];
   const head = [`### ${visible(one.id)}: ${plain(one.cause)}`, "", visible(one.sentence), "", ...blocker];
   return [...head, `What to do: ${one.advice ?? "nothing"}`, "", "Evidence:", ...facts, "", `Moved (${one.moves.length}):`, ...moves].join("\n");

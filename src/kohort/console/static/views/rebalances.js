@@ -1,4 +1,4 @@
-/** V4, the list: rebalances of a group, the latest first, with their pattern. */
+/** Rebalances of a group, the latest first, with their pattern. */
 import { html } from "../parts/html.js";
 import { Confidence } from "../parts/badge.js";
 import { Cause } from "../parts/cause.js";
@@ -32,7 +32,7 @@ function Rebalances({ body, group }) {
     <${Table} caption="Rebalances" columns=${columnsFor(group)} rows=${shown} keyOf=${(one) => one.id} order="at.down" rowHeight=${52} rowClass=${(one) => (one.parent !== null ? "child" : "")} empty="No rebalance in this span: choose a longer one above." />`;
 }
 
-/** What several rebalances mean together. */
+/** Pattern of several rebalances, such as a deploy or a crash loop. */
 function Pattern({ pattern, group }) {
   const keys = pattern.rebalances.map((id) => (id.startsWith(`${group}/`) ? id.slice(group.length + 1) : id));
   return html`<section class="panel pattern"><h3>${plain(pattern.pattern)} <${Confidence} word=${pattern.confidence} /></h3>

@@ -1,4 +1,4 @@
-/** V3: assignments over time, as a drawing and as tables. */
+/** Assignments over time, as a drawing and as tables. */
 import { useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Cause } from "../parts/cause.js";
@@ -38,7 +38,7 @@ function Drawn({ timeline, rebalances, events, group }) {
     <details open=${tables} onToggle=${(event) => setTables(event.target.open)}><summary>The same in tables</summary>${tables && html`<${TimelineTables} timeline=${timeline} group=${group} rebalances=${rebalances} />`}</details>`;
 }
 
-/** Go to a rebalance; the way back finds it selected. */
+/** Open a rebalance; the browser's Back button returns to the timeline with this rebalance selected. */
 function open(group, rebalances, id) {
   const one = rebalances.find((each) => each.id === id);
   if (!one) return;
@@ -46,7 +46,7 @@ function open(group, rebalances, id) {
   go(pathOf("groups", group, "rebalances", rebalanceKey(one)));
 }
 
-/** The part of the drawing that is enlarged: "FROM-UNTIL" in the address. */
+/** Enlarged time range of the drawing: "FROM-UNTIL" in the address. */
 function rangeOf(zoom) {
   const [from, until] = (zoom ?? "").split("-").map(Number);
   return from && until > from ? { from_ms: from, until_ms: until } : null;
@@ -54,13 +54,13 @@ function rangeOf(zoom) {
 
 let keepTimer = null;
 
-/** Browsers let an address change only some times a second. */
+/** Pause between two changes of the address: browsers limit their number per second. */
 function keepRange(range) {
   clearTimeout(keepTimer);
   keepTimer = setTimeout(() => choose({ zoom: range ? `${range.from_ms}-${range.until_ms}` : null }), 300);
 }
 
-/** The same as the drawing, for who reads tables. */
+/** The drawing's content as tables. */
 function TimelineTables({ timeline, group, rebalances }) {
   const assignments = timeline.lanes.flatMap((lane) => lane.assignments.map((spell, i) => ({ member: lane.member, key: `${lane.member.member_id} ${i} ${spell.from_ms}`, ...spell })));
   const marks = timeline.lanes.flatMap((lane) => lane.marks.map((mark, i) => ({ member: lane.member, key: `${lane.member.member_id} ${i} ${mark.at_ms}`, ...mark })));
@@ -97,7 +97,7 @@ function AssignmentsTable({ assignments, end }) {
 function SilencesTable({ silences, end }) {
   const titles = [
     { key: "member", title: "Member", head: true, value: (row) => row.member.member_id, cell: (row) => html`<${Member} member=${row.member} />` },
-    { key: "from", title: "Last heard", value: (row) => row.from_ms, cell: (row) => html`<${Time} ms=${row.from_ms} />` },
+    { key: "from", title: "Silent since", value: (row) => row.from_ms, cell: (row) => html`<${Time} ms=${row.from_ms} />` },
     { key: "long", title: "For", kind: "number", value: (row) => (row.until_ms ?? end) - row.from_ms, cell: (row) => `${duration((row.until_ms ?? end) - row.from_ms)}${row.until_ms === null ? " so far" : ""}` },
     { key: "text", title: "Description", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
   ];

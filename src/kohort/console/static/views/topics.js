@@ -1,4 +1,4 @@
-/** Topics, and the partitions of one, with a look at its records. */
+/** List of topics; the partitions of one topic, and its records. */
 import { html } from "../parts/html.js";
 import { Answer, NoCluster } from "../parts/failure.js";
 import { count, number } from "../parts/format.js";
@@ -54,7 +54,7 @@ function Topic({ about, topic, peek }) {
 }
 
 function asMarkdown(about) {
-  const rows = about.partitions.map((one) => [one.partition, one.leader < 0 ? "nobody" : one.leader, one.replicas.join(", "), one.isr.join(", "), one.log_start_offset, one.log_end_offset]);
+  const rows = about.partitions.map((one) => [one.partition, one.leader < 0 ? "none" : one.leader, one.replicas.join(", "), one.isr.join(", "), one.log_start_offset, one.log_end_offset]);
   return `### ${visible(about.name)}\n\n${markdownTable(["Partition", "Leader", "Replicas", "In sync", "First offset", "End"], rows)}`;
 }
 
@@ -62,7 +62,7 @@ function partitionColumns(topic) {
   const lagging = (one) => one.replicas.filter((id) => !one.isr.includes(id));
   return [
     { key: "partition", title: "Partition", kind: "number", head: true, value: (one) => one.partition, cell: (one) => one.partition },
-    { key: "leader", title: "Leader", kind: "number", value: (one) => one.leader, cell: (one) => (one.leader < 0 ? html`<span class="bad-text">nobody</span>` : one.leader) },
+    { key: "leader", title: "Leader", kind: "number", value: (one) => one.leader, cell: (one) => (one.leader < 0 ? html`<span class="bad-text">none</span>` : one.leader) },
     { key: "epoch", title: "Epoch", kind: "number", value: (one) => one.leader_epoch, cell: (one) => one.leader_epoch },
     { key: "replicas", title: "Replicas", cell: (one) => html`${one.replicas.join(", ")}${lagging(one).length ? html` <span class="bad-text">not in sync: ${lagging(one).join(", ")}</span>` : ""}` },
     { key: "start", title: "First offset", kind: "number", value: (one) => one.log_start_offset, cell: (one) => number(one.log_start_offset) },

@@ -1,11 +1,11 @@
-/** Tables of predictions: outcome, loads, moves, assignors compared. */
+/** Tables of a prediction: outcome, load by member, moved partitions, comparison of assignors. */
 import { html } from "../parts/html.js";
 import { number } from "../parts/format.js";
 import { Table } from "../parts/table.js";
 import { Known, Member, Records, Text } from "../parts/text.js";
 import { visible } from "../parts/words.js";
 
-/** A range of seconds: "0.5 to 3 s". */
+/** Format a range of seconds: "0.5 to 3 s". */
 function seconds(from, to) {
   const digits = (value) => (value < 10 ? value.toFixed(1) : number(value));
   return from === to ? `${digits(from)} s` : `${digits(from)} to ${digits(to)} s`;
@@ -43,7 +43,7 @@ export function Moves({ found, status }) {
   return html`<details open=${found.moves.length <= 20}><summary>Moves: ${found.moves.length}</summary><${Table} caption="Partitions that would move" columns=${columns} rows=${found.moves} keyOf=${(move) => `${move.topic}-${move.partition}`} sortParam="moves" empty="No partition would move." /></details>`;
 }
 
-/** The same scenario with every assignor. */
+/** Predictions of the same change with every assignor. */
 export function Compared({ rows, now }) {
   if (!rows?.length) return null;
   const columns = [

@@ -1,4 +1,4 @@
-/** V9: predictions by the real assignors; nothing is executed. */
+/** What-if view: predictions by the real assignors; no change is executed. */
 import { useEffect, useState } from "preact/hooks";
 import { isOneFile, post } from "../data.js";
 import { html } from "../parts/html.js";
@@ -12,12 +12,12 @@ import { WhatIfBoard } from "../timeline/board.js";
 import { Compared, Loads, Moves } from "./what-if-tables.js";
 
 const ASSIGNORS = { classic: ["range", "roundrobin", "sticky", "cooperative-sticky"], consumer: ["uniform", "range"] };
-/** How a member ends: as the command takes it, in words. */
+/** Ways in which a member fails: value for the command, and its label. */
 const HOWS = [["", "its process dies"], ["close", "it leaves the group"], ["poll", "it stops polling"]];
 const KEPT = ["add", "remove", "kill", "how", "assignor", "partitions", "rolling", "static", "consumer", "in", "drain"];
 
 /**
- * What the address asks for, as the API takes it.
+ * Body of the API request, from the parameters of the address.
  * @param {Record<string, string>} params
  */
 export function scenarioOf(params) {
@@ -42,7 +42,7 @@ function splitLast(text, mark) {
   return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** The command that asks the same. */
+/** The `kohort group what-if` command with the same prediction. */
 export function commandOf(group, scenario) {
   const words = ["kohort group what-if", shellWord(group)];
   if (scenario.add) words.push(`--add ${scenario.add}`);
@@ -74,7 +74,7 @@ export function WhatIfView({ group, status }) {
   };
   const shared = status !== null && !isOneFile() && KEPT.some((name) => params[name]);
   useEffect(() => {
-    if (shared) ask(); // who opens the address of a prediction sees it
+    if (shared) ask(); // the address already contains a prediction: request it
   }, [status === null]);
   if (!status) return null;
   return html`<${Heading} level=${2} title="What if" sentence=${html`<span class="banner"><${Icon} name="info" />A prediction by the real assignors. Nothing is executed.</span>`} command=${commandOf(group, scenario)} markdown=${state.body && (() => asMarkdown(state.body))} />
@@ -106,13 +106,13 @@ function Form({ status, params, onSubmit, asking }) {
   </form>`;
 }
 
-/** A field with its name above it. */
+/** An input field with its label above it. */
 export function Field({ label, hint, children }) {
   return html`<label class="field"><span>${label}${hint && html` <small>${hint}</small>`}</span>${children}</label>`;
 }
 
 function MemberChoice({ members, value, onChange, disabled }) {
-  return html`<select value=${value ?? ""} onChange=${onChange} disabled=${disabled}><option value="">nobody</option>${members.map(([id, name]) => html`<option value=${id}>${visible(name).slice(0, 60)}</option>`)}</select>`;
+  return html`<select value=${value ?? ""} onChange=${onChange} disabled=${disabled}><option value="">no member</option>${members.map(([id, name]) => html`<option value=${id}>${visible(name).slice(0, 60)}</option>`)}</select>`;
 }
 
 function asMarkdown({ prediction, compare }) {
