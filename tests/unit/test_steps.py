@@ -7,7 +7,7 @@ def pauses(steps) -> int:
     return sum(1 for _ in steps)
 
 
-def test_first_step_is_longer_than_the_others():
+def test_first_step_of_a_long_request_is_longer_than_later_steps():
     pace = Pace()
 
     due = [pace.is_due(1000) for _ in range(40)]
@@ -16,7 +16,7 @@ def test_first_step_is_longer_than_the_others():
     assert (first, second - first) == (FIRST_US / 1000, STEP_US / 1000)
 
 
-def test_small_work_takes_one_step_and_large_work_several():
+def test_small_request_takes_one_step_and_large_request_several():
     assert pauses(each(range(10), str, 100)) == 0
     assert pauses(each(range(10_000), str, 100)) > 100
     assert at_once(each(range(10_000), str, 100)) == [str(i) for i in range(10_000)]

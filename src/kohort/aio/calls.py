@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from inspect import GEN_CLOSED, getgeneratorstate, isfunction, signature
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from kohort.client.consumer import CloseTimeout, ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded
@@ -160,14 +160,16 @@ Wait = WaitFor | WaitUntil | WaitLast | PollUntil | Run
 Call = Generator[Wait, Any, R]
 
 
-class Waits(Protocol):
+class Waits:
+    """Waits of a consumer's calls, and calls of its rebalance listener; the listener's first error is stored."""
+
     machine: ConsumerMachine
     listener: Any
+    guard: AbstractContextManager[Any]
+    _listener_error: Exception | None = None
 
-    @property
-    def guard(self) -> AbstractContextManager[Any]: ...
-
-    def now_ms(self) -> int: ...
+    def now_ms(self) -> int:
+        raise NotImplementedError
 
     def kick(self) -> None: ...
 
@@ -177,22 +179,8 @@ class Waits(Protocol):
     def run_listener(self, callback: CallbackNeeded) -> Any:
         """Call the rebalance listener, or return the awaitable of its call; store its first error."""
 
-    def raise_listener_error(self) -> None: ...
-
     def run_anywhere(self, call: Call[Any]) -> Any:
         """Run a client call in the current thread, or return an awaitable for it in the current task."""
-
-
-class ListenerRuns:
-    """Runs a consumer's rebalance listener; stores its first error, which is raised after the rebalance."""
-
-    listener: Any
-    machine: ConsumerMachine
-    guard: AbstractContextManager[Any]
-    _listener_error: Exception | None = None
-
-    def now_ms(self) -> int:
-        raise NotImplementedError
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
+from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, Waits, WaitUntil, run_call
 from kohort.client.group.membership import CallbackNeeded
 from kohort.errors import ApiTimeout
 from support.machines.consumer_stage import User
@@ -15,7 +15,7 @@ R = TypeVar("R")
 STEP_MS = 50
 
 
-class StageWaits:
+class StageWaits(Waits):
     """Runs the calls of one consumer; the in-memory broker runs while a call waits."""
 
     def __init__(self, user: User) -> None:
@@ -24,7 +24,6 @@ class StageWaits:
         self.guard: AbstractContextManager[Any] = nullcontext()
         self.kicks = 0
         self._stage = user.stage
-        self._listener_error: Exception | None = None
         user.alive = False  # the calls themselves poll
 
     def now_ms(self) -> int:
@@ -45,11 +44,6 @@ class StageWaits:
                 getattr(self.listener, f"on_partitions_{callback.kind}")(list(callback.partitions))
             except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
                 self._listener_error = self._listener_error or error
-
-    def raise_listener_error(self) -> None:
-        if self._listener_error is not None:
-            error, self._listener_error = self._listener_error, None
-            raise error
 
     def _wait_out(self, wait: Wait) -> Any:
         match wait:

@@ -156,7 +156,7 @@ def test_unencodable_option_values_are_rejected(options, told):
         {"security_protocol": "TLS"},
     ],
 )
-def test_contradictory_options_are_rejected(options):
+def test_contradictory_client_options_are_rejected(options):
     with pytest.raises(ConfigError):
         client_config(ConsumerConfig, None, {**WHERE, **options})
 
@@ -191,7 +191,7 @@ def test_options_of_other_group_protocol_error_has_replacement(options, text):
         ("PT1S", None),
     ],
 )
-def test_reset_by_duration_is_iso_8601(policy, expected):
+def test_auto_offset_reset_by_duration_is_iso_8601(policy, expected):
     assert reset_duration_ms(policy) == expected
 
 

@@ -115,12 +115,12 @@ OF_OLDER = {
 
 
 @pytest.mark.parametrize("key", OF_4)
-def test_versions_of_kafka_4_match_its_releases(key: int) -> None:
+def test_api_versions_of_kafka_4_match_its_releases(key: int) -> None:
     assert tuple(highest_version(key, release) for release in ("4.0", "4.1", "4.2", "4.3", "4.4")) == OF_4[key]
 
 
 @pytest.mark.parametrize("release", OF_OLDER)
-def test_versions_of_older_releases_match(release: str) -> None:
+def test_api_versions_of_older_releases_match(release: str) -> None:
     assert {key: highest_version(key, release) for key in OF_OLDER[release]} == OF_OLDER[release]
 
 

@@ -114,14 +114,14 @@ def test_contradictory_security_options_are_rejected(options: dict[str, object],
     assert "\n" not in str(raised.value)
 
 
-def test_two_spellings_need_equal_values():
+def test_two_spellings_of_an_option_need_equal_values():
     assert config({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "PLAIN"}).sasl_mechanism == "PLAIN"
     with pytest.raises(ConfigError, match=r"sasl\.mechanism and sasl\.mechanisms are the same option"):
         config({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "GSSAPI"})
 
 
 @pytest.mark.parametrize("spelling", ["sasl.password", "sasl.plain.password", "ssl.password", "ssl.keystore.key"])
-def test_errors_hide_secrets(spelling: str):
+def test_option_errors_hide_secrets(spelling: str):
     with pytest.raises(ConfigError) as raised:
         config({spelling: PLANTED}, **{spelling.replace(".", "_"): "another"})
     assert PLANTED not in str(raised.value)

@@ -50,12 +50,12 @@ def pairs(table):
 
 
 @pytest.mark.parametrize(("name", "value"), pairs(TAKEN))
-def test_values_accepted_by_kafka_are_accepted(name, value):
+def test_topic_option_values_that_kafka_accepts_are_accepted(name, value):
     topic_config(BrokerConfig(), {name: value})
 
 
 @pytest.mark.parametrize(("name", "value"), pairs(REFUSED))
-def test_values_rejected_by_kafka_are_rejected(name, value):
+def test_topic_option_values_that_kafka_rejects_are_rejected(name, value):
     with pytest.raises(ConfigError, match=name):
         topic_config(BrokerConfig(), {name: value})
 

@@ -43,7 +43,7 @@ def page(registry: CollectorRegistry) -> dict[str, float]:
     }
 
 
-def test_names_and_labels_are_those_of_the_jmx_exporter():
+def test_client_metrics_have_names_and_labels_of_the_jmx_exporter():
     registry, client = CollectorRegistry(), Measured()
     MetricsCollector(registry).add(client)
 
@@ -60,7 +60,7 @@ def test_names_and_labels_are_those_of_the_jmx_exporter():
     }
 
 
-def test_two_clients_of_a_name_have_series_of_their_own():
+def test_two_clients_with_one_client_id_have_separate_series():
     registry, clients = CollectorRegistry(), [Measured(), Measured(), Measured(kind="producer")]
     collector = MetricsCollector(registry).add(*clients)
     collector.add(clients[0])
@@ -80,7 +80,7 @@ def test_closed_client_leaves_the_metrics_page():
     assert page(registry) == {}
 
 
-def test_partitions_have_series_up_to_a_number():
+def test_number_of_partitions_with_series_is_limited():
     registry, client = CollectorRegistry(), Measured(partitions=5)
     MetricsCollector(registry, most_partitions=2).add(client)
 
@@ -99,7 +99,7 @@ def test_collector_rejects_other_objects_and_too_many_clients():
         collector.add(Measured())
 
 
-def test_without_prometheus_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_missing_prometheus_client_error_names_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(MissingExtra, match=r"kohort\[metrics\]"):
         MetricsCollector(object())

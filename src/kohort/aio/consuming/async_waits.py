@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol, TypeVar
 
-from kohort.aio.calls import Call, ListenerRuns, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call_async
+from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, Waits, WaitUntil, run_call_async
 from kohort.aio.driver import CONSUMER_LOG, Driver, log_notes
 from kohort.aio.system import SystemClock
 from kohort.aio.tls.contexts import tls_of
@@ -39,7 +39,7 @@ class AsyncRebalanceListener(Protocol):
         """Handle the loss of ``partitions``, which other members may own already. Commits are impossible."""
 
 
-class AsyncConsumerWaits(ListenerRuns):
+class AsyncConsumerWaits(Waits):
     def __init__(self, machine: ConsumerMachine) -> None:
         self.listener: AsyncRebalanceListener | RebalanceListener | None = None
         self.closing = False

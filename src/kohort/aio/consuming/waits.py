@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from kohort.aio.calls import Call, ListenerRuns, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
+from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, Waits, WaitUntil, run_call
 from kohort.aio.driver import CONSUMER_LOG, Driver, log_notes
 from kohort.aio.io_thread import Closeable, IoThread
 from kohort.client.consumer import CloseTimeout, ConsumerMachine
@@ -25,7 +25,7 @@ LONGEST_WAIT_S: Final = 1.0
 """Longest sleep of a waiting thread, in seconds, so that Ctrl-C works on every platform."""
 
 
-class ConsumerWaits(ListenerRuns):
+class ConsumerWaits(Waits):
     def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
         self.closing = False

@@ -189,7 +189,6 @@ class AsyncConsumerGroup:
     async def run(
         self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: AsyncHandler
     ) -> None:
-        """Run sessions until ``stop`` or cancellation. Raises as ``consume``."""
         checked = checked_topics(topics)
         while not self._calls.stopping:
             await self.consume(checked, handler)
@@ -197,14 +196,6 @@ class AsyncConsumerGroup:
     async def consume(
         self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: AsyncHandler
     ) -> None:
-        """Run one session, from the join to its end.
-
-        Call it again within ``max.poll.interval.ms``, because the member stays in the group.
-
-        Raises HandlerFailed for an error of ``consume_claim``; errors of ``setup`` and ``cleanup`` unchanged;
-        UsageError if another task runs the group, and for other values than topics; and permanent errors of
-        ``Consumer.poll``: NoOffsetForPartition, LogTruncated, ApiError.
-        """
         self._waits.check_usable()
         if self._runner is not None:
             raise UsageError(f"task {self._runner.get_name()!r} already runs the group")

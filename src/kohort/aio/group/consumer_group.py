@@ -225,8 +225,8 @@ class ConsumerGroup:
         Call it again within ``max.poll.interval.ms``, because the member stays in the group.
 
         Raises HandlerFailed for an error of ``consume_claim``; errors of ``setup`` and ``cleanup`` unchanged;
-        UsageError in a handler and for other values than topics; and permanent errors of ``Consumer.poll``:
-        NoOffsetForPartition, LogTruncated, ApiError.
+        UsageError if the group runs already, and for other values than topics; and permanent errors of
+        ``Consumer.poll``: NoOffsetForPartition, LogTruncated, ApiError.
         """
         with self._waits.using():
             if self._runner is not None:

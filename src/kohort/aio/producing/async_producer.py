@@ -61,7 +61,6 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Buffer a record for sending, and return its Delivery. Arguments and errors as ``Producer.send``."""
         at_ms = time_of_record(timestamp_ms)
         value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
@@ -112,11 +111,6 @@ class AsyncProducer(OtherNames):
         timestamp: str | None = "timestamp",
         partition: str | None = "partition",
     ) -> list[Delivery]:
-        """Buffer the rows of an Arrow table, as ``Producer.send_arrow``; a thread encodes them.
-
-        Returns a delivery for each batch. If cancelled, some rows may be buffered already. Raises as
-        ``Producer.send_arrow``.
-        """
         rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = await self._run(self._calls.encoded(topic, rows))
         deliveries: list[Delivery] = []

@@ -161,7 +161,8 @@ class Producer(OtherNames):
         ``table``: a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with ``__arrow_c_stream__``. Each
         option names a column; only the value's column is required. The partition column selects the partition, else the
         key as in ``send``. Returns a delivery for each batch. Raises as ``send``, UsageError for a missing column or a
-        wrong type, and MissingExtra without pyarrow.
+        wrong type, and MissingExtra without pyarrow. After an error or a cancellation, the first rows may be buffered
+        already.
         """
         rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = self._run(self._calls.encoded(topic, rows))

@@ -24,7 +24,7 @@ from kohort.aio.serving.listening import BACKLOG, BoundListener, bind, is_reserv
 from kohort.aio.serving.loop_stalls import StallDetector
 from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_listener
-from kohort.aio.tls.server_side import TlsListener
+from kohort.aio.tls.server_side import Served, TlsListener
 from kohort.broker.broker import Broker
 from kohort.broker.counters import Durations
 from kohort.broker.io import (
@@ -317,7 +317,7 @@ class Server:
         self.arm()
 
 
-class Peer(asyncio.Protocol):
+class Peer(Served):
     __slots__ = ("_by_broker", "_by_peer", "_server", "connection", "listener", "transport")
 
     transport: Any  # asyncio's or uvloop's transport; connection_made() sets it before any other method is called

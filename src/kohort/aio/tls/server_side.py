@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kohort.aio.tls.failures import of_client
 from kohort.aio.tls.tls_socket import FATAL_INTERNAL_ERROR, HANDSHAKE_RECORD, Above, ReadInto, TlsFilter, TlsSocket
@@ -20,19 +20,13 @@ OTHER_PROTOCOLS: Final = ((b"GET ", "HTTP"), (b"POST", "HTTP"), (b"HEAD", "HTTP"
 """First bytes of other protocols, and their names; a Kafka request starts with its length."""
 
 
-class Served(Protocol):
-    def connection_made(self, transport: Any) -> None: ...
+class Served(asyncio.Protocol):
+    """Protocol on top of a listener's TLS connection."""
+
+    __slots__ = ()
 
     def secured(self, name: str | None) -> None:
         """Handle the end of the TLS handshake; ``name`` is the subject of the client's certificate."""
-
-    def data_received(self, data: bytes) -> None: ...
-
-    def pause_writing(self) -> None: ...
-
-    def resume_writing(self) -> None: ...
-
-    def connection_lost(self, exc: Exception | None) -> None: ...
 
 
 class TlsListener:
@@ -70,7 +64,7 @@ class _Plain(Above):
     def __init__(self, listener: TlsListener, served: Served) -> None:
         self._listener = listener
         self._served = served
-        self.begin = served.connection_made
+        self.begin: Callable[[Any], None] = served.connection_made
 
     def secured(self, certificate: bytes | None) -> None:
         self._served.secured(None if certificate is None else subject_name(certificate))
