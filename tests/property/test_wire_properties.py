@@ -18,11 +18,11 @@ from kohort.wire.codec import decode, decode_in_steps, encode_bytes, encode_fram
 from kohort.wire.compression import Codec, TooLarge, compress, decompress
 from kohort.wire.consumer_protocol import parse_assignment, parse_subscription
 from kohort.wire.frames import FrameReader
-from kohort.wire.headers import parse_request_header
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header, read_batch, split_batches
 from kohort.wire.schema import Message
 from kohort.wire.varints import read_varint, varint_bytes
+from kohort_lab.machines.request_headers import parse_request_header
 from support.wire_values import every_version, messages
 
 MANY = settings(max_examples=150)

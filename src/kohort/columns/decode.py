@@ -1,8 +1,8 @@
 """Record batches to Arrow columns in a requested schema, without an object per record.
 
-A kernel checks all records and stores the positions of keys and values; each column is then copied into buffers of its
-size. Buffers come from Arrow's pool: fresh numpy arrays cost three times as much, in page faults. Headers need a second
-pass, only on request.
+A kernel checks all records and stores the positions of keys and values. Then each column is copied into buffers of the
+right size from Arrow's memory pool: fresh numpy arrays cost three times as much, because of page faults. The column of
+headers, only on request, needs a second pass over the records.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestedColumns:
-    """Requested schema. ``noted``: arrays that are columns; ``places``: arrays of positions to copy from."""
+    """Requested schema. ``noted``: kernel arrays that become columns; ``places``: kernel arrays of positions."""
 
     schema: Any
     columns: tuple[Column, ...]
@@ -95,7 +95,7 @@ CONSTANT_LEAST: Final = 4096
 CONSTANT_MOST: Final = 1 << 16
 SCRATCH_MOST: Final = 16 << 20
 CONSTANTS: Final = 16
-"""Number of cached columns with one value, and their size limit in rows (``CONSTANT_MOST``)."""
+"""Number of cached columns of one value; each has at most ``CONSTANT_MOST`` rows."""
 
 
 def decode_batches(
@@ -143,12 +143,11 @@ def decode_chunks(
 
 
 def requested_schema(schema: pa.Schema | None, columns: Sequence[str] | None) -> pa.Schema:
-    """Return the requested schema, checked."""
     if schema is None:
         return record_schema() if columns is None else record_schema(columns)
     if columns is not None:
         raise UsageError("give a schema or names of columns, not both")
-    requested_columns(schema)  # checks the schema
+    requested_columns(schema)  # raises UsageError
     return schema
 
 
@@ -265,12 +264,12 @@ class Columns:
 
 @lru_cache(maxsize=CONSTANTS)
 def in_milliseconds(field: Column) -> pa.DataType:
-    """Return the type of timestamps before the cast to the requested type."""
+    """Return the type in milliseconds from which timestamps are cast to the requested type."""
     return pa.timestamp("ms", field.type.tz) if is_type.is_timestamp(field.type) else pa.int64()
 
 
 def constant(value: int | str, field: Column, rows: int) -> pa.Array:
-    """Return a column of one value, mostly a slice of a cached array: the next batch has the same columns."""
+    """Return a column of one value: a slice of a cached array, because the next batch mostly has the same value."""
     if rows > CONSTANT_MOST:
         return repeated(value, field, rows)
     return remembered(value, field, max(CONSTANT_LEAST, 1 << (rows - 1).bit_length())).slice(0, rows)
@@ -327,8 +326,10 @@ def first_not_text(array: pa.Array) -> int | None:
 def check_room(size: int, field: Column) -> None:
     """Raise UsageError if a column has more bytes than its 32-bit offsets can count."""
     if size > INT32_MAX and not field.is_wide:
-        problem = f"column {field.name!r} has {size} bytes, too many for {field.type}"
-        raise UsageError(f"{problem}: use large_binary or large_string, or decode in chunks")
+        raise UsageError(
+            f"column {field.name!r} has {size} bytes, too many for {field.type}:"
+            " use large_binary or large_string, or decode in chunks"
+        )
 
 
 def bitmap(rows: int) -> pa.Buffer:

@@ -26,10 +26,10 @@ class Layout:
         *,
         json_errors: bool = False,
     ) -> None:
-        """Check the columns. ``json``: columns of the value, which is then omitted unless requested by name.
+        """Check the columns. ``json``: schema of the JSON value; the column ``value`` is then omitted by default.
 
         ``json_errors``: keep the row of a malformed value, with the reason in the column ``json_error``. Raises
-        UsageError for unknown columns, and for columns of both record and value.
+        UsageError for unknown columns, and for a name in both the record's and the value's columns.
         """
         if json_errors and json is None:
             raise UsageError("json_errors=True needs json=, the schema of the values")
@@ -47,10 +47,12 @@ class Layout:
             check_json_schema(json)
             both = [name for name in json.names if name in self._shown.names]
             if json_errors and JSON_ERROR in json.names:
-                raise UsageError(f"{JSON_ERROR!r} is a column of the values: omit it, or json_errors")
+                raise UsageError(f"the JSON schema has a column {JSON_ERROR!r}: omit it, or omit json_errors")
             if both:
-                problem = f"{both[0]!r} is a column of the record and of its JSON value"
-                raise UsageError(f"{problem}: omit it in columns= or in the schema of the value")
+                raise UsageError(
+                    f"{both[0]!r} is a column of the record and of its JSON value:"
+                    " omit it in columns= or in the schema of the value"
+                )
             errors = [pa.field(JSON_ERROR, pa.string())] if json_errors else []
             fields = [field.with_nullable(True) for field in json] if json_errors else json
             self.schema = pa.schema([*self._shown, *fields, *errors])

@@ -1,7 +1,7 @@
-"""Record objects by kernels: a kernel finds the keys and values, and msgspec makes many objects at once.
+"""Record objects by kernels: a kernel finds the keys and values, and msgspec creates all bytes objects at once.
 
-Slicing each byte string costs four times as much as creating the record. So a kernel writes byte strings as a
-MessagePack array, and msgspec's decoder makes all objects in one call (ADR 9). Needs numba.
+Slicing each key and value costs four times as much as creating the record. So a kernel writes the keys or values as a
+MessagePack array, and msgspec's decoder creates all bytes objects in one call (ADR 9). Needs numba.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NIL, BIN8, BIN32, ARRAY32 = 0xC0, 0xC4, 0xC6, 0xDD
 BIN8_MOST = 255
 ARRAY_HEAD, BLOB_HEAD = 5, 5
 ROOM: Final = 1 << 16
-"""Buffer size in bytes per call, small enough for the processor's cache; more for a larger byte string."""
+"""Size in bytes of the MessagePack buffer, small enough for the processor's cache; larger for a larger byte string."""
 
 
 @part
@@ -42,10 +42,7 @@ def store_count(address: int, value: int) -> None:
 
 @kernel
 def pack(places: int, lengths: int, rows: int, out: int, room: int) -> int:
-    """Write an array of up to ``rows`` byte strings that fits ``room`` bytes; length -1 is null.
-
-    Returns the number of bytes.
-    """
+    """Write a MessagePack array of the first byte strings that fit ``room`` bytes; return its size. Length -1: null."""
     at, end, row = out + ARRAY_HEAD, out + room, 0
     while row < rows:
         length = load64(lengths + 8 * row)
@@ -105,16 +102,23 @@ def table_records(table: SectionTable) -> list[Record]:
     if rows == 0:
         return []
     noted = noted[:, :rows]
-    places = repeat(table.span.topic), repeat(table.span.partition), noted[kernels.OFFSETS].tolist()
-    keys = byte_strings_at(noted[kernels.KEY_AT], noted[kernels.KEY_LENGTH])
-    values = byte_strings_at(noted[kernels.VALUE_AT], noted[kernels.VALUE_LENGTH])
-    batch_fields = of_batches(table, kernels.TIME_TYPE), of_batches(table, kernels.LEADER_EPOCH)
-    times, headers = noted[kernels.TIMES].tolist(), row_headers(table, noted)
-    return list(map(Record, *places, times, keys, values, headers, *batch_fields))
+    records = map(
+        Record,
+        repeat(table.span.topic),
+        repeat(table.span.partition),
+        noted[kernels.OFFSETS].tolist(),
+        noted[kernels.TIMES].tolist(),
+        byte_strings_at(noted[kernels.KEY_AT], noted[kernels.KEY_LENGTH]),
+        byte_strings_at(noted[kernels.VALUE_AT], noted[kernels.VALUE_LENGTH]),
+        row_headers(table, noted),
+        of_batches(table, kernels.TIME_TYPE),
+        of_batches(table, kernels.LEADER_EPOCH),
+    )
+    return list(records)
 
 
 def of_batches(table: SectionTable, field: int) -> Iterable[int]:
-    """Return a batch field for each record."""
+    """Return a field of the section table for each record of its batch."""
     values = table.rows[:, field]
     first = int(values[0])
     if (values == first).all():

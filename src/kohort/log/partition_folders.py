@@ -14,7 +14,7 @@ from kohort.log.catalogue import folder_topic_id
 from kohort.log.data_folder import PARTITION_METADATA_FILE, build_partition_metadata
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
-from kohort.log.topic_names import deleted_folder, stray_folder
+from kohort.log.topic_names import renamed_folder
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition, uuid_to_text
 from kohort.notes import Note, warning
@@ -85,7 +85,7 @@ class PartitionFolders:
         self.mark_deleted(log.folder, now_ms)
 
     def mark_deleted(self, folder: str, now_ms: int) -> None:
-        renamed = deleted_folder(folder, self._rng.getrandbits(128))
+        renamed = renamed_folder(folder, self._rng.getrandbits(128), "delete")
         self._storage.rename_folder(folder, renamed)
         self._upkeep.remove(renamed, now_ms)
 
@@ -99,6 +99,6 @@ class PartitionFolders:
         self._storage.replace(name, build_partition_metadata(topic_id), durable=False)
 
     def _set_aside(self, folder: str, why: str) -> None:
-        stray = stray_folder(folder, self._rng.getrandbits(128))
+        stray = renamed_folder(folder, self._rng.getrandbits(128), "stray")
         self._storage.rename_folder(folder, stray)
         self._notes.append(warning(f"{folder}: {why}; renamed the folder to {stray}"))

@@ -62,17 +62,11 @@ def parse_folder(folder: str) -> TopicPartition | None:
     return TopicPartition(match[1], int(match[2])) if match else None
 
 
-def deleted_folder(folder: str, unique: int) -> str:
-    """Return the folder name of a partition being deleted: ``orders-0.<32 hex digits>-delete``."""
-    return _renamed(folder, unique, "delete")
+def renamed_folder(folder: str, unique: int, ending: str) -> str:
+    """Return the new name of a partition folder: ``orders-0.<32 hex digits>-<ending>``.
 
-
-def stray_folder(folder: str, unique: int) -> str:
-    """Return the new name of a folder that conflicts with a partition of another topic id."""
-    return _renamed(folder, unique, "stray")
-
-
-def _renamed(folder: str, unique: int, ending: str) -> str:
+    The ending is ``delete`` for a deleted topic, ``stray`` for a folder that belongs to another topic id.
+    """
     suffix = f".{unique:032x}-{ending}"
     topic, _, partition = folder.rpartition("-")
     return f"{topic[: LONGEST_FOLDER - len(suffix) - len(partition) - 1]}-{partition}{suffix}"

@@ -10,9 +10,9 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from kohort.errors import ProtocolError, UnsupportedVersion
+from kohort.errors import ProtocolError
 from kohort.steps import Steps
-from kohort.wire.apis import API_VERSIONS, APIS
+from kohort.wire.apis import API_VERSIONS
 from kohort.wire.codec import Buffer, decode, encode_framed, encode_framed_in_steps
 from kohort.wire.codec_text import Malformed, uvarint
 from kohort.wire.readers import TAGS_MAX
@@ -20,9 +20,9 @@ from kohort.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-_start = struct.Struct(">hhi")
-_size = struct.Struct(">h")
 _fixed = struct.Struct(">hhih")
+_size = struct.Struct(">h")
+SIZE_AT: Final = _fixed.size - _size.size
 _correlation = struct.Struct(">i")
 NO_TAGS: Final = b"\x00"
 
@@ -35,31 +35,12 @@ class RequestHeader:
     client_id: str | None = None
 
 
-def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
-    """Return the header of a request and the position of its body.
-
-    The version is not checked: the broker answers ApiVersions at any version. Raises UnsupportedVersion for an unknown
-    API, ProtocolError for a malformed header.
-    """
-    try:
-        api_key, api_version, correlation_id = _start.unpack_from(request)
-    except struct.error:
-        raise _too_short(request) from None
-    client_id, at = client_id_of(request)
-    api = APIS.get(api_key)
-    if api is None:
-        raise UnsupportedVersion(f"unknown API key {api_key} (version {api_version}, client id {client_id!r})")
-    if api_version >= api.flexible_from:
-        at = skip_tags(request, at, "RequestHeader")
-    return RequestHeader(api_key, api_version, correlation_id, client_id), at
-
-
 def client_id_of(request: bytes | bytearray) -> tuple[str | None, int]:
     """Return the client id and its end; tagged fields follow in flexible versions."""
     try:
-        (size,) = _size.unpack_from(request, _start.size)
+        (size,) = _size.unpack_from(request, SIZE_AT)
     except struct.error:
-        raise _too_short(request) from None
+        raise ProtocolError(f"a request of {len(request)} bytes, too short for its header", "RequestHeader") from None
     at = _fixed.size
     if size == -1:
         return None, at
@@ -72,10 +53,6 @@ def client_id_of(request: bytes | bytearray) -> tuple[str | None, int]:
         return request[at:end].decode(), end
     except UnicodeDecodeError as error:
         raise ProtocolError(str(error), "RequestHeader.client_id") from None
-
-
-def _too_short(request: bytes | bytearray) -> ProtocolError:
-    return ProtocolError(f"a request of {len(request)} bytes, too short for its header", "RequestHeader")
 
 
 def build_request(header: RequestHeader, message: Message) -> list[Buffer]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kohort.broker.io import Output, Send
 from kohort.errors import ErrorCode
-from kohort.wire.headers import build_response, parse_request_header
+from kohort.wire.headers import build_response
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_classic import (
@@ -51,6 +51,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from kohort_lab.machines.request_headers import parse_request_header
 from kohort_lab.machines.scripted import SILENCE, ScriptedBroker
 from support.machines.consumer_stage import ONE, PollingStage
 

@@ -136,7 +136,7 @@ def test_json_errors_keeps_row_of_malformed_value():
 def test_json_errors_needs_json_schema():
     with pytest.raises(UsageError, match="json_errors=True needs json="):
         Layout(json_errors=True)
-    with pytest.raises(UsageError, match="'json_error' is a column of the values"):
+    with pytest.raises(UsageError, match="the JSON schema has a column 'json_error'"):
         Layout(json=pa.schema([("json_error", pa.string())]), json_errors=True)
 
 

@@ -15,7 +15,7 @@ from kohort.log.data_folder import (
     parse_partition_metadata,
 )
 from kohort.log.storage import MemoryStorage
-from kohort.log.topic_names import deleted_folder, is_deleted_folder, parse_folder
+from kohort.log.topic_names import is_deleted_folder, parse_folder, renamed_folder
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.notes import Level
@@ -64,7 +64,7 @@ def test_partition_folder_names_are_parsed():
 
 
 def test_deleted_folder_name_is_recognized_and_short_enough():
-    name = deleted_folder("x" * 249 + "-12345", 1)
+    name = renamed_folder("x" * 249 + "-12345", 1, "delete")
 
     assert len(name) <= 255
     assert is_deleted_folder(name)

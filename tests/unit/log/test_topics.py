@@ -9,7 +9,7 @@ from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.storage import MemoryStorage
-from kohort.log.topic_names import check_topic_name, deleted_folder, is_deleted_folder, parse_folder, stray_folder
+from kohort.log.topic_names import check_topic_name, is_deleted_folder, parse_folder, renamed_folder
 from kohort.log.topics import CONFIGS_KEPT, TopicConfigs, Topics
 from kohort.notes import Level
 from support.machines.log_stage import LogStage, batch, values_from
@@ -486,14 +486,14 @@ def test_empty_topic_name_is_rejected():
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-@pytest.mark.parametrize("make", [deleted_folder, stray_folder])
-def test_renamed_folder_of_long_name_fits_file_system(make):
-    name, ending = "n" * 249, make("o-0", 5).partition(".")[2]
+@pytest.mark.parametrize("ending", ["delete", "stray"])
+def test_renamed_folder_of_long_name_fits_file_system(ending):
+    suffix = f".{5:032x}-{ending}"
 
     for partition in ("0", "9999"):
-        renamed = make(f"{name}-{partition}", 5)
-        assert len(renamed) == 255, "as much of the name stays as there is room for"
-        assert renamed == f"{'n' * (255 - len(f'-{partition}.{ending}'))}-{partition}.{ending}"
+        renamed = renamed_folder(f"{'n' * 249}-{partition}", 5, ending)
+        assert len(renamed) == 255, "the topic name is only cut to the limit"
+        assert renamed == f"{'n' * (255 - len(f'-{partition}{suffix}'))}-{partition}{suffix}"
         assert parse_folder(renamed) is None
-    assert make("orders-12", 5) == f"orders-12.{5:032x}-{ending.partition('-')[2]}"
-    assert is_deleted_folder(make("orders-12", 5)) == (make is deleted_folder)
+    assert renamed_folder("orders-12", 5, ending) == f"orders-12{suffix}"
+    assert is_deleted_folder(f"orders-12{suffix}") == (ending == "delete")

@@ -13,12 +13,12 @@ from kohort.wire.headers import (
     build_request,
     build_response,
     correlation_of,
-    parse_request_header,
     parse_response,
 )
 from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
+from kohort_lab.machines.request_headers import parse_request_header
 
 
 def unframed(buffers: list[bytes | bytearray | memoryview]) -> bytes:

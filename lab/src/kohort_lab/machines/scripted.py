@@ -16,9 +16,10 @@ from kohort.notes import debug
 from kohort.wire.apis import API_VERSIONS, APIS, api_of
 from kohort.wire.codec import decode
 from kohort.wire.frames import FrameReader
-from kohort.wire.headers import RequestHeader, build_response, parse_request_header
+from kohort.wire.headers import RequestHeader, build_response
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
 from kohort.wire.schema import Message
+from kohort_lab.machines.request_headers import parse_request_header
 
 SILENCE: Final = object()
 """Send no response."""

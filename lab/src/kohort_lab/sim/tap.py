@@ -14,7 +14,8 @@ from typing import Final
 
 from kohort.wire.apis import APIS
 from kohort.wire.codec import decode
-from kohort.wire.headers import correlation_of, parse_request_header, parse_response
+from kohort.wire.headers import correlation_of, parse_response
+from kohort_lab.machines.request_headers import parse_request_header
 from kohort_lab.sim.checks.watcher import Exchange, Watcher
 from kohort_lab.sim.world import World
 

@@ -22,8 +22,8 @@ from kohort.notes import debug
 from kohort.wire.apis import API_VERSIONS, APIS
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 from kohort.wire.frames import FrameReader
-from kohort.wire.headers import parse_request_header
 from kohort.wire.record_batch import NewRecord
+from kohort_lab.machines.request_headers import parse_request_header
 from support.machines.consumer_stage import ONE, SERVERS, ConsumerStage, PollingStage, User
 
 HEAD = struct.Struct(">BI")
