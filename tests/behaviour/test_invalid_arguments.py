@@ -74,8 +74,11 @@ TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
         "seek: the offset of .*-0 must be a whole number, not 1.5",
     ),
     "a place beyond all logs": (lambda c, t: c.seek((t, 0), 10**30), "must fit in 64 bits"),
-    "an offset of text": (lambda c, t: c.commit({(t, 0): "5"}), r"needs a number or OffsetAndMetadata\('5'\), not str"),
-    "an offset that is a flag": (lambda c, t: c.commit({(t, 0): True}), "needs a number or OffsetAndMetadata"),
+    "an offset of text": (lambda c, t: c.commit({(t, 0): "5"}), "must be a number or OffsetAndMetadata, not '5'"),
+    "an offset that is a flag": (
+        lambda c, t: c.commit({(t, 0): True}),
+        "must be a number or OffsetAndMetadata, not True",
+    ),
     "an offset in fractions": (lambda c, t: c.commit({(t, 0): OffsetAndMetadata(1.5)}), "a whole number, not 1.5"),
     "metadata of bytes": (lambda c, t: c.commit({(t, 0): OffsetAndMetadata(1, b"x")}), "must be text, not b'x'"),
     "offsets in a list": (lambda c, t: c.commit([5]), "expected a mapping of TopicPartition"),

@@ -84,10 +84,6 @@ class ConsumerMachine:
             raise UsageError("this consumer has no group.id: it can assign(), but not subscribe() or commit()")
         return self._group
 
-    @property
-    def has_group(self) -> bool:
-        return self._group is not None
-
     def subscribe(self, topics: TopicsOrPattern) -> None:
         self.group  # noqa: B018  # raises UsageError without a group.id
         if isinstance(topics, SubscriptionPattern):
@@ -263,7 +259,7 @@ class ConsumerMachine:
 
     @property
     def uncounted_records(self) -> tuple[str, int]:
-        """Return the topic of the batch that is being read, and the number of its records not yet in the metrics."""
+        """Return the topic of the open batch, and the number of its returned records that metrics lack."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def take_record(self, fetched: Fetched) -> Record | None:

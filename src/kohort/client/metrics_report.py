@@ -129,7 +129,7 @@ def consumer_metrics(machine: ConsumerMachine, now_ms: int) -> MetricsSnapshot:
     _put_polls(found, machine.metrics, now_ms)
     _put_fetches(found, machine, now_ms)
     _put_partitions(found, machine)
-    if machine.has_group:
+    if machine.config.group_id is not None:
         _put_group(found, machine, now_ms)
         _put_rebalances(found, machine.metrics, now_ms)
     return found

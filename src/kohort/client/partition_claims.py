@@ -125,7 +125,7 @@ class Claims:
         self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
 
     def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Mark ``offset`` for the next commit, if it is higher. Raises UsageError for an unassigned partition."""
+        """Mark ``offset`` for the next commit if the marked offset is lower. Raises UsageError if not assigned."""
         self._mark(*checked_offset("mark_offset", partition, offset))
 
     def _mark(self, partition: tuple[str, int], mark: Mark) -> None:

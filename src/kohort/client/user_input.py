@@ -49,7 +49,7 @@ def refused_topic(config: ClientConfig, code: ErrorCode, name: str) -> ApiError:
 
 
 def known_partitions(metadata: Metadata, config: ClientConfig, topic: str) -> int | None:
-    """Return the topic's number of partitions, or None until metadata have it. Raises ApiError if denied."""
+    """Return the topic's number of partitions; None without metadata. Raises ApiError for a denied topic."""
     count = metadata.partition_count(checked_topic(topic))
     if count is None:
         metadata.add_topic(topic)
@@ -108,7 +108,7 @@ def checked_offset(what: str, partition: object, at: object) -> tuple[TopicParti
     if isinstance(at, int) and not isinstance(at, bool):
         at = OffsetAndMetadata(at)
     if not isinstance(at, OffsetAndMetadata):
-        raise UsageError(f"{what}: {place} needs a number or OffsetAndMetadata({shown(at)}), not {type(at).__name__}")
+        raise UsageError(f"{what}: the offset of {place} must be a number or OffsetAndMetadata, not {shown(at)}")
     offset = whole_number(f"{what}: the offset of {place}", at.offset)
     if offset < 0:
         raise UsageError(f"{what}: offset {offset} of {place} is negative")

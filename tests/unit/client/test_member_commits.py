@@ -246,7 +246,9 @@ def test_lost_membership_during_commit_is_logged_once(stage: ScriptedGroup):
 
     (note,) = user.notes_besides_resets()
     assert "a heartbeat was answered UNKNOWN_MEMBER_ID" in note.text
-    assert str(promise.error) == ("REBALANCE_IN_PROGRESS: the member has rejoined since; poll() and commit again")
+    assert str(promise.error) == (
+        "REBALANCE_IN_PROGRESS: the member has rejoined since this commit: poll(), then commit again"
+    )
 
 
 def test_failed_commit_of_manual_assignment_keeps_membership(stage: ScriptedGroup):

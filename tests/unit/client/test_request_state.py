@@ -85,13 +85,6 @@ def test_forgotten_request_ignores_its_response(request_state: RequestState):
     assert not request_state.ended(new)
 
 
-def test_wait_until_counts_no_request_failure(request_state: RequestState):
-    request_state.wait_until(20)
-
-    assert request_state.wake_at_ms(0) == 20
-    assert request_state.failures == 0
-
-
 def test_due_requests_are_removed_from_queue_in_order(backoff: Backoff):
     queue: TimedRequests[TimedRequestState] = TimedRequests()
     at_once, later = TimedRequestState(backoff), TimedRequestState(backoff)

@@ -75,7 +75,7 @@ def first_records(
 def _requests(
     pending: dict[PartitionOffset, _Search], node_of: dict[TopicPartition, int]
 ) -> list[tuple[int, dict[TopicPartition, PartitionOffset]]]:
-    """Distribute the searches to Fetch requests, each with a node and at most one offset of a partition."""
+    """Group the searches into Fetch requests by node; a request has at most one offset of each partition."""
     requests: list[tuple[int, dict[TopicPartition, PartitionOffset]]] = []
     shared: dict[tuple[int, int], dict[TopicPartition, PartitionOffset]] = {}
     offsets_of: Counter[TopicPartition] = Counter()

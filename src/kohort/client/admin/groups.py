@@ -99,7 +99,7 @@ def _partitions(assignment: group_consumer.ConsumerGroupDescribeAssignment) -> t
 
 
 REASON: Final = "member was removed by an admin"
-"""Reason in LeaveGroup, as sent by Kafka's admin client: coordinators recognize a removal by an admin by it."""
+"""Reason in LeaveGroup, as sent by Kafka's admin client: coordinators recognize the removal by this text."""
 
 
 def remove_group_members(

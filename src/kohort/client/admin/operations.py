@@ -54,7 +54,7 @@ class Results(Mapping[K, V]):
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
-        """Add the value of an item, or, if ``code`` is not 0, its error."""
+        """Add an item's value, or its error if ``code`` is not 0."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:
@@ -315,7 +315,7 @@ REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxy
 
 
 def explain_denials(config: ClientConfig, call: str, about: str, operation: Operation[R]) -> Operation[R]:
-    """Run an admin operation; add the missing ACL, and the command that creates it, to its authorization errors.
+    """Run an admin operation; its authorization errors name the missing ACL and the command that creates it.
 
     ``about``: group id, for calls whose items are partitions of a group.
     """

@@ -83,7 +83,7 @@ AUTO_COMMIT: Final = "auto-commit"
 
 
 class _Commit(TimedRequestState):
-    """Offset commit that waits for its response; without a deadline it is not retried."""
+    """Unfinished offset commit; a commit without a deadline is not retried."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class Commits(ConsumerSource):
         return {p: code for p, code in errors.items() if p not in missing}
 
     def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
-        """True if retrying the commit of a partition is useless: it was deleted, or is revoked after this commit."""
+        """True if retrying the commit of a partition is useless: the partition was deleted, or is revoked next."""
         if commit.before_revocation:
             return True
         since_ms, answered_at_ms = commit.unknown_since_ms, self._metadata.answered_at_ms

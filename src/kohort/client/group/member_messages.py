@@ -24,7 +24,7 @@ from kohort.wire.messages import group_classic as wire
 from kohort.wire.schema import Message
 
 METADATA_WAIT_MS: Final = 10_000
-"""Maximum wait of a group leader for topic metadata, in ms; then it assigns no partitions of unknown topics."""
+"""Maximum wait of a group leader for topic metadata, in ms; then topics without metadata are not assigned."""
 
 
 class GroupLeader:
@@ -121,7 +121,7 @@ def _member(member: wire.JoinGroupResponseMember) -> MemberSubscription:
 REASON_MAX: Final = 255
 """Maximum length of a reason in JoinGroup and LeaveGroup, as in Kafka's clients (KIP-800)."""
 JOIN_GRACE_MS: Final = 5000
-"""Time added to the request timeout of a JoinGroup, in ms: the coordinator may delay it by the rebalance timeout."""
+"""Time in ms that JoinGroup waits beyond the rebalance timeout, for which the coordinator may delay the response."""
 LEAVE_BY_LIST_FROM: Final = 3
 LastAssignment = tuple[list[TopicPartition], int]
 
@@ -162,7 +162,7 @@ class MemberMessages:
     def _subscription_metadata(
         self, assignor: Assignor, generation: Generation, last_assignment: LastAssignment
     ) -> Subscription:
-        """Build the member's subscription for the leader; it has no owned partitions with an eager assignor."""
+        """Build the member's subscription for the leader, without owned partitions if the assignor is eager."""
         partitions, generation_id = last_assignment
         return Subscription(
             topics=list(self._subscription.topics),

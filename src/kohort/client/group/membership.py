@@ -104,11 +104,11 @@ class Rebalancing(ABC):
 
     @abstractmethod
     def _stop(self) -> bool:
-        """Reset the rebalance before the member leaves; return True if it still owns its partitions."""
+        """Reset the rebalance before the member leaves; return True if the member still owns its partitions."""
 
     @property
     def _has_lost_membership(self) -> bool:
-        """True if the membership ended since the rebalance began, so that its remaining steps are useless."""
+        """True if the membership ended since the rebalance began, so that the old rebalance must not continue."""
         return False
 
     @property
@@ -123,7 +123,7 @@ class Rebalancing(ABC):
         return self._next is not None or self._may_start
 
     def advance(self, now_ms: int) -> None:
-        """Continue the rebalance until it needs the user or a broker."""
+        """Continue the rebalance until it waits for a listener callback or for a broker."""
         while self._subscription.mode.is_group and self.callback is None:
             if self._has_lost_membership:
                 self._next = self._commit = None

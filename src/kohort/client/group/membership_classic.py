@@ -130,7 +130,7 @@ class ClassicMembership(MemberSource):
         if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             return CommitOutcome(error)
         if not self._subscription.mode.is_group or self.generation != generation:
-            text = "the member has rejoined since; poll() and commit again"
+            text = "the member has rejoined since this commit: poll(), then commit again"
             return CommitOutcome(ApiError(ErrorCode.REBALANCE_IN_PROGRESS, text))
         keep = error.code is ErrorCode.ILLEGAL_GENERATION
         self._lose_membership(f"a commit was answered {error.code.name}", keep_member_id=keep)
@@ -231,7 +231,7 @@ class ClassicMembership(MemberSource):
             self._join_again(now_ms, backoff=False)
         elif code is ErrorCode.UNKNOWN_MEMBER_ID:
             if self.generation == sent_as:
-                self._lose_membership("the coordinator did not know the member when it joined", keep_member_id=False)
+                self._lose_membership("JoinGroup was answered UNKNOWN_MEMBER_ID", keep_member_id=False)
             else:
                 self._join_again(now_ms, backoff=False)
         elif code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
@@ -313,7 +313,8 @@ class ClassicMembership(MemberSource):
     def _synced(self, sent_as: Generation, response: wire.SyncGroupResponse) -> None:
         type_fits = response.protocol_type in (None, PROTOCOL_TYPE)
         if not type_fits or response.protocol_name not in (None, sent_as.protocol_name):
-            text = f"SyncGroup names {response.protocol_type!r} and {response.protocol_name!r}"
+            received = f"{response.protocol_type!r} and {response.protocol_name!r}"
+            text = f"protocol type and name in SyncGroup, {received}, are not those of the member's JoinGroup"
             self._fail(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
             return
         try:

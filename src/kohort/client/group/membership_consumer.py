@@ -267,7 +267,7 @@ class ConsumerMembership(MemberSource):
                     self._error_was_raised = False
                     self._failures.append(heartbeat_error(self._config, code, message))
                 self._request.failed(now_ms)
-                self._request.wait_until(max(self._request.retry_at_ms, self._heartbeat_at_ms))
+                self._request.retry_at_ms = max(self._request.retry_at_ms, self._heartbeat_at_ms)
             case HeartbeatAction.FENCED:
                 self._notes.warn(
                     f"the coordinator of group {self._group_id!r} fenced member {self.member_id!r} "

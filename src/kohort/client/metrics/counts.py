@@ -122,7 +122,7 @@ MAX_NAMES: Final = 10_000
 
 
 class CountsByName(dict[K, V]):
-    """Counters by name. Reading a missing name creates its counter; above ``limit`` names it drops the oldest."""
+    """Counters by name. Reading a missing name creates its counter; above ``limit`` names the oldest is dropped."""
 
     __slots__ = ("_create", "_limit")
 
@@ -156,14 +156,6 @@ class ErrorCounts:
         self.errors[api, type(error).__name__] += 1
 
 
-class ResponseStats(NamedTuple):
-    size: int
-    waited_ms: int
-    code: int
-    """Error code of the whole response; 0 without an error."""
-    throttle_ms: int
-
-
 class ApiMetrics:
     __slots__ = ("accepted", "latency", "refused", "sent", "sent_at_ms", "throttle")
 
@@ -193,8 +185,10 @@ class NodeMetrics:
         of_api.sent += 1
         of_api.sent_at_ms = now_ms
 
-    def response_received(self, api: Api, stats: ResponseStats, now_ms: int) -> None:
-        size, waited_ms, code, throttle_ms = stats
+    def response_received(
+        self, api: Api, size: int, waited_ms: int, now_ms: int, *, code: int, throttle_ms: int
+    ) -> None:
+        """Count a response; ``code``: error code of the whole response, 0 without an error."""
         self.received.record(size, now_ms)
         self.latency.record(waited_ms, now_ms)
         of_api = self._traffic.apis[api]
@@ -206,7 +200,7 @@ class NodeMetrics:
         elif code != ErrorCode.MEMBER_ID_REQUIRED:
             of_api.refused += 1
             self._traffic.refused(api, error_code(code))
-        if throttle_ms:
+        if throttle_ms > 0:
             of_api.throttle.record(throttle_ms, now_ms)
 
 
@@ -296,9 +290,6 @@ class ReadingMetrics(ErrorCounts):
         """Durations of listener callbacks in ms, by kind: revoked, assigned, lost."""
         self.blocked_ms: dict[str, int] = {"commit": 0, "committed": 0}
 
-    def data_received(self, topic: str, size: int, now_ms: int) -> None:
-        self.topics[topic].bytes.record(size, now_ms)
-
 
 class SentTopicMetrics:
     __slots__ = ("bytes", "compression", "lost", "records", "retried")
@@ -329,6 +320,3 @@ class SendingMetrics(ErrorCounts):
         of_topic.records.record(records, now_ms)
         of_topic.bytes.record(size, now_ms)
         self.queue_ms.record(queued_ms, now_ms)
-
-    def compressed(self, topic: str, ratio: float, now_ms: int) -> None:
-        self.topics[topic].compression.record(ratio, now_ms)

@@ -311,7 +311,7 @@ class Fetcher(ConsumerSource):
             )
         state.fetch_offset = span.next_offset
         self._buffered.append(fetched)
-        self._metrics.data_received(partition.topic, len(data.records), now_ms)
+        self._metrics.topics[partition.topic].bytes.record(len(data.records), now_ms)
         return len(data.records)
 
     def _refused(

@@ -35,7 +35,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
 
 class TransitionCount:
-    """Number of state changes of all partitions; results computed from the states are valid until it changes."""
+    """Number of state changes of all partitions; a change makes results computed from the states outdated."""
 
     __slots__ = ("count",)
 

@@ -45,7 +45,7 @@ class Addresses:
 
 
 LONG_POLLS: Final = frozenset({FetchRequest.API_KEY, JoinGroupRequest.API_KEY, SyncGroupRequest.API_KEY})
-"""Requests whose response a broker may delay: later requests on the same connection wait for it."""
+"""Requests whose response a broker may delay: later requests on the connection wait for that response."""
 
 
 @dataclass(slots=True, eq=False)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from kohort.client.metrics.counts import NodeMetrics, ResponseStats
+from kohort.client.metrics.counts import NodeMetrics
 from kohort.client.requests.io import CLOSED_BY_BROKER
 from kohort.client.requests.login import BuiltRequest, ClientLogin, TokenChallenge
 from kohort.client.requests.source import Unsent
@@ -356,7 +356,7 @@ class Connection:
         return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_in_progress)
 
     def take_overdue(self, now_ms: int) -> PendingRequest | None:
-        """Remove and return the oldest in-flight request if it timed out; it blocks all later responses."""
+        """Remove and return the oldest timed-out request in flight; later requests wait for its response."""
         overdue = next((pending for pending in self.in_flight if pending.deadline_ms <= now_ms), None)
         if overdue is not None:
             self.in_flight.remove(overdue)
@@ -460,9 +460,9 @@ class Connection:
         if throttle_ms > 0:
             self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
         if self._metrics is not None:
+            api, waited_ms = type(pending.unsent.request), now_ms - pending.sent_at_ms
             code = getattr(response, "error_code", 0)
-            stats = ResponseStats(len(frame), now_ms - pending.sent_at_ms, code, max(throttle_ms, 0))
-            self._metrics.response_received(type(pending.unsent.request), stats, now_ms)
+            self._metrics.response_received(api, len(frame), waited_ms, now_ms, code=code, throttle_ms=throttle_ms)
         return ClientResponse(pending, response)
 
     def _response_name(self, pending: PendingRequest) -> str:

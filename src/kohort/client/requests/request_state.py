@@ -76,12 +76,9 @@ class RequestState:
         return self.retry_at_ms
 
     def repeated(self, now_ms: int) -> None:
-        """Count a response that changed nothing; it lengthens the back-off of the next request (KIP-580)."""
+        """Count a response that changed nothing; such responses lengthen the next back-off (KIP-580)."""
         self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
         self.failures += 1
-
-    def wait_until(self, at_ms: int) -> None:
-        self.retry_at_ms = at_ms
 
 
 class TimedRequestState(RequestState):

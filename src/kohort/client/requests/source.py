@@ -69,7 +69,7 @@ class Unsent:
 
 @dataclass(slots=True)
 class Poll:
-    """Requests that a request source returns, and the latest time in ms at which it must be polled again."""
+    """Requests of a request source, and the latest time in ms of the source's next poll."""
 
     unsent: Sequence[Unsent] = ()
     wake_at_ms: int | None = None

@@ -171,7 +171,7 @@ class Sender:
         queued_ms = now_ms - (batch.deadline_ms - self._config.delivery_timeout_ms)
         self.metrics.records_sent(batch.topic, batch.count, batch.size, queued_ms, now_ms)
         if batch.codec is not Codec.NONE and before:
-            self.metrics.compressed(batch.topic, batch.size / before, now_ms)
+            self.metrics.topics[batch.topic].compression.record(batch.size / before, now_ms)
 
     def _max_version(self, *, named_only: bool) -> int | None:
         of_transactions = None if self._transactions is None else self._transactions.produce_max_version

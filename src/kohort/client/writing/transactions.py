@@ -348,7 +348,7 @@ class Transactions:
             sent.context.mark_unknown()
             self._request.failed(now_ms)
         elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            self._request.wait_until(now_ms + CONCURRENT_MS)
+            self._request.retry_at_ms = now_ms + CONCURRENT_MS
         elif code.retriable:
             if code is ErrorCode.UNKNOWN_TOPIC_ID:
                 self._metadata.request_refresh()  # the topic was deleted and created again with another id

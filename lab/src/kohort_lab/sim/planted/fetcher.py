@@ -103,7 +103,7 @@ def reset_to_the_end(patch: Patch) -> None:
 def never_fetched_again(patch: Patch) -> None:
     def later(real: Any, fetcher: Fetcher, node_id: int, now_ms: int) -> None:
         real(fetcher, node_id, now_ms)
-        fetcher._failed[node_id].wait_until(now_ms + 3_600_000)
+        fetcher._failed[node_id].retry_at_ms = now_ms + 3_600_000
 
     patch.method(Fetcher, "_back_off_node", later)
 
@@ -112,7 +112,7 @@ def never_fetched_again(patch: Patch) -> None:
 def back_off_without_end(patch: Patch) -> None:
     def failed(real: Any, request: RequestState, now_ms: int) -> int:
         real(request, now_ms)
-        request.wait_until(now_ms + 3_600_000)
+        request.retry_at_ms = now_ms + 3_600_000
         return request.retry_at_ms
 
     patch.method(RequestState, "failed", failed)
