@@ -22,7 +22,7 @@ COMMIT_MARKER: Final = 1
 
 @dataclass(slots=True)
 class RecordSection:
-    """Decompressed records of one batch: ``data[start:end]``."""
+    """Decompressed records of one batch: bytes ``start`` to ``end`` of ``data``."""
 
     header: BatchHeader
     data: Buffer
@@ -57,8 +57,9 @@ USUAL: Final = ReadOptions()
 def raise_first(error: CorruptRecord, span: OffsetRange, read: Callable[[OffsetRange], object]) -> NoReturn:
     """Raise ``error``, or the error of an earlier batch.
 
-    A reader of many batches may find a later error first: each stage (decompression, records, text) runs over all
-    batches. So read again up to the error until that succeeds; then all records before the raised offset are valid.
+    A reader of many batches may find the error of a later batch first: decompression, parsing of records and decoding
+    of text each process all batches. So the batches before the error are read again until that succeeds; then all
+    records before the offset of the raised error are valid.
     """
     while error.offset > span.start_offset:
         try:
@@ -91,8 +92,8 @@ def sections(buf: Buffer, span: OffsetRange, options: ReadOptions = USUAL) -> It
 def headers_of(buf: Buffer, span: OffsetRange) -> Iterator[tuple[int, BatchHeader]]:
     """Yield position and header of each whole batch in ``buf``, with increasing offsets.
 
-    Raises CorruptRecord for a malformed header or decreasing offsets, unless after ``span``. The error has the end
-    offset of the previous batch: no checksum covers the base offset.
+    Raises CorruptRecord for a malformed header or decreasing offsets within ``span``. The error has the end offset of
+    the previous batch, because no checksum covers the base offset.
     """
     expected, after = span.start_offset, 0
     try:
@@ -129,7 +130,7 @@ def check_counts(header: BatchHeader, span: OffsetRange) -> None:
 
 
 def section_of(buf: Buffer, at: int, header: BatchHeader, span: OffsetRange, max_batch_bytes: int) -> RecordSection:
-    """Return the records of one batch, decompressed."""
+    """Return the decompressed records of one batch."""
     start, end = at + HEADER_BYTES, at + header.size
     try:
         if header.codec is Codec.NONE:
@@ -170,6 +171,6 @@ class AbortedFilter:
 
 
 def marker_type(buf: Buffer, at: int, header: BatchHeader) -> int:
-    """Return the type in a control record's key; its lengths are single bytes (protocol/records.md#control-records)."""
-    key = at + HEADER_BYTES + 5
+    """Return the type in the key of a control record (protocol/records.md#control-records)."""
+    key = at + HEADER_BYTES + 5  # all lengths before the key are single bytes
     return int.from_bytes(bytes(buf[key + 2 : key + 4]), "big") if key + 4 <= at + header.size else 0

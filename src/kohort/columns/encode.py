@@ -26,8 +26,6 @@ LARGEST_BODY: Final = (1 << 31) - 1 - HEADER_BYTES
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """Record batch for a partition."""
-
     partition: int
     records: int
     data: bytes
@@ -78,7 +76,7 @@ def encode_partitions(
 
 
 class Rows:
-    """Rows to encode, as arrays of positions and lengths; keeps the arrays that these point into."""
+    """Rows to encode, as arrays of addresses and lengths. ``keep``: arrays that the addresses point into."""
 
     def __init__(self, given: RecordColumns) -> None:
         """Convert the columns. Raises UsageError for unsupported types or different lengths."""
@@ -106,7 +104,7 @@ class Rows:
         self.plan[array] = values.ctypes.data
 
     def add_times(self, column: pa.Array | None, timestamp_ms: int) -> None:
-        """Put the timestamps into the plan, ``timestamp_ms`` for rows without one."""
+        """Put the timestamps into the plan. ``timestamp_ms``: timestamp of rows that have none."""
         if column is not None:
             times = column.fill_null(timestamp_ms).to_numpy(zero_copy_only=False)
         else:
@@ -267,7 +265,7 @@ def explicit_partitions(column: Column, chosen: Any, partitions: int) -> Any:
 
 
 def null_in_use(names: pa.Array, starts: Any, ends: Any) -> bool:
-    """Return True if a null name lies inside a list; Arrow allows nulls outside."""
+    """Return True if a list has a header with a null name; Arrow allows nulls between the lists."""
     nulls = np.concatenate(([0], np.cumsum(names.is_null().to_numpy(zero_copy_only=False))))
     return bool((nulls[ends] > nulls[starts]).any())
 

@@ -1,9 +1,9 @@
 """Kernels that read records: ``scan`` finds batches, ``walk`` records, ``walk_headers`` headers; ``gather`` copies.
 
-``scan`` fills a table with a row for each valid batch; if a batch is doubtful, ``batches`` reads them all and raises
-the error. ``walk`` reads every record in one call, without the GIL. It checks each varint and length against the
-record's end, and stores the positions of keys, values and headers. After all records are checked and their sizes known,
-``gather`` copies a column of byte strings in Arrow's layout.
+``scan`` fills a table with a row for each batch. If a batch seems invalid, the module ``batches`` reads all batches and
+raises the error. ``walk`` reads every record in one call, without the GIL. It checks each varint and length against the
+record's end, and stores the positions of keys, values and headers. When all records are checked and their sizes are
+known, ``gather`` copies a column of byte strings in Arrow's layout.
 
 Kernels raise no exceptions: a negative result is a negated ``Problem``.
 """
@@ -40,7 +40,7 @@ def is_sound(batch: int, size: int) -> bool:
 def scan(buf: int, size: int, start: int, stop: int, table: int, room: int) -> int:
     """Fill the section table (if not 0) with the whole batches of a buffer, up to offset ``stop``; return their number.
 
-    Returns -1 for a doubtful batch. Batches without records to read get a count and length of 0.
+    Returns -1 for a batch that only ``batches`` can check. Batches without records to read get count and length 0.
     """
     at, end, rows, after = buf, buf + size, 0, 0
     while end - at >= 61:
@@ -133,7 +133,7 @@ def long_varint(at: int, end: int) -> tuple[int, int]:
 
 @part
 def blob(at: int, end: int) -> tuple[int, int]:
-    """Return length (-1: null) and position of a nullable byte string before ``end``; pass on a Problem."""
+    """Return length (-1: null) and position of a nullable byte string before ``end``; return a Problem in ``at``."""
     if at < 0:
         return 0, at
     length, at = varint(at, end)

@@ -53,7 +53,7 @@ PROBLEMS: Final = {
 
 
 def corrupt(problem: Problem, index: int, base_offset: int, span: OffsetRange) -> CorruptRecord:
-    """Return the error for record number ``index`` of a batch. Its offset is the batch's: the part to skip."""
+    """Return the error for record ``index`` of a batch, at the batch's offset: only a whole batch can be skipped."""
     return span.corrupt(f"record {index} of the batch: {PROBLEMS[problem]}", base_offset)
 
 
@@ -86,7 +86,7 @@ def read_section(section: RecordSection, span: OffsetRange, out: list[Record]) -
 
 
 def read_record(data: bytes, at: int, limit: int, header: BatchHeader, span: OffsetRange) -> tuple[Record | None, int]:
-    """Return the record at ``at`` and its end, by ``limit``; None for a checked record outside ``span``."""
+    """Return the record at ``at``, or None if it is outside ``span``, and its end, at most ``limit``."""
     length, at = varint(data, at, limit)
     end = at + length
     if length < 0 or end > limit:
@@ -136,7 +136,7 @@ def read_bytes(data: bytes, at: int, end: int, problem: Problem) -> tuple[bytes 
 
 
 def read_headers(data: bytes, at: int, end: int) -> tuple[list[tuple[bytes, bytes | None]], int]:
-    """Return the headers of one record, after a check of their number against the remaining bytes."""
+    """Return the headers of one record; check their number against the remaining bytes first."""
     if at < end and data[at] == 0:
         return [], at + 1
     count, at = varint(data, at, end)

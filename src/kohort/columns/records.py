@@ -12,13 +12,13 @@ from kohort.model import Record
 from kohort.wire.codec import Buffer
 
 FEW_BYTES: Final = 2048
-"""Size limit in bytes of buffers that are read without kernels: faster for few records."""
+"""Size in bytes below which a buffer is read without kernels, which is faster for few records."""
 WORTH_LOADING: Final = 50_000
 NEEDED: Final = ("numba", "numpy")
 
 
 class KernelReader:
-    """Reader with kernels, loaded after many records: loading costs 0.2 s and 60 MB."""
+    """Reader with kernels, loaded after ``WORTH_LOADING`` records: loading costs 0.2 s and 60 MB."""
 
     def __init__(self) -> None:
         self.missed = 0
@@ -26,7 +26,7 @@ class KernelReader:
         self._reader: Callable[..., list[Record]] | None = None
 
     def found(self) -> Callable[..., list[Record]] | None:
-        """Return the reader; None before it pays off, or without numba."""
+        """Return the reader; None before ``WORTH_LOADING`` records, or without numba."""
         if self._reader is None and self.missed >= WORTH_LOADING:
             if all(find_spec(name) is not None for name in NEEDED):
                 from kohort.columns.records_by_kernels import located_records

@@ -31,7 +31,7 @@ SMALLEST_RECORD: Final = 7
 
 @dataclass(slots=True)
 class SectionTable:
-    """Rows for the kernels; ``buffers``: the buffer that each row's address points into."""
+    """Table with a row for each batch. ``buffers``: buffer that the address of each row points into."""
 
     rows: Any
     span: OffsetRange
@@ -70,10 +70,7 @@ class SectionTable:
 def section_tables(
     buf: Buffer, span: OffsetRange, options: ReadOptions, chunk_bytes: int = NO_LIMIT
 ) -> Iterator[SectionTable]:
-    """Yield tables that cover ``buf``, each with about ``chunk_bytes`` of decompressed batches.
-
-    Raises CorruptRecord.
-    """
+    """Yield tables of the batches in ``buf``, each with about ``chunk_bytes`` decompressed. Raises CorruptRecord."""
     rows = None if options.aborted else scanned(buf, span)
     if rows is None:
         yield from gathered(map(row_of, sections(buf, span, options)), span, chunk_bytes)
@@ -88,7 +85,7 @@ def section_tables(
 
 
 def scanned(buf: Buffer, span: OffsetRange) -> Any:
-    """Return all rows of ``buf``; None if it has a batch that only ``batches`` can check."""
+    """Return the rows of all batches in ``buf``; None if only the module ``batches`` can check one of them."""
     stop = NO_LIMIT if span.end_offset is None else span.end_offset
     if len(buf) == 0:
         return np.zeros((0, kernels.SECTION_FIELDS), np.int64)
@@ -111,7 +108,7 @@ def check_all(buf: Buffer, rows: Any, span: OffsetRange) -> None:
 
 
 def decompressed(buf: Buffer, row: Any, span: OffsetRange, max_batch_bytes: int) -> tuple[Any, Buffer]:
-    """Return a row with decompressed records, and the buffer that it points into."""
+    """Return the row of a batch after decompression, and the buffer that its address points into."""
     if not row[kernels.CODEC] or not row[kernels.COUNT]:
         return row, buf
     at = int(row[kernels.BATCH_AT])

@@ -152,13 +152,13 @@ class AbortedTransactions:
             self._segments.append(found)
 
     def reset_segment(self, segment_name: str) -> None:
-        """Delete the entries of a segment before its markers are replayed."""
+        """Delete the entries of a segment, before recovery replays its markers."""
         self._storage.delete(self._name(segment_name))
 
     def add(self, aborted: AbortedTransaction, segment_name: str) -> None:
-        """Write an entry beside the segment that holds its marker; ignore an entry that exists.
+        """Write an entry beside the segment that has the abort marker; ignore an entry that exists.
 
-        After a failed flush the entry is in the file: a retry writes another marker, with an entry of its own.
+        The entry of a failed flush stays in the file: a retry of the abort writes another marker and another entry.
         """
         if self._segments and self._segments[-1].last_marker >= aborted.last_offset:
             return

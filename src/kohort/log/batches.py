@@ -46,7 +46,7 @@ class LogSlice:
 
     @property
     def preloaded(self) -> Buffer | None:
-        """Bytes of the slice if read already, else None."""
+        """Bytes of the slice if they were already read, else None."""
         prefix, size = len(self.prefix), self.size
         if prefix < size:
             return None
@@ -67,7 +67,7 @@ class LogSlice:
 
 
 WINDOW_BYTES: Final = 1 << 20
-"""Read size of checks; the CRC of a larger batch is summed in pieces."""
+"""Bytes per read of checks; the CRC of a larger batch is computed in pieces."""
 
 
 def headers(file: StorageFile, at: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -170,10 +170,10 @@ def check_place(header: BatchHeader, expected: int, segment_base: int, before: i
 def original_base_offset(
     header: BatchHeader, expected: int, after: int | None, segment_base: int, *, contiguous: bool
 ) -> int:
-    """Return the base offset that a batch with a valid CRC was written with.
+    """Return the base offset that a batch with a valid CRC had when it was written, before a bit flipped.
 
-    Detects one flipped bit. ``expected``: end of the previous batch; ``after``: base offset of the next one, if known;
-    a log that is not ``contiguous`` may have gaps. Raises CorruptRecord if the offset cannot be determined.
+    ``expected``: end of the previous batch; ``after``: base offset of the next batch, if known; a log that is not
+    ``contiguous`` may have gaps. Raises CorruptRecord if the offset cannot be determined.
     """
     count = header.last_offset_delta + 1
     if count <= 0:
@@ -194,7 +194,7 @@ def original_base_offset(
 
 
 class Search:
-    """Search of one segment file for a batch; neighbouring batches confirm each base offset."""
+    """Search for batches in one segment file; neighbouring batches confirm each base offset."""
 
     __slots__ = ("_file", "_reach", "_size", "_window", "_window_at")
 

@@ -1,7 +1,7 @@
 """Catalogue of the topics of a data folder: ``kohort-topics.json``, replaced once for all changes of a request.
 
-Kafka stores names, ids, partition counts and options in its metadata quorum. Without the file (a data folder of Kafka,
-or a lost file) the topics are read from the ``partition.metadata`` of each partition.
+Kafka stores names, ids, partition counts and options of topics in its metadata quorum. Without ``kohort-topics.json``
+(a data folder of Kafka, or a lost file) the topics are read from the ``partition.metadata`` of each partition.
 """
 
 from __future__ import annotations

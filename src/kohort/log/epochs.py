@@ -28,7 +28,7 @@ class LeaderEpochs:
         return self.entries[-1][0] if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Begin ``epoch`` at ``start_offset``; return True if it is new. Replace an epoch without records."""
+        """Begin ``epoch`` at ``start_offset``, in place of epochs without records; return True if it is new."""
         if epoch > EPOCH_MAX or (self.entries and epoch <= self.entries[-1][0]):
             return False
         while self.entries and self.entries[-1][1] >= start_offset:

@@ -3,8 +3,8 @@
 ``.index`` maps an int32 relative offset, the last of a batch, to the batch's int32 position. ``.timeindex`` maps an
 int64 timestamp to the int32 relative offset that ends the first batch with this timestamp or a later one.
 
-Both columns of both indexes increase. Entries are held in two arrays and written to the file from time to time:
-recovery after an unclean stop does not use index files.
+Both columns of both indexes increase. Memory has the entries in two arrays; they are written to the file from time to
+time, because recovery after an unclean stop does not use index files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 
 
 class OffsetIndex:
-    """Index from offsets to file positions at or before the batch."""
+    """Map of an offset to a file position at or before its batch."""
 
     __slots__ = ("_offsets", "_positions", "saved")
 
@@ -47,7 +47,7 @@ class OffsetIndex:
         return self._positions[-1] if self._positions else 0
 
     def append(self, relative_offset: int, position: int) -> None:
-        """Add an entry if both numbers increase: a damaged entry on disk may be ahead."""
+        """Add an entry if both numbers increase: a damaged entry of the index file may have larger numbers."""
         if not self._offsets or (relative_offset > self._offsets[-1] and position > self._positions[-1]):
             self._offsets.append(relative_offset)
             self._positions.append(position)

@@ -16,7 +16,7 @@ BODY_MAX_BYTES: Final = 1 << 28
 
 
 class KeyedRecord(NamedTuple):
-    """Record of a batch: bytes ``start`` to ``end``; ``rest``: position of its offset delta."""
+    """Record at bytes ``start`` to ``end`` of a batch's records; its offset delta is at ``rest``."""
 
     offset_delta: int
     timestamp_delta: int

@@ -102,7 +102,7 @@ class GroupCommit:
         self._end_offset = end_offset
 
     def check(self, offset: int) -> None:
-        """Raise StorageError if the last flush was to cover ``offset`` and failed."""
+        """Raise StorageError if the last flush failed and ``offset`` was part of it."""
         if offset < self._failed_to:
             raise StorageError("a flush failed")
 
@@ -330,7 +330,7 @@ class PartitionLog:
         return last_offset < self._awaited_to and not self.has_reached_disk(last_offset)
 
     def awaited_offset(self, now_ms: int) -> int | None:
-        """Return the offset whose flush responses wait for, else None; retry a failed flush."""
+        """Return the last offset whose flush a response awaits, else None; retry a failed flush."""
         last = self._awaited_to - 1
         return last if last >= self.recovery_point and self._maybe_flush(now_ms, last) else None
 
@@ -358,9 +358,9 @@ class PartitionLog:
     ) -> list[LogSlice]:
         """Return the stored batches from the one with ``offset`` up to those that begin before ``end``.
 
-        They have at most ``max_bytes``, but ``at_least_one`` returns a first batch of any size. About ``preload`` bytes
-        of them are read at once. The result is empty at the log's end. Raises ApiError OFFSET_OUT_OF_RANGE outside the
-        log.
+        The batches have at most ``max_bytes``, but ``at_least_one`` returns a first batch of any size. About
+        ``preload`` bytes are read at once, the rest on demand. The result is empty at the log's end. Raises ApiError
+        OFFSET_OUT_OF_RANGE outside the log.
         """
         if not self._start_offset <= offset <= self._next_offset:
             raise ApiError(
@@ -475,8 +475,8 @@ class PartitionLog:
     def replace_segments(self, old: Sequence[Segment], made: Segment, last_end: int = -1) -> None:
         """Replace adjacent segments by a compacted one. A StorageError changes nothing.
 
-        Fails if retention deleted one of ``old``. ``last_end``: offset of the last marker that compaction dropped;
-        producer snapshots before it are deleted, because recovery would miss the marker.
+        Raises StorageError if retention deleted one of ``old``. ``last_end``: offset of the last marker that compaction
+        dropped. Producer snapshots before this offset are deleted, because recovery from them would miss the marker.
         """
         bases = [segment.base_offset for segment in old]
         first = next((i for i, segment in enumerate(self._segments) if segment is old[0]), -1)
@@ -553,7 +553,7 @@ class PartitionLog:
             segment.release()
 
     def take_notes(self) -> list[Note]:
-        """Return the repairs since the last call."""
+        """Return the notes about repairs since the last call."""
         notes, self.notes = self.notes, []
         for segment in self._segments:
             notes += [note.about(self.tp) for note in segment.notes]

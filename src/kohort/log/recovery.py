@@ -1,9 +1,9 @@
-"""Recovery of a partition's log at the start: list its segments, repair them, report the repairs.
+"""Recovery of a partition's log at broker start: list its segments, repair them, report the repairs.
 
-After a clean stop the files are trusted, and only the last batches of producers are read. After an unclean stop every
-segment from the recovery point on is read: header, CRC and offsets of each batch. At the first bad batch the segment is
-truncated and all later segments are deleted, as in Kafka; indexes are rebuilt. Acknowledged records lie before the bad
-batch unless power failed before a flush, or the disk is faulty.
+After a clean stop the files are trusted, and only the last batches of producers are read. After an unclean stop header,
+CRC and offsets of each batch are checked, from the segment of the recovery point on. At the first bad batch the segment
+is truncated and all later segments are deleted, as in Kafka; indexes are rebuilt. All acknowledged records lie before
+the bad batch, unless power failed before a flush, or the disk is faulty.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kohort.wire.record_batch import BatchHeader, Marker, parse_marker
 Replay = Callable[[Segment, int, BatchHeader], None]
 
 RECALLED_BYTES: Final = 256 << 10
-"""Bytes read before a producer snapshot."""
+"""Bytes of the log that are read before a producer snapshot."""
 LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
 
 
@@ -284,7 +284,7 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
 def _read_aborted(
     source: LogToRecover, segments: list[Segment], files: _Files, trusted: int, notes: list[Note]
 ) -> AbortedTransactions | None:
-    """Load the entries of the first ``trusted`` segments; None if a file is malformed: rebuild all."""
+    """Load the entries of the first ``trusted`` segments. Returns None if a file is malformed: all are rebuilt."""
     aborted = AbortedTransactions(source.storage, source.folder)
     problem = ""
     for i, segment in enumerate(segments):
@@ -308,7 +308,7 @@ def _read_aborted(
 def _open_clean(
     segments: list[Segment], ended_at: int | None, replay_from: int, replay: Replay, notes: list[Note]
 ) -> int:
-    """Find the end of the log by the last index. Raises CorruptLog on a contradiction.
+    """Return the end of the log, found from the index of the last segment. Raises CorruptLog on a contradiction.
 
     A clean stop leaves a producer snapshot with the log's end, ``ended_at``, in its name.
     """
@@ -328,7 +328,7 @@ def _open_clean(
 def _replay_headers(segments: list[Segment], count: int, replay_from: int, replay: Replay, notes: list[Note]) -> None:
     """Replay the batches of the first ``count`` segments that the snapshot does not cover.
 
-    These segments were flushed. A segment that was damaged later stays: the segments after it are good.
+    These segments were flushed. A segment that was damaged after its flush is kept, like the segments after it.
     """
     for i in range(count):
         if segments[i].size and segments[i + 1].base_offset > replay_from:

@@ -39,7 +39,7 @@ def segment_name(base_offset: int) -> str:
 
 
 class Segment:
-    """Batches from ``base_offset`` on. Offsets are those of the partition."""
+    """Batches of a partition from ``base_offset`` on."""
 
     __slots__ = (
         "_created_ms", "_deleted", "_ends", "_file", "_first_timestamp", "_flushed", "_folder", "_max_timestamp",
@@ -164,7 +164,7 @@ class Segment:
         self.start_flush()
 
     def save_indexes(self, *, start_flush: bool = False) -> None:
-        """Write the indexes. As in Kafka, the time index ends with the segment's latest timestamp."""
+        """Write the indexes. As in Kafka, the time index ends with the segment's maximum timestamp."""
         if not self.size or self._offsets is None or self._times is None:
             return
         self._append_time()
@@ -216,7 +216,7 @@ class Segment:
         return LogSlice(self.lend, start, size, next_offset, prefix), start + size == self.size
 
     def lend(self, position: int, size: int) -> Buffer:
-        """Read bytes for a slice. Raises StorageError, also if the segment was deleted."""
+        """Read bytes of a ``LogSlice``. Raises StorageError, also if the segment was deleted."""
         if self._deleted:
             raise StorageError(f"{self._path('log')} was deleted during a read")
         return self._open().lend(position, size)
@@ -284,7 +284,7 @@ class Segment:
         return self.max_timestamp if self.max_timestamp >= 0 else self._created_ms
 
     def first_reaching(self, timestamp_ms: int, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield the batches from ``from_offset`` on with a latest timestamp of ``timestamp_ms`` or later."""
+        """Yield the batches from ``from_offset`` on with a maximum timestamp of ``timestamp_ms`` or later."""
         end = self._indexes()[1].lookup(timestamp_ms)
         start = from_offset if end is None else max(from_offset, self.base_offset + end)
         for position, header in self.headers(start):
@@ -418,7 +418,7 @@ class Segment:
         self.size = 0
 
     def start_delete(self) -> None:
-        """Delete the files in the background: a gigabyte takes time."""
+        """Delete the files in the background: deleting a gigabyte takes time."""
         self.drop()
         for ending in ("log", "index", "timeindex", "txnindex"):
             self._storage.start_delete(self._path(ending))

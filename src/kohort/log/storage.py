@@ -50,11 +50,11 @@ class StorageFile(Protocol):
         """Wait until all appended bytes are on disk."""
 
     def start_flush(self) -> None:
-        """Flush in the background, files in the order of the calls; ``flushed`` has the progress."""
+        """Flush in the background, files in the order of the calls; ``flushed`` reports the progress."""
 
     @property
     def is_flushing(self) -> bool:
-        """True while a flush is in flight; if False with unflushed bytes, it failed."""
+        """True while a flush is in flight. After a flush that failed: False, with unflushed bytes."""
 
     def close(self) -> None:
         """Close the handle without a flush; no byte is lost."""
@@ -88,7 +88,7 @@ class Storage(Protocol):
         """Delete ``folder`` and its files; ignore a missing one."""
 
     def start_delete_folder(self, folder: str) -> None:
-        """Delete ``folder`` in the background; after a stop the next start continues."""
+        """Delete ``folder`` in the background; after a stop the next broker start continues."""
 
     def open(self, name: str) -> StorageFile:
         """Open the file ``name``; create it if missing. Its folder must exist."""

@@ -132,7 +132,7 @@ class Upkeep:
         return []
 
     def write_checkpoints(self) -> None:
-        """Write changed offsets that shorten the next start."""
+        """Write the changed checkpoints: recovery points, log start offsets, compacted offsets."""
         at_once(self.write_checkpoints_in_steps())
 
     def write_checkpoints_in_steps(self) -> Steps[None]:

@@ -1,7 +1,7 @@
 """Supported APIs, and the versions that broker and clients use.
 
-The versions are those of Apache Kafka 4.4 (protocol/requests.md#served-versions). A message may declare one version
-more: an unstable version that is neither advertised nor negotiated.
+The versions are those of Apache Kafka 4.4 (protocol/requests.md#served-versions). A message may also declare an
+unstable version, which is neither advertised nor negotiated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Api:
 
 
 HIGHEST_SERVED: Final = {INIT_PRODUCER_ID: 5}
-"""Highest served version, where a message declares an unstable one: InitProducerId 6 (KIP-939)."""
+"""Highest served version of each API with an unstable version: InitProducerId 6 is unstable (KIP-939)."""
 
 
 def _declared() -> Iterator[type[Message]]:

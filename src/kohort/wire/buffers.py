@@ -1,6 +1,6 @@
 """Reusable large buffers: the operating system clears fresh memory, which costs more than a copy.
 
-A buffer is free if it has no views. It has one owner and one thread.
+A buffer is free if it has no memoryview. Each ``Buffers`` belongs to one owner and one thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Buffers:
 
 
 def is_free(buffer: bytearray) -> bool:
-    """True if ``buffer`` has no view: only then can its size change. The change is undone at once."""
+    """Return True if ``buffer`` has no view: the size of a bytearray with views cannot change."""
     try:
         last = buffer.pop()
     except BufferError:

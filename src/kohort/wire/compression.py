@@ -42,7 +42,7 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK: Final = 32 * 1024
 SNAPPY_MOST_FROM_ONE_BYTE: Final = 22
-"""Largest expansion per byte: a snappy copy of 64 bytes takes 3, so a larger claim is false."""
+"""Largest expansion of a byte: a snappy copy element of 3 bytes yields 64, so a larger size is a false claim."""
 
 LZ4_HEADER: Final = bytes.fromhex("04224d18 60 40 82")
 """Frame magic; version 1, independent blocks, no checksums, no size; blocks of 64 KiB; header checksum."""
@@ -65,7 +65,6 @@ def codec_of(value: int) -> Codec:
 
 
 def compress(codec: Codec, data: Buffer) -> bytes:
-    """Compress ``data`` in the format of ``codec``."""
     if codec is Codec.GZIP:
         return bytes(cramjam.gzip.compress(data))
     if codec is Codec.ZSTD:
@@ -102,7 +101,7 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -
 
 
 def decompressed(codec: Codec, data: Buffer, max_bytes: int) -> Buffer:
-    """Decompress without another copy; uncompressed ``data`` is returned as it is."""
+    """Decompress ``data`` without another copy; return uncompressed ``data`` itself, without a size check."""
     if codec is Codec.NONE:
         return data
     try:
@@ -133,7 +132,7 @@ def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes
 
 
 def _xerial_block(data: memoryview) -> tuple[bytes, bytes]:
-    """Return a block in the format of the Java snappy library, after its compressed length."""
+    """Return the compressed length and the block, in the format of the Java snappy library."""
     block = bytes(cramjam.snappy.compress_raw(data))
     return len(block).to_bytes(4, "big"), block
 
@@ -171,7 +170,7 @@ def _decompress_block(block: memoryview, max_bytes: int) -> bytes:
 
 
 def _lz4_block(data: memoryview) -> tuple[bytes, bytes]:
-    """Return a block of an LZ4 frame after its size; uncompressed if that is smaller."""
+    """Return the size and the block of an LZ4 frame; the block stays uncompressed if that is smaller."""
     block = bytes(cramjam.lz4.compress_block(data, store_size=False))
     if len(block) >= len(data):
         return (len(data) | LZ4_STORED).to_bytes(4, "little"), bytes(data)
@@ -183,6 +182,4 @@ _blockwise: Final[dict[Codec, tuple[int, bytes, _Block, bytes]]] = {
     Codec.SNAPPY: (XERIAL_BLOCK, XERIAL_HEADER, _xerial_block, b""),
     Codec.LZ4: (LZ4_BLOCK, LZ4_HEADER, _lz4_block, bytes(4)),
 }
-"""Block size, header, block encoder and trailer of each format. Every Kafka client reads an LZ4 frame of independent
-blocks without checksums.
-"""
+"""Block size, header, block encoder and trailer. Every Kafka client reads LZ4 frames without checksums."""

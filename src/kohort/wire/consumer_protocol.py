@@ -60,7 +60,7 @@ class Assignment:
 
 
 def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """Encode a subscription: topics sorted, owned partitions by topic, as Java does."""
+    """Encode a subscription with sorted topics and with owned partitions by topic, as Java does."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
@@ -84,7 +84,7 @@ def parse_subscribed_topics(blob: bytes) -> list[str]:
 
 
 def topics_field(blob: bytes) -> tuple[int, int]:
-    """Return the number of topics and the position of that field; the number is 0 in truncated metadata."""
+    """Return the number of topics in a subscription, 0 if it is truncated, and the position of that number."""
     return int.from_bytes(blob[_version.size : _version.size + COUNT_BYTES], signed=True), _version.size
 
 

@@ -19,9 +19,7 @@ class FrameReader:
     __slots__ = ("_begun", "_head", "_left", "_uncopied_above", "max_bytes", "pending_bytes")
 
     def __init__(self, max_bytes: int, *, uncopied_above: int | None = None) -> None:
-        """Create a reader. Received pieces of a frame above ``uncopied_above`` bytes stay a bytearray: a copy blocks
-        too long.
-        """
+        """Create a reader. A frame of more than ``uncopied_above`` bytes stays a bytearray: a copy takes too long."""
         self.max_bytes = max_bytes
         self._uncopied_above = uncopied_above
         self.pending_bytes = 0
@@ -83,7 +81,7 @@ class FrameReader:
 
     def _check(self, size: int) -> int:
         if size < 0:
-            raise ProtocolError(f"a frame of {size} bytes: not a Kafka client, or the stream is out of step")
+            raise ProtocolError(f"a frame of {size} bytes: the peer does not speak Kafka's protocol, or lost bytes")
         if size > self.max_bytes:
             raise ProtocolError(f"a frame of {size} bytes, more than the {self.max_bytes} accepted")
         return size

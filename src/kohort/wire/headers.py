@@ -36,7 +36,7 @@ class RequestHeader:
 
 
 def client_id_of(request: bytes | bytearray) -> tuple[str | None, int]:
-    """Return the client id and its end; tagged fields follow in flexible versions."""
+    """Return the client id of a request and its end; tagged fields follow in flexible versions."""
     try:
         (size,) = _size.unpack_from(request, SIZE_AT)
     except struct.error:
@@ -108,7 +108,7 @@ def correlation_of(response: Buffer) -> int:
 
 
 def skip_tags(body: bytes | bytearray, at: int, header: str) -> int:
-    """Return the end of the tagged fields; headers define none."""
+    """Return the end of a header's tagged fields; Kafka defines no tag for headers."""
     try:
         if not body[at]:
             return at + 1

@@ -24,9 +24,9 @@ class GrowingAnswer:
         self.written_bytes = 0
 
     def add(self, part: Message, continued: int) -> Steps[None]:
-        """Encode a part and free it. ``continued``: levels at which the part continues the last element.
+        """Encode a part and free it. Raises ProtocolError for a part that this version cannot encode.
 
-        Raises ProtocolError for a part that this version cannot encode.
+        ``continued``: number of array levels at which the part's first element continues the last element so far.
         """
         items = getattr(part, self._path[0])
         if self._whole is None:

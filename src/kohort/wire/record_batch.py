@@ -72,7 +72,7 @@ class ReadRecord(NamedTuple):
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes before the records."""
+    """Header of a record batch: the 61 bytes before the records."""
 
     base_offset: int
     batch_length: int
@@ -127,7 +127,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Time from which compaction drops tombstones and the marker; None before it is set."""
+        """Time from which compaction drops tombstones and the marker; None before compaction sets it."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
@@ -173,7 +173,7 @@ def check_crc(buf: Buffer, at: int, header: BatchHeader) -> None:
 
 
 def with_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buffer]:
-    """Return ``batch`` at its offset: a new head of 16 bytes, and a view of the rest."""
+    """Return ``batch`` at ``base_offset``: its first 16 bytes rewritten, and a view of the rest."""
     length = _length.unpack_from(batch, 8)[0]
     return [_head.pack(base_offset, length, leader_epoch), memoryview(batch)[_head.size :]]
 
@@ -387,7 +387,7 @@ MARKER_MAX_BYTES: Final = 1 << 10
 
 
 class Marker(NamedTuple):
-    """Marker of a producer's transaction. ``coordinator_epoch``: leader epoch of its coordinator."""
+    """Marker that ends a transaction. ``coordinator_epoch``: leader epoch of the transaction coordinator."""
 
     producer_id: int
     producer_epoch: int

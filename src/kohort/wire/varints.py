@@ -7,7 +7,7 @@ from typing import Final
 from kohort.errors import CorruptRecord
 
 LONGEST: Final = 70
-"""Shift at which a varint of 64 bits is too long: ten bytes of seven bits."""
+"""Number of bits in the longest varint of a 64-bit number: ten bytes of seven bits."""
 
 
 def varint_bytes(value: int) -> bytes:
@@ -24,7 +24,7 @@ def varint_bytes(value: int) -> bytes:
 
 
 def read_varint(body: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
-    """Return the varint at ``at`` and its end. IndexError past the end, CorruptRecord past 64 bits."""
+    """Return the varint at ``at`` and its end. Raises IndexError beyond ``body``, CorruptRecord beyond 64 bits."""
     byte = body[at]
     at += 1
     if byte < 0x80:

@@ -12,7 +12,7 @@ REASON_MOST: Final = 300
 
 
 class Decoded(NamedTuple):
-    """Columns of a block, and the reason of each invalid row; its values are null."""
+    """Columns of a block of rows. ``problems``: reason by invalid row, whose values are null."""
 
     columns: list[pa.Array]
     problems: dict[int, str]

@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
 
 def plain_values(text: pa.Array, kind: pa.DataType, zone: tzinfo) -> Block:
-    """Convert the rows of a text column that have a plain form. A null is plain."""
+    """Convert the rows of a text column that have the plain form of ``kind``, or are null."""
     if is_type.is_string(kind):
         return Block(text, np.zeros(len(text), bool))
     pattern = _pattern_of(kind)
@@ -76,7 +76,7 @@ def _cast(text: pa.Array, plain: pa.Array, kind: pa.DataType) -> Block:
 
 
 def _instants(text: pa.Array, plain: pa.Array, kind: pa.DataType, zone: tzinfo) -> Block:
-    """Convert timestamps with the zone ``Z``, and unambiguous ones of the session's zone."""
+    """Convert timestamps in UTC (``Z``), and timestamps without a zone, which are in the session's zone."""
     zoned = pc.fill_null(pc.ends_with(text, "Z"), False)
     local = pc.if_else(pc.and_(plain, pc.invert(zoned)), text, None)
     try:

@@ -39,9 +39,9 @@ _LAST: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // time
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Converters of one type. ``text``: of a CSV field or a JSON string; ``number``: of a JSON number's text.
+    """Converters of one type from a CSV field or a JSON string (``text``), and from the text of a JSON number.
 
-    None if the type does not accept such a value.
+    A converter is None if the type does not accept such a value.
     """
 
     text: Convert | None

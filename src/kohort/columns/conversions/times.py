@@ -42,10 +42,7 @@ def zone_named(name: str) -> tzinfo:
 
 
 def timestamp_nanos(text: str, zone: tzinfo | None) -> int:
-    """Return nanoseconds since 1970. ``zone``: zone of a text without one; None: the text must have none.
-
-    Raises ValueError.
-    """
+    """Return nanoseconds since 1970. ``zone``: default; None: the text must have no zone. Raises ValueError."""
     found = _TIMESTAMP.fullmatch(text.strip())
     if found is None:
         raise ValueError("expected a timestamp such as 2024-01-15T10:20:30Z")

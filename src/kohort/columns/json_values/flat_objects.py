@@ -176,9 +176,7 @@ def take(at: int, end: int, kind: int, place: int, length: int) -> int:
 
 @part
 def read_object(at: int, end: int, columns: int, cells: int, step: int) -> bool:
-    """Read one object; return False to reject it. ``cells``: the row's cell of the first column; ``step``: distance of
-    columns.
-    """
+    """Read one object; return False to reject it. ``cells``: first cell of the row; ``step``: bytes between columns."""
     count = load64(columns)
     places, lengths = cells, cells + step * count
     at = skip_space(at, end)
