@@ -32,8 +32,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
     if transferring is None:
         transferring = moving_partitions(members, dealt.assignment)
     for new_owner in set(transferring.values()):
-        kept = [p for p in dealt.assignment[new_owner] if p not in transferring]
-        dealt.assignment[new_owner] = kept
+        dealt.assignment[new_owner] = [p for p in dealt.assignment[new_owner] if p not in transferring]
     return dealt.assignment
 
 

@@ -75,7 +75,8 @@ def _checked(
             if not 0 <= number < topics.counts.get(topic, 0):
                 raise UsageError(f"assignor {name!r} assigned {topic}-{number}, which does not exist")
             if topic not in subscribed[member_id]:
-                problem = f"{topic}-{number} to {member_id!r}, which does not subscribe to it"
-                raise UsageError(f"assignor {name!r} assigned {problem}")
+                raise UsageError(
+                    f"assignor {name!r} assigned {topic}-{number} to {member_id!r}, which does not subscribe to {topic}"
+                )
             found[member_id].append(TopicPartition(topic, number))
     return found

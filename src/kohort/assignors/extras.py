@@ -15,6 +15,7 @@ per partition: let one member commit, or commit elsewhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kohort.assignors.spec import (
     Assignment,
@@ -47,9 +48,8 @@ def assign_together(topics: SubscribedTopics, members: Sequence[MemberSubscripti
 def _owners(members: Sequence[MemberSubscription]) -> dict[TopicPartition, str]:
     claims = [(m.member_id, read_claim(m)) for m in members]
     claims.sort(key=lambda c: (-1 if c[1].generation is None else c[1].generation, c[0]))
-    return {
-        TopicPartition(t, n): member_id for member_id, claim in claims for t, numbers in claim.runs for n in numbers
-    }
+    runs = ((topic, numbers, member_id) for member_id, claim in claims for topic, numbers in claim.runs)
+    return {TopicPartition(topic, n): member_id for topic, numbers, member_id in runs for n in numbers}
 
 
 def _deal(
@@ -59,10 +59,8 @@ def _deal(
     had: dict[TopicPartition, str],
     given: Assignment,
 ) -> None:
-    numbers = {
-        n: [TopicPartition(t, n) for t in names if n < topics.counts[t]]
-        for n in range(max(topics.counts[t] for t in names))
-    }
+    most = max(topics.counts[t] for t in names)
+    numbers = {n: [TopicPartition(t, n) for t in names if n < topics.counts[t]] for n in range(most)}
     least, extras = divmod(len(numbers), len(readers))
     taken = dict.fromkeys(readers, 0)
     left = []
@@ -98,14 +96,10 @@ def assign_by_rack(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
     # Partitions with few local members come first, partitions without a local member last.
     for partition in sorted(near, key=lambda p: len(near[p]) or len(ordered) + 1):
         candidates = near[partition] or [m.member_id for m in readers[partition.topic]]
-        _give(partition, candidates, assignment)
+        assignment[min(candidates, key=lambda m: len(assignment[m]))].append(partition)
     for partitions in assignment.values():
         partitions.sort()
     return assignment
-
-
-def _give(partition: TopicPartition, candidates: Sequence[str], assignment: Assignment) -> None:
-    assignment[min(candidates, key=lambda m: len(assignment[m]))].append(partition)
 
 
 RACK_AWARE = Assignor("rack-aware", assign_by_rack, no_user_data)
@@ -118,12 +112,10 @@ def redundant(copies: int) -> Assignor:
     """
     if copies < 1:
         raise ConfigError(f"redundant(copies={copies}): expected at least 1 copy of each partition")
-    return Assignor(
-        f"redundant-{copies}", lambda topics, members: _assign_copies(topics, members, copies), no_user_data
-    )
+    return Assignor(f"redundant-{copies}", partial(_assign_copies, copies), no_user_data)
 
 
-def _assign_copies(topics: SubscribedTopics, members: Sequence[MemberSubscription], copies: int) -> Assignment:
+def _assign_copies(copies: int, topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)
     for topic in known_topics(topics, members):
@@ -135,4 +127,4 @@ def _assign_copies(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
     return assignment
 
 
-REDUNDANT = Assignor("redundant", lambda topics, members: _assign_copies(topics, members, 2), no_user_data)
+REDUNDANT = Assignor("redundant", partial(_assign_copies, 2), no_user_data)

@@ -109,15 +109,12 @@ def decide_ownership(
         claims[member.member_id] = numbering.of_runs(data.runs)
     found = Ownership()
     taken: set[int] = set()
-    disputed = False
     for member_id, claim in claims.items():
         owned = found.owned[member_id] = dict.fromkeys(claim)
         if len(owned) < len(claim) or not taken.isdisjoint(owned):
-            disputed = True
+            found = _weigh(members, claims, generations)
             break
         taken.update(owned)
-    if disputed:
-        found = _weigh(members, claims, generations)
     found.older = _older_owners(claims, generations)
     return found
 

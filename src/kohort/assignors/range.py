@@ -53,9 +53,8 @@ class _TopicState:
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)
-    states = [
-        _TopicState(topic, topics, [m for m in ordered if topic in m.topics]) for topic in known_topics(topics, members)
-    ]
+    names = known_topics(topics, members)
+    states = [_TopicState(topic, topics, [m for m in ordered if topic in m.topics]) for topic in names]
     by_rack = any(state.by_rack for state in states)
     if by_rack:
         _deal_by_rack(states, assignment)

@@ -64,17 +64,15 @@ class EqualSubscriptions:
             return []
         return [number for number in self._numbering if number not in kept]
 
-    def _fits(self, member_id: str, number: int) -> bool:
-        return not self._racks[member_id] or self._in_rack(member_id, number)
-
     def _in_rack(self, member_id: str, number: int) -> bool:
         return self._racks[member_id] in self._racks_of[number]
 
     def _keep(self, member_id: str) -> None:
         fitting = sorted(self._ownership.owned.get(member_id, ()))
         if self._by_rack:
-            self._given_up |= {n: member_id for n in fitting if not self._fits(member_id, n)}
-            fitting = [n for n in fitting if self._fits(member_id, n)]
+            outside = {n for n in fitting if self._racks[member_id] and not self._in_rack(member_id, n)}
+            self._given_up |= dict.fromkeys(outside, member_id)
+            fitting = [n for n in fitting if n not in outside]
         if self._ownership.contested:
             fitting = [n for n in fitting if n not in self._ownership.contested]
         if len(fitting) < self._min:

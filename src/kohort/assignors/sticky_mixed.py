@@ -9,6 +9,7 @@ integer by the number of topics is the topic.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -108,7 +109,7 @@ class Loads:
         self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
         # A sort key is the member's number of partitions times the number of members, plus the rank of its id.
         self._order = sorted(self._key(m, len(held[m])) for m in held)
-        self._of_topic = {m: self._counted(numbers) for m, numbers in held.items()}
+        self._of_topic = {m: Counter(number % topics for number in numbers) for m, numbers in held.items()}
         self._least: dict[int, str | None] = {}
         self._known_imbalance: _Imbalance | None = None
         self._balanced: bool | None = None
@@ -116,28 +117,15 @@ class Loads:
     def _key(self, member_id: str, size: int) -> int:
         return size * len(self._by_id) + self._place[member_id]
 
-    def _counted(self, numbers: Collection[int]) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for number in numbers:
-            rank = number % self._topics
-            counts[rank] = counts.get(rank, 0) + 1
-        return counts
-
     def __iter__(self) -> Iterator[str]:
         return (self._by_id[key % len(self._by_id)] for key in self._order)
 
-    def note_gain(self, member_id: str, number: int) -> None:
-        self._changed(member_id, number, 1)
-
-    def note_loss(self, member_id: str, number: int) -> None:
-        self._changed(member_id, number, -1)
-
-    def _changed(self, member_id: str, number: int, by: int) -> None:
+    def note_change(self, member_id: str, number: int, by: int) -> None:
+        """Update the order after the gain (``by`` 1) or the loss (``by`` -1) of a partition."""
         key = self._key(member_id, len(self._held[member_id]))
         del self._order[bisect_left(self._order, key - by * len(self._by_id))]
         insort(self._order, key)
-        counts, rank = self._of_topic[member_id], number % self._topics
-        counts[rank] = counts.get(rank, 0) + by
+        self._of_topic[member_id][number % self._topics] += by
         self._least.clear()
         self._balanced = None
 
@@ -166,7 +154,7 @@ class Loads:
             known is not None
             and known.taker in self._held
             and known.holder in self._held
-            and self._of_topic[known.holder].get(known.rank, 0) > 0
+            and self._of_topic[known.holder][known.rank] > 0
             and len(self._held[known.taker]) + 1 < len(self._held[known.holder])
         )
 
@@ -272,18 +260,17 @@ class MixedSubscriptions:
     def _add(self, member_id: str, number: int) -> None:
         self._held[member_id][number] = None
         self._owner[number] = member_id
-        self._loads.note_gain(member_id, number)
+        self._loads.note_change(member_id, number, 1)
 
     def _deal(self, unassigned: Iterable[int]) -> None:
         """Assign each partition to the least loaded subscriber in a replica's rack, else in any rack."""
         step = self._numbering.topics
         left = []
         for number in unassigned:
-            near = self._nearest(number) if self._by_rack else None
-            if near is None:
-                left.append(number)
-            else:
+            if self._by_rack and (near := self._nearest(number)) is not None:
                 self._add(near, number)
+            else:
+                left.append(number)
         for number in left:
             member_id = self._loads.least(number % step)
             if member_id is not None:
@@ -342,5 +329,5 @@ class MixedSubscriptions:
         holder = self._owner[number]
         self._moves.record(actual, holder, target)
         del self._held[holder][number]
-        self._loads.note_loss(holder, number)
+        self._loads.note_change(holder, number, -1)
         self._add(target, number)

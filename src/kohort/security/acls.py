@@ -10,7 +10,7 @@ USER: Final = "User"
 
 
 class Principal(NamedTuple):
-    """Principal of Kafka. Listeners create ``User``; ACLs may have other types."""
+    """Kafka principal. Authenticated clients have type ``User``; principals in ACLs may have other types."""
 
     type: str
     name: str
@@ -29,14 +29,16 @@ def user(name: str) -> Principal:
 def parse_principal(text: str) -> Principal:
     kind, colon, name = text.partition(":")
     if not colon:
-        reason = "no colon is present separating the principal type from the principal name"
-        raise ValueError(f"Could not parse principal from `{text}` ({reason})")
+        raise ValueError(
+            f"Could not parse principal from `{text}` (no colon is present separating the principal type from the "
+            "principal name)"
+        )
     return Principal(kind, name)
 
 
 CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
-"""As an ACL's literal name: every resource of its type; as its host: any host."""
+"""Literal name of an ACL for all resources of its type, and host of an ACL for all hosts."""
 NOT_REQUESTED: Final = -0x80000000
 """Value of authorized operations that were not requested (KIP-430)."""
 
@@ -108,7 +110,7 @@ class Acl(NamedTuple):
 
 
 class AclChoice(NamedTuple):
-    """Filter of ACLs: null and ANY match all; MATCH matches each ACL that applies to the name."""
+    """Filter of ACLs: None and ANY match all values; pattern MATCH matches each ACL that applies to ``name``."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -164,4 +166,4 @@ OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
 ALL_OPERATIONS: Final[Mapping[ResourceType, int]] = {
     of: sum(1 << operation for operation in operations) for of, operations in OPERATIONS_OF.items()
 }
-"""The same as bits, reported without an authorizer."""
+"""Bits of ``OPERATIONS_OF``: authorized operations in responses of a broker without an authorizer."""

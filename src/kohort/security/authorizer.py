@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple
 
@@ -21,7 +22,7 @@ ANY_NAME: Final = "hardcode"
 
 
 class Decision(NamedTuple):
-    """Decision and its reason: a constant above, or an ACL."""
+    """Authorization decision. ``rule``: the ACL that decided, or the name of the rule without an ACL."""
 
     allowed: bool
     rule: str | Acl
@@ -60,14 +61,14 @@ class Authorizer:
             if acl.pattern is PatternType.PREFIXED:
                 by_name = self._prefixes
                 lengths[acl.resource_type].add(len(acl.name))
-            of = by_name.setdefault((acl.resource_type, acl.name), {})
-            of.setdefault(acl.principal, []).append(_Rule(acl, networks[acl.host]))
+            resource = by_name.setdefault((acl.resource_type, acl.name), {})
+            resource.setdefault(acl.principal, []).append(_Rule(acl, networks[acl.host]))
         self._lengths = {of: sorted(all_) for of, all_ in lengths.items()}
 
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> Decision:
-        """Decide on one operation: deny rules first, then allow rules, then the default."""
+        """Decide on one operation: deny ACLs first, then allow ACLs, then ``allow_if_no_acl``."""
         if principal in self._super_users:
             return Decision(True, SUPER_USER)
         allowed_by = IMPLIED_BY[operation]
@@ -92,10 +93,7 @@ class Authorizer:
     def decide_on_some(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> Decision:
-        """Decide whether the operation is allowed on any resource of the type (KIP-679).
-
-        True if an ACL allows it that no deny rule covers.
-        """
+        """Allow the operation if an ACL allows it on any resource that no deny ACL covers (KIP-679)."""
         decided = self.decide(principal, host, operation, resource_type, ANY_NAME)
         if decided.allowed:
             return decided
@@ -147,16 +145,12 @@ def _is_covered(acl: Acl, denied: set[tuple[PatternType, str]]) -> bool:
 
 
 def _network(host: str) -> IPv4Network | IPv6Network | None:
-    if "/" not in host:
-        return None
-    try:
-        return ip_network(host, strict=False)
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return ip_network(host, strict=False) if "/" in host else None
+    return None
 
 
 def _is_in(host: str, network: IPv4Network | IPv6Network) -> bool:
-    try:
+    with suppress(ValueError):
         return ip_address(host) in network
-    except ValueError:
-        return False
+    return False

@@ -41,7 +41,7 @@ class Certificate:
     """Subject in Kafka's format (protocol/security.md#names-in-certificates)."""
     issuer: str
     hosts: tuple[str, ...]
-    """Alternative names and addresses, else the subject's common names, which no client accepts."""
+    """Subject alternative names (DNS names, addresses); without any the common names, which clients reject."""
     not_before: datetime
     not_after: datetime
 

@@ -124,7 +124,7 @@ def test_cooperative_user_defined_assignor_withholds_moving_partitions():
         (lambda topics, members: None, "returned NoneType"),
         (lambda topics, members: {"stranger": []}, "not a member of the group"),
         (lambda topics, members: {"x": tps("a-7")}, "does not exist"),
-        (lambda topics, members: {"x": tps("b-0")}, "does not subscribe to it"),
+        (lambda topics, members: {"x": tps("b-0")}, "does not subscribe to b"),
     ],
 )
 def test_invalid_result_of_a_user_defined_assignor_raises_usage_error(given, words):

@@ -109,10 +109,8 @@ class EqualTargets:
             if len(partitions) > room:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
-                if room:
-                    target[topic] = frozenset(
-                        in_order[:room]
-                    )  # assigning to an existing topic key keeps its place, as in Java's HashMap
+                if room:  # assigning to an existing topic key keeps its place, as in Java's HashMap
+                    target[topic] = frozenset(in_order[:room])
                 else:
                     del target[topic]
             room -= min(room, len(partitions))

@@ -16,7 +16,7 @@ IP: Final = "ip"
 ENTITY_TYPES: Final = (CLIENT_ID, USER, IP)
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Types and names, in the order of ENTITY_TYPES; name None: the default of clients without a quota."""
+"""Pairs of entity type and name, in the order of ENTITY_TYPES; None names the default entity of the type."""
 
 
 class Quota(StrEnum):
@@ -32,13 +32,13 @@ WHOLE: Final = {
     Quota.FETCHED: ("a LONG", 2.0**63),
     Quota.CONNECTIONS: ("an INT", 2.0**31 - 1),
 }
-"""Quotas with integer values: Kafka's type and its maximum."""
+"""Quotas with integer values, each with Kafka's type name and the largest value."""
 FRACTION_MOST: Final = 1e-6
-"""Tolerance of integers given as floats."""
+"""Largest fraction of a quota value that counts as an integer."""
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Return the entity of these types and names; the last duplicate type counts. Raises ApiError."""
+    """Return the quota entity of pairs of type and name; of equal types the last counts. Raises ApiError."""
     named = dict(parts)
     if not named:
         raise _invalid("Invalid empty client quota entity")
@@ -64,7 +64,7 @@ def address_of(name: str | None) -> str | None:
 
 
 def check_value(entity: Entity, key: str, value: float) -> Quota:
-    """Return the quota named ``key``. Raises ApiError unless the entity may have this value."""
+    """Return the quota named ``key``. Raises ApiError for a quota or a value that the entity cannot have."""
     of_address = entity[0][0] == IP
     if key not in {str(quota) for quota in Quota} or (key == Quota.CONNECTIONS) != of_address:
         raise _invalid(f"Invalid configuration key {key}")
@@ -92,7 +92,7 @@ class Match(IntEnum):
 
 @dataclass(slots=True)
 class QuotaFilter:
-    """Types that an entity must have, each with a name or any name; ``strict``: and no other types."""
+    """Filter of quota entities by types and names. ``strict``: matching entities have no other type."""
 
     strict: bool
     named: dict[str, str | None] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class QuotaFilter:
 
 
 def filter_of(components: Iterable[tuple[str, int, str | None]], *, strict: bool) -> QuotaFilter:
-    """Return the filter of these components: type, match type, name. Raises ApiError."""
+    """Return the filter of components, each an entity type, a match type and a name. Raises ApiError."""
     made = QuotaFilter(strict)
     for kind, match, name in components:
         _check(made, kind)
@@ -127,8 +127,10 @@ def filter_of(components: Iterable[tuple[str, int, str | None]], *, strict: bool
             raise _invalid(f"Unknown match type {match}")
     kinds = made.named.keys() | made.of_any_name
     if IP in kinds and len(kinds) > 1:
-        problem = "IP filter component should not be used with user or clientId filter component."
-        raise _invalid(f"Invalid entity filter component combination. {problem}")
+        raise _invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
     return made
 
 

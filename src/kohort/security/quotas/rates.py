@@ -1,4 +1,4 @@
-"""Measured usage: a rate over a sliding window of samples, and a token bucket; meters by user and client id.
+"""Measured usage of quotas by user and client id: a rate over a sliding window of samples, or a token bucket.
 
 Both compute the throttle time of a client above its quota, as Kafka does (protocol/security.md#throttle-times).
 """
@@ -32,7 +32,7 @@ class Sample:
 
 
 class UsageRate:
-    """Usage of the last samples."""
+    """Usage of a quota by one client over a sliding window of samples."""
 
     __slots__ = ("_samples",)
 
@@ -110,7 +110,7 @@ EXAMINED: Final = 2
 """Number of idle meters examined for each new meter."""
 
 Names = tuple[str, str]
-"""User and client id of a meter; an empty one means all."""
+"""User and client id whose usage a meter counts; an empty string stands for all."""
 
 
 class Meter(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from kohort.security.quotas.entities import CLIENT_ID, IP, USER, Entity, Quota, address_of, check_value, entity_of
 
 SHARED_BY_USER: Final = ""
-"""Empty client id or user of a shared Limit."""
+"""Client id or user of a Limit that all client ids of a user, or all users of a client id, share."""
 ENTITY_BYTES: Final = 200
 NO_LIMIT_TEXT: Final = "Infinity"
 """JSON text of an infinite value, because JSON has no such number."""
@@ -42,7 +42,7 @@ class QuotaTable:
         self._index()
 
     def __bool__(self) -> bool:
-        """True if any request quota is set."""
+        """Return True if any quota but the connection rate of IP addresses is set."""
         return bool(self._by_quota)
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[Quota, float]]]:

@@ -40,7 +40,7 @@ class ClientExchange:
 
     mechanism: str = ""
     is_complete: bool = False
-    """True after the broker's last expected token; an earlier success is an error."""
+    """True after the broker's last expected token; a broker that reports success earlier is not trusted."""
 
     def first(self) -> bytes:
         raise NotImplementedError
@@ -55,9 +55,9 @@ class ClientExchange:
 
 
 class Refused(KohortError):
-    """Login rejected by the broker side. ``message`` is for the client; None reveals nothing.
+    """Login rejected by the broker. ``words``: message for the client (None: a general one).
 
-    ``detail`` is for the broker's log alone, and has no secret.
+    ``detail``: reason for the broker's log alone, without secrets.
     """
 
     def __init__(self, words: str | None = None, detail: str = "") -> None:
@@ -67,11 +67,11 @@ class Refused(KohortError):
 
 
 class KeysMissing(KohortError):
-    """Keys must be fetched before the token is verified; evaluate it again then."""
+    """The broker must fetch signing keys before it can verify the token: evaluate the token again then."""
 
 
 class LoggedInAs(NamedTuple):
-    """User of the session, and its end; None for no end."""
+    """User of an authenticated session. ``expires_ms``: end of the session (None: no end)."""
 
     name: str
     expires_ms: int | None = None
@@ -84,7 +84,7 @@ class ServerExchange:
     user: LoggedInAs | None = None
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """Answer a client's token. Raises Refused, or KeysMissing for a token to evaluate again."""
+        """Return the response to a client's token. Raises Refused, or KeysMissing (evaluate the token again)."""
         raise NotImplementedError
 
 

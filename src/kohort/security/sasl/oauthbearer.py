@@ -55,7 +55,7 @@ class OAuthBearerClient(ClientExchange):
 
 
 class OAuthBearerServer(ServerExchange):
-    """Broker side. An error is sent as in RFC 7628: JSON first, then the rejection."""
+    """Broker side. It sends an error as in RFC 7628: first as JSON, then it rejects the client's next token."""
 
     mechanism = OAUTHBEARER
 
@@ -80,9 +80,10 @@ class OAuthBearerServer(ServerExchange):
             return refused.answer().encode()
         authorization_id = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
         if authorization_id and authorization_id != verified.name:
-            problem = f"Client requested an authorization id ({authorization_id})"
-            other = f"that is different from the token's principal name ({verified.name})"
-            raise Refused(f"Authentication failed: {problem} {other}")
+            raise Refused(
+                f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
+                f"from the token's principal name ({verified.name})"
+            )
         self.user = LoggedInAs(verified.name, verified.expires_ms)
         return b""
 

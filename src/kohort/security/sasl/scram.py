@@ -24,9 +24,9 @@ HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 MECHANISM_NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
 ITERATIONS_LOW: Final = 4096
 ITERATIONS_HIGH: Final = 16384
-"""Limit of stored credentials; a client accepts more iterations."""
+"""Largest number of iterations of a stored credential."""
 CLIENT_ITERATIONS_HIGH: Final = 1_000_000
-"""Limit of a client's work (RFC 7677, section 4)."""
+"""Largest number of iterations that a client accepts from a broker (RFC 7677, section 4)."""
 NONCE_BITS: Final = 130
 DERIVED_KEPT: Final = 16
 
@@ -154,8 +154,9 @@ class ScramClient(exchange.ClientExchange):
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise self._failure("the broker's nonce does not extend the client's")
         if not ITERATIONS_LOW <= iterations <= CLIENT_ITERATIONS_HIGH:
-            allowed = f"{ITERATIONS_LOW} to {CLIENT_ITERATIONS_HIGH}"
-            raise self._failure(f"the broker requests {iterations} iterations; expected {allowed}")
+            raise self._failure(
+                f"the broker requests {iterations} iterations; expected {ITERATIONS_LOW} to {CLIENT_ITERATIONS_HIGH}"
+            )
         self._server_first, self._server_nonce = text, nonce
         self._requested = Derivation(self._password, salt, iterations, self._hash)
         return self._requested
@@ -225,9 +226,8 @@ class ScramServer(exchange.ServerExchange):
         proof = _unbase64(found["proof"]) if found is not None else None
         if found is None or proof is None or len(proof) != len(credential.stored_key):
             raise Refused(detail="the client's final token is malformed")
-        if not found["nonce"].endswith(
-            self._nonce
-        ):  # librdkafka before 2.6.1 repeats its own nonce; Kafka accepts that too
+        # librdkafka before 2.6.1 repeats its own nonce; Kafka accepts that too
+        if not found["nonce"].endswith(self._nonce):
             raise Refused(detail="the client's nonce does not match")
         auth_message = ",".join([*self._exchanged, found["without_proof"]]).encode()
         signature = hmac.digest(credential.stored_key, auth_message, self._hash)

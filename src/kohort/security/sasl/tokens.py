@@ -20,10 +20,10 @@ from kohort.security.sasl.exchange import KeysMissing
 RETRY_MS: Final = 100
 RETRY_MAX_MS: Final = 10_000
 FIRST_WAIT_MS: Final = 10_000
-"""Longest wait of logins for the first keys."""
+"""Longest time in ms that logins wait for the first fetch of signing keys."""
 MISSING_MS: Final = 60_000
 APART_MS: Final = 1_000
-"""Shortest interval of fetches: clients may name unknown keys."""
+"""Shortest time in ms between two fetches of signing keys: tokens may name unknown keys."""
 MISSING_MOST: Final = 16
 KEYS_MOST: Final = 1_000
 KIND_OF: Final = {"R": "RSA", "P": "RSA", "E": "EC"}
@@ -158,7 +158,7 @@ class TokenValidator:
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens(TokenValidator):
-    """Accepts every unsigned token, for tests without an identity provider, by the rules of Kafka's default."""
+    """Accepts unsigned tokens with the claims that Kafka's default checks: for tests without an identity provider."""
 
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -215,9 +215,8 @@ class SignedTokens(TokenValidator):
         _check_expiry(expires_ms, wall_ms, self.skew_ms)
         not_before_ms = _time(claims, "nbf")
         if not_before_ms is not None and not_before_ms > wall_ms + self.skew_ms:
-            raise TokenRefused(
-                f"claim nbf is {(not_before_ms - wall_ms) // 1000} s in the future, beyond the clock skew"
-            )
+            ahead_s = (not_before_ms - wall_ms) // 1000
+            raise TokenRefused(f"claim nbf is {ahead_s} s in the future, beyond the clock skew")
         self._check_maker(claims)
         _scope(claims, self.scope_claim)
         until_ms = _session_end(expires_ms, wall_ms, self.skew_ms) - self.wall.ahead_ms
