@@ -17,6 +17,7 @@ from kohort.coordinator.classic.evidence import change_of, note_fenced
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups, generation_of
 from kohort.coordinator.classic.member import NEW_MEMBER_TIMEOUT_MS, Member, Protocols
 from kohort.coordinator.classic.rebalance import (
+    RemovalRequest,
     joined,
     keep_session,
     maybe_close_round,
@@ -84,7 +85,6 @@ def replace_static_member(
     """Give a returning static member a new member id; requests held under its old id get FENCED_INSTANCE_ID."""
     message = request.message_as(JoinGroupRequest)
     rebalance = group.round
-    old_leader = rebalance.leader
     member = rebalance.members[old_id]
     _fence_parked(group, member, out)
     protocols = protocols_of(message.protocols)
@@ -97,7 +97,7 @@ def replace_static_member(
     keep_session(group, member, ctx, out)
 
     if rebalance.state is GroupState.STABLE and rebalance.vote() == rebalance.protocol_name:
-        _keep_generation(group, member, old_id, old_leader or "", request, ctx, out)
+        _keep_generation(group, member, old_id, request, ctx, out)
         return
     rebalance.park_join(member, request)
     if rebalance.state is GroupState.PREPARING_REBALANCE:
@@ -116,12 +116,12 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 
 
 def _keep_generation(
-    group: ClassicGroup, member: Member, old_id: str, old_leader: str, request: GroupRequest, ctx: Context, out: Outcome
+    group: ClassicGroup, member: Member, old_id: str, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
     """Answer a returning static member whose join does not change the generation; persist its new member id."""
     rebalance = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
-    leads = skips and rebalance.leader == member.member_id
+    leads = rebalance.leader == member.member_id
     out.records.append(GroupWritten(group.group_id, generation_of(rebalance)))
     replaced = StaticReplaced(
         at_ms=ctx.now_ms, group=group.group_id, member=member.identity, old_member_id=old_id, software=request.software
@@ -131,10 +131,11 @@ def _keep_generation(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
         protocol_name=rebalance.protocol_name,
-        leader=(rebalance.leader or "") if skips else old_leader,
-        skip_assignment=leads,
+        # Before version 9, a returning leader must not compute assignments: the response names its old member id.
+        leader=old_id if leads and not skips else rebalance.leader or "",
+        skip_assignment=leads and skips,
         member_id=member.member_id,
-        members=members_for_leader(rebalance) if leads else [],
+        members=members_for_leader(rebalance) if leads and skips else [],
     )
     out.replies.append(Reply(request, response))
 
@@ -200,7 +201,7 @@ def _refuse_full_group(
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     note_fenced(group, request, ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED), ctx, out)
     if message.member_id in group.round.members:
-        remove_member(group, ctx, out, message.member_id, "group_full", None, request.api_version)
+        remove_member(group, ctx, out, message.member_id, "group_full", RemovalRequest(None, request.api_version))
         maybe_close_round(group, ctx, out)
 
 

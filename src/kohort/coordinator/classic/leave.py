@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kohort.coordinator.classic.evidence import places_in
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
-from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
+from kohort.coordinator.classic.rebalance import RemovalRequest, after_removal, maybe_close_round, remove_member
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import ClientIdentity, MemberRemoved, Trigger, Vitals
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey
@@ -106,5 +106,5 @@ def _remove_named(
     if by_itself:
         ctx.evidence.departed.add(request.connection, group.group_id, member.identity, ctx.now_ms)
     vitals = replace(member.vitals(ctx), lag=ctx.lag_of(group.group_id, places_in(member.assignment)))
-    remove_member(group, ctx, out, member_id, "left", entry.reason, request.api_version, by)
+    remove_member(group, ctx, out, member_id, "left", RemovalRequest(entry.reason, request.api_version, by))
     return member.identity, vitals

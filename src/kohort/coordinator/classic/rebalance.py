@@ -5,6 +5,8 @@ The rules: protocol/groups.md#rebalances.
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.round import Round, refuse_join, refuse_parked, refuse_sync
@@ -219,20 +221,21 @@ def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
     ]
 
 
-def remove_member(
-    group: ClassicGroup,
-    ctx: Context,
-    out: Outcome,
-    member_id: str,
-    why: Removal,
-    reason: str | None = None,
-    api_version: int | None = None,
-    by: ClientIdentity | None = None,
-) -> Member:
-    """Remove a member and refuse its waiting requests; the caller then begins or ends a rebalance.
+class RemovalRequest(NamedTuple):
+    """Request that removes a member, for the journal. ``by``: client that sent it (None: the member itself)."""
 
-    For the journal: ``reason`` and ``api_version`` of the LeaveGroup or JoinGroup; ``by``: another client that sent it.
-    """
+    reason: str | None = None
+    api_version: int | None = None
+    by: ClientIdentity | None = None
+
+
+NO_REQUEST: Final = RemovalRequest()
+
+
+def remove_member(
+    group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, request: RemovalRequest = NO_REQUEST
+) -> Member:
+    """Remove a member and refuse its waiting requests; the caller then begins or ends a rebalance."""
     member = group.round.remove(member_id)
     out.timers.append(CancelTimer(TimerKey("session", group.group_id, member_id)))
     if member.join is not None:
@@ -247,9 +250,9 @@ def remove_member(
             group=group.group_id,
             member=member.identity,
             why=why,
-            reason=reason,
-            api_version=api_version,
-            by=by,
+            reason=request.reason,
+            api_version=request.api_version,
+            by=request.by,
             vitals=member.vitals(ctx),
         )
     )

@@ -39,17 +39,8 @@ STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions",
 }
 
 
-def note_changes(
-    group: ModernGroup,
-    beat: Beat,
-    raised: RaisedEpoch | None,
-    computed: ComputedTarget | None,
-    reconciliation: ReconciliationTarget | None,
-    current: CurrentAssignment,
-    ctx: Context,
-    out: Outcome,
-) -> None:
-    """Journal the changes by a ConsumerGroupHeartbeat: member, group epoch, target assignment, reconciliation."""
+def note_member(group: ModernGroup, beat: Beat, raised: RaisedEpoch | None, ctx: Context, out: Outcome) -> None:
+    """Journal a returning static member, and the group epoch that its heartbeat raised."""
     arrival = beat.arrival
     if arrival.replaces is not None:
         old = arrival.replaces
@@ -67,10 +58,6 @@ def note_changes(
         if cause.member is not None and beat.software is not None:
             cause = msgspec.structs.replace(cause, software=beat.software)
         note_epoch(group, raised.epoch, cause, len(group.members) + (arrival.metadata is None), ctx, out)
-    if computed is not None:
-        out.journal.append(target_computed(group, computed, ctx))
-    if reconciliation is not None and current is not arrival.current:
-        out.journal.append(note_reconciled(group, beat.member, arrival.current, current, reconciliation, ctx))
 
 
 def target_computed(group: ModernGroup, computed: ComputedTarget, ctx: Context) -> TargetComputed:

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68) v0-1: the whole decision, from the member's metadata to its next assignment.
 
 The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. A decision computes values
-only: replay of its records changes the group. ``evidence.note_changes`` builds the journal entries.
+only: replay of its records changes the group. ``evidence.py`` builds the journal entries.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from kohort.clock import random_uuid
-from kohort.coordinator.consumer.evidence import note_changes
+from kohort.coordinator.consumer.evidence import note_member, note_reconciled, target_computed
 from kohort.coordinator.consumer.fencing import tombstones_of_member
 from kohort.coordinator.consumer.group import ComputedTarget, ConsumerGroups, ModernGroup
 from kohort.coordinator.consumer.group_epoch import RaisedEpoch, epoch_record, raised_epoch, settings_of
@@ -177,7 +177,12 @@ def advance(
     if not (becomes_classic and is_behind):
         reconciliation = _reconciliation(group, beat, computed, ctx)
         current = _reconcile(group, beat, reconciliation, ctx, out)
-    note_changes(group, beat, raised, computed, reconciliation, current, ctx, out)
+    note_member(group, beat, raised, ctx, out)
+    if computed is not None:
+        out.journal.append(target_computed(group, computed, ctx))
+    before = beat.arrival.current
+    if reconciliation is not None and current is not before:
+        out.journal.append(note_reconciled(group, beat.member, before, current, reconciliation, ctx))
     return current
 
 
