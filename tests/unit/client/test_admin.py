@@ -237,8 +237,7 @@ def test_admin_call_without_reachable_broker_fails_before_timeout(world):
 def test_admin_request_to_loading_coordinator_is_retried():
     broker = ScriptedBroker()
     broker.on(
-        MetadataRequest,
-        lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)]),
+        MetadataRequest, lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)])
     )
     codes = iter([ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE])
     broker.ranges[10] = (0, 2)

@@ -60,11 +60,7 @@ def test_eager_rebalance_revokes_all_partitions():
     second = stage.user("t", group_id="g", **EAGER)
     stage.until(lambda: covered(stage, "t", 4) and second.owned != "")
 
-    assert first.told == [
-        ("assigned", "t-0 t-1 t-2 t-3"),
-        ("revoked", "t-0 t-1 t-2 t-3"),
-        ("assigned", first.owned),
-    ]
+    assert first.told == [("assigned", "t-0 t-1 t-2 t-3"), ("revoked", "t-0 t-1 t-2 t-3"), ("assigned", first.owned)]
     assert first.owned in ("t-0 t-1", "t-2 t-3"), "whoever's member id comes first"
 
 

@@ -243,8 +243,7 @@ def test_requests_to_departed_node_fail_and_metadata_are_refreshed():
 
 def test_bootstrap_connection_becomes_connection_of_its_node(world):
     world.one.on(
-        MetadataRequest,
-        lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)]),
+        MetadataRequest, lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)])
     )
     world.metadata.track(["t"])
     world.loop.settle()

@@ -306,9 +306,7 @@ def broken(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def test_records_before_corrupt_batch_are_returned_before_its_error(
-    stage: ScriptedGroup,
-):
+def test_records_before_corrupt_batch_are_returned_before_its_error(stage: ScriptedGroup):
     served(stage, batch(0, 4), broken(batch(4, 6)), batch(6, 10))
     user = reader(stage)
     stage.loop.run(1000)

@@ -221,9 +221,7 @@ def counted(user: User, now_ms: int) -> tuple[int, int, bool]:
     return latency.total_count, failed.total_count, rebalances.began_ms is not None
 
 
-def test_rebalance_with_lost_membership_counts_as_failed(
-    stage: ScriptedCoordinator,
-):
+def test_rebalance_with_lost_membership_counts_as_failed(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("u-0")
     user = stage.member(["t", "u"])

@@ -369,12 +369,7 @@ def test_denied_topic_is_raised_once_and_heartbeats_continue(stage: ScriptedCoor
 
 @pytest.mark.parametrize(
     ("answer", "lookups"),
-    [
-        (E.COORDINATOR_LOAD_IN_PROGRESS, 1),
-        (E.NOT_COORDINATOR, 2),
-        (E.COORDINATOR_NOT_AVAILABLE, 2),
-        (HANG_UP, 2),
-    ],
+    [(E.COORDINATOR_LOAD_IN_PROGRESS, 1), (E.NOT_COORDINATOR, 2), (E.COORDINATOR_NOT_AVAILABLE, 2), (HANG_UP, 2)],
 )
 def test_retriable_heartbeat_error_is_retried(stage: ScriptedCoordinator, answer: object, lookups: int):
     stage.then(Heartbeat, answer)

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.client.group.membership import NO_GENERATION, Generation
-from kohort.client.group.offset_messages import (
-    build_commit,
-    build_fetch,
-    commit_errors,
-    fetched_offsets,
-    shape_fetch,
-)
+from kohort.client.group.offset_messages import build_commit, build_fetch, commit_errors, fetched_offsets, shape_fetch
 from kohort.errors import ErrorCode
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import (
@@ -57,9 +51,7 @@ def test_offset_fetch_before_version_8_has_one_group(version: int, stable: bool)
     request = build_fetch("g", NO_GENERATION, [ORDERS], IDS)
 
     assert shape_fetch(request, version) == OffsetFetchRequest(
-        group_id="g",
-        topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[3])],
-        require_stable=stable,
+        group_id="g", topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[3])], require_stable=stable
     )
 
 

@@ -29,9 +29,7 @@ def gives_up_what_it_has_read(stage: ScriptedCoordinator, **options: object) -> 
     return user
 
 
-def test_rebalance_ends_when_assigned_callback_has_run(
-    stage: ScriptedCoordinator,
-):
+def test_rebalance_ends_when_assigned_callback_has_run(stage: ScriptedCoordinator):
     user = stage.member()
     rebalances = user.machine.metrics.rebalances
     user.poll()

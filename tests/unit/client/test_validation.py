@@ -113,8 +113,7 @@ def test_log_truncation_without_reset_policy_is_raised_with_offset(
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, HANG_UP],
+    "answer", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, HANG_UP]
 )
 def test_position_validation_is_retried_after_retriable_errors(stage: ScriptedGroup, answer: object):
     ends(stage, answer, (3, 10))

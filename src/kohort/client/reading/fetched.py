@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kohort.client.reading.subscription import PartitionState, Position
 from kohort.columns.batches import OffsetRange, ReadOptions
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow
 
     from kohort.columns.layout import Layout
+
+T = TypeVar("T")
 
 _HEAD: Final = struct.Struct(">qii")
 _LAST_DELTA: Final = struct.Struct(">i")
@@ -106,23 +109,19 @@ class Fetched:
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
         """Decode the records before the first corrupt batch, only once; store that batch's error in ``error``."""
         if self.records is None:
-            try:
-                self.records = self._records(None, check_crcs=check_crcs)
-            except CorruptRecord as error:
-                self.error = error
-                self.records = self._records(error.offset, check_crcs=check_crcs) if self._has_good(error) else []
+            self.records = self._until_corrupt(lambda end_offset: self._records(end_offset, check_crcs=check_crcs))
         return self.records
 
     def decode_arrow(self, *, check_crcs: bool, layout: Layout) -> list[pyarrow.RecordBatch]:
         """Decode the records before the first corrupt batch to Arrow batches; store that batch's error in ``error``."""
+        return self._until_corrupt(lambda end_offset: self._arrow(end_offset, layout, check_crcs=check_crcs))
+
+    def _until_corrupt(self, decode: Callable[[int | None], list[T]]) -> list[T]:
         try:
-            return self._arrow(None, layout, check_crcs=check_crcs)
+            return decode(None)
         except CorruptRecord as error:
             self.error = error
-            return self._arrow(error.offset, layout, check_crcs=check_crcs) if self._has_good(error) else []
-
-    def _has_good(self, error: CorruptRecord) -> bool:
-        return error.offset > self.start_offset
+            return decode(error.offset) if error.offset > self.start_offset else []
 
     def _range(self, end_offset: int | None) -> OffsetRange:
         return OffsetRange(self.partition.topic, self.partition.partition, self.start_offset, end_offset)

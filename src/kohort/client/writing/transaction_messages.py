@@ -86,16 +86,15 @@ def commit_offsets(
     ids: Mapping[str, bytes | None],
 ) -> wire.TxnOffsetCommitRequest:
     topics: dict[str, wire.TxnOffsetCommitRequestTopic] = {}
-    for partition, offset in offsets.items():
-        name = partition.topic
+    for (name, number), (offset, metadata, leader_epoch) in offsets.items():
         if name not in topics:
             topics[name] = wire.TxnOffsetCommitRequestTopic(name=name, topic_id=ids.get(name) or NO_UUID, partitions=[])
         topics[name].partitions.append(
             wire.TxnOffsetCommitRequestPartition(
-                partition_index=partition.partition,
-                committed_offset=offset.offset,
-                committed_leader_epoch=offset.leader_epoch,
-                committed_metadata=offset.metadata,
+                partition_index=number,
+                committed_offset=offset,
+                committed_leader_epoch=leader_epoch,
+                committed_metadata=metadata,
             )
         )
     return wire.TxnOffsetCommitRequest(
