@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kohort.client.writing.partitioner import partition_of_key
+from kohort.client.writing.partitioner import BY_NAME
 from kohort.spark.records_frame import to_records
 from support.spark.finite_query import run_to_end
 
@@ -37,7 +37,7 @@ def test_batch_write_sends_rows_by_key_with_headers(spark: Any, cluster: Any, re
     rows = read(topic, includeHeaders="true").collect()
     assert sorted(json.loads(row["value"])["id"] for row in rows) == list(range(200))
     assert {row["partition"] for row in rows} == {0, 1, 2}
-    assert all(row["partition"] == partition_of_key(bytes(row["key"]), 3) for row in rows)
+    assert all(row["partition"] == BY_NAME["murmur2"](bytes(row["key"]), 3) for row in rows)
     even = json.loads(rows[0]["value"])["even"]
     assert headers_of(rows[0]) == {"kind": str(even).lower()}
 

@@ -7,16 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.metrics.counts import (
-    Api,
-    ApiMetrics,
-    ErrorCounts,
-    PollMetrics,
-    ReadingMetrics,
-    Samples,
-    SampleSummary,
-    merge,
-)
+from kohort.client.metrics.counts import Api, ApiMetrics, ErrorCounts, ReadingMetrics, Samples, SampleSummary, merge
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.producer import ProducerMachine
 from kohort.client.reading.subscription import PartitionState
@@ -139,7 +130,9 @@ def _put_polls(found: MetricsSnapshot, counted: ReadingMetrics, now_ms: int) -> 
     polls = counted.polls
     put_spread(found, POLLS, "time-between-poll", polls.interval.summary(now_ms))
     found.put(POLLS, "last-poll-seconds-ago", seconds_ago(polls.last_ms, now_ms))
-    found.put(POLLS, "poll-idle-ratio-avg", _idle_ratio(polls, now_ms))
+    lasted_ms = polls.interval.summary(now_ms).sum
+    idle_ratio = min(polls.idle.summary(now_ms).sum / lasted_ms, 1.0) if lasted_ms else math.nan
+    found.put(POLLS, "poll-idle-ratio-avg", idle_ratio)
     found.put(POLLS, "commit-sync-time-ns-total", counted.blocked_ms["commit"] * 1e6)
     found.put(POLLS, "committed-time-ns-total", counted.blocked_ms["committed"] * 1e6)
 
@@ -160,11 +153,6 @@ def _put_fetches(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) 
         consumed = _with_open(of_topic.records.summary(now_ms), machine, topic)
         put_meter(found, FETCHES, "records-consumed", consumed, topic=topic)
         put_spread(found, FETCHES, "fetch-size", of_topic.bytes.summary(now_ms), topic=topic)
-
-
-def _idle_ratio(polls: PollMetrics, now_ms: int) -> float:
-    lasted_ms = polls.interval.summary(now_ms).sum
-    return min(polls.idle.summary(now_ms).sum / lasted_ms, 1.0) if lasted_ms else math.nan
 
 
 def records_consumed(machine: ConsumerMachine, now_ms: int) -> SampleSummary:

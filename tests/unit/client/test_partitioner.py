@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from kohort.client.producer import ProducerMachine
-from kohort.client.writing.partitioner import StickyPartitioner, murmur2, partition_of_key
+from kohort.client.writing.partitioner import BY_NAME, StickyPartitioner, murmur2
 from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConfigError, UsageError
 
@@ -30,10 +30,10 @@ def test_murmur2_equals_java_hash(key, signed):
 
 
 def test_equal_keys_share_a_partition_and_all_partitions_are_used():
-    chosen = [partition_of_key(b"key-%d" % n, 7) for n in range(200)]
+    chosen = [BY_NAME["murmur2"](b"key-%d" % n, 7) for n in range(200)]
 
     assert set(chosen) == set(range(7))
-    assert chosen == [partition_of_key(b"key-%d" % n, 7) for n in range(200)]
+    assert chosen == [BY_NAME["murmur2"](b"key-%d" % n, 7) for n in range(200)]
 
 
 def test_records_without_key_stick_to_partition_until_batch_is_full():

@@ -16,7 +16,7 @@ from kohort.client.admin.model import (
     TopicListing,
 )
 from kohort.client.admin.operations import Ask, Operation, Pause, Results, ask, results_of
-from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.metadata import Metadata, shape_metadata
 from kohort.client.requests.source import ANY_NODE
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
 from kohort.model import Node
@@ -39,7 +39,6 @@ CONFIG_SOURCES: Final = {
 }
 CONFIG_DEFAULT_SOURCE: Final = 5
 DELETE_BY_STATE_FROM: Final = 6
-NO_CREATION_FROM: Final = 4
 SET: Final = 0
 DELETE: Final = 1
 
@@ -48,7 +47,7 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
     """Request metadata of the cluster and of ``topics`` (None: all); the request engine adds the returned nodes."""
     requested = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
-    response: MetadataResponse = yield from ask(request, shape=_without_flag, codes=lambda r: [r.error_code])
+    response: MetadataResponse = yield from ask(request, shape=shape_metadata, codes=lambda r: [r.error_code])
     for broker in response.brokers:
         metadata.learn_node(Node(broker.node_id, broker.host, broker.port, broker.rack))
     return response
@@ -220,12 +219,6 @@ def _kind(kind: str) -> int:
 
 def _resource(item: Any) -> ConfigResource:
     return ConfigResource(_KINDS_BY_CODE.get(item.resource_type, str(item.resource_type)), item.resource_name)
-
-
-def _without_flag(request: Message, version: int) -> Message:
-    """Rewrite Metadata for versions below 4, in which a request cannot forbid automatic topic creation."""
-    assert isinstance(request, MetadataRequest)
-    return request if version >= NO_CREATION_FROM else MetadataRequest(topics=request.topics)
 
 
 def _delete_by_name(request: Message, version: int) -> Message:

@@ -106,7 +106,10 @@ class CommittedOffsets(ConsumerSource):
             self._waiting.add(query)
             return
         # In OffsetFetch, UNKNOWN_TOPIC_OR_PARTITION is an error of the user; in other APIs it is retriable.
-        passing = code.retriable or code in COORDINATOR_MOVED or self._is_of_membership(query, code)
+        # Errors of the membership end when the member has joined the group again.
+        is_not_member = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
+        of_membership = code is ErrorCode.STALE_MEMBER_EPOCH or is_not_member
+        passing = code.retriable or code in COORDINATOR_MOVED or of_membership
         lasting = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not passing
         if not lasting:
             self._outages.report_code(COMMITTED, code, what, now_ms)
@@ -146,11 +149,6 @@ class CommittedOffsets(ConsumerSource):
     @property
     def _fetch_generation(self) -> Generation:
         return self._membership.fetch_generation if self._subscription.mode.is_group else NO_GENERATION
-
-    def _is_of_membership(self, query: _Query, code: ErrorCode) -> bool:
-        """True if the OffsetFetch error ends when the member has joined the group again."""
-        unknown_for_now = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
-        return code is ErrorCode.STALE_MEMBER_EPOCH or unknown_for_now
 
     def _failed(self, query: _Query, error: KohortError, now_ms: int, *, lasting: bool) -> None:
         query.failed(now_ms)

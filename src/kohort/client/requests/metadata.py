@@ -220,7 +220,7 @@ class Metadata:
         request = wire.MetadataRequest(
             topics=None if tracked.all else topics, allow_auto_topic_creation=self.allow_auto_create
         )
-        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=tracked)
+        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=shape_metadata, context=tracked)
         return Poll([self._request.sent(unsent)])
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
@@ -308,8 +308,11 @@ def _partition(p: wire.MetadataResponsePartition) -> PartitionInfo:
     return PartitionInfo(p.leader_id if has_leader else -1, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
 
 
-def _shape(request: Message, version: int) -> Message:
-    """Rewrite Metadata for versions below 4. Raises UnsupportedVersion for topic ids below version 12."""
+def shape_metadata(request: Message, version: int) -> Message:
+    """Rewrite Metadata for versions below 4, in which a request cannot forbid automatic topic creation.
+
+    Raises UnsupportedVersion for topic ids below version 12.
+    """
     assert isinstance(request, wire.MetadataRequest)
     if version < IDS_FROM and request.topics and request.topics[0].name is None:
         raise UnsupportedVersion(f"the broker serves Metadata version {version}; topic ids need version 12 (Kafka 3.1)")

@@ -42,10 +42,6 @@ def _positive_hash(key: bytes) -> int:
     return murmur2(key) & 0x7FFFFFFF
 
 
-def partition_of_key(key: bytes, partitions: int) -> int:
-    return _positive_hash(key) % partitions
-
-
 def fnv1a(data: bytes) -> int:
     """Return the 32-bit FNV-1a hash of librdkafka and Sarama: the absolute value of a signed number."""
     h = 0x811C9DC5
