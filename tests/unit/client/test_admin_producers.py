@@ -162,7 +162,7 @@ def test_abort_transaction_error_names_partition(world: World, code: ErrorCode) 
         world.run(abort_transaction(world.metadata, T1, producer_id=4, producer_epoch=1, coordinator_epoch=None))
 
     assert refused.value.code is code
-    assert len(world.asked(2, WriteTxnMarkersRequest)) == 1, "it is not tried again"
+    assert len(world.asked(2, WriteTxnMarkersRequest)) == 1, "WriteTxnMarkers is not retried"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_owned_topic_keeps_name_after_metadata_lose_it(stage: ScriptedCoordinato
     stage.assign("t-0 t-1 u-0")
     stage.until(lambda: user.owned == "t-0 t-1 u-0" and user.membership.is_stable)
 
-    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "t-1")], "nothing was revoked"
+    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "t-1")], "no partition was revoked"
 
 
 def test_assigned_topic_keeps_name_until_next_poll(stage: ScriptedCoordinator):
@@ -58,7 +58,7 @@ def test_revoked_topic_name_is_dropped(stage: ScriptedCoordinator):
 
     stage.assign("t-0 u-0")
     stage.polls(2 * INTERVAL_MS)
-    assert user.owned == "t-0", "its name would have to be known again"
+    assert user.owned == "t-0", "the name of topic u was dropped with u-0"
 
     stage.hidden = set()
     stage.until(lambda: user.owned == "t-0 u-0")

@@ -34,7 +34,7 @@ def test_consumer_metrics_count_records_and_lag():
     assert (found.value("records-lag-max"), found.value("records-lead-min")) == (0, 1)
     assert found.value("fetch-total") >= 1
     assert found.value("assigned-partitions") == 2
-    assert found.value("poll-idle-ratio-avg") == 0, "these polls wait for nothing"
+    assert found.value("poll-idle-ratio-avg") == 0, "polls of the scripted group do not wait"
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -71,7 +71,7 @@ def test_consumer_without_group_has_no_group_metrics():
     assert found.value("rebalance-total") == 0
     assert found.value("last-rebalance-seconds-ago") == -1
     assert math.isnan(found.value("rebalance-latency-avg"))
-    assert math.isnan(found.value("records-lag-max")), "no lag is known: that is not 0"
+    assert math.isnan(found.value("records-lag-max")), "unknown lag is NaN, not 0"
 
 
 def test_poll_metrics_count_listener_time_as_time_between_polls():

@@ -48,7 +48,7 @@ def test_three_consumers_share_partitions_and_take_over_from_dead_member(strateg
     died_at_ms = stage.now_ms
     stage.until(lambda: covered(stage, "t", 6), limit_ms=120_000)
 
-    assert 44_000 <= stage.now_ms - died_at_ms <= 52_000, "the session timeout is 45 s, the next heartbeat 3 s away"
+    assert 44_000 <= stage.now_ms - died_at_ms <= 52_000, "session timeout 45 s, plus a heartbeat interval of 3 s"
 
 
 def test_eager_rebalance_revokes_all_partitions():
@@ -61,7 +61,7 @@ def test_eager_rebalance_revokes_all_partitions():
     stage.until(lambda: covered(stage, "t", 4) and second.owned != "")
 
     assert first.told == [("assigned", "t-0 t-1 t-2 t-3"), ("revoked", "t-0 t-1 t-2 t-3"), ("assigned", first.owned)]
-    assert first.owned in ("t-0 t-1", "t-2 t-3"), "whoever's member id comes first"
+    assert first.owned in ("t-0 t-1", "t-2 t-3"), "the member with the smaller member id gets the first partitions"
 
 
 def test_cooperative_rebalance_revokes_only_moved_partitions():
@@ -106,7 +106,7 @@ def test_leaving_member_releases_its_partitions_at_once():
     stage.settled(first.leave())
     stage.until(lambda: second.owned == "t-0 t-1")
 
-    assert stage.now_ms - left_at_ms < 4000, "the next heartbeat tells"
+    assert stage.now_ms - left_at_ms < 4000, "the next heartbeat reports the rebalance"
     assert first.told[-1][0] == "revoked"
     assert first.owned == ""
 
@@ -191,7 +191,7 @@ def test_consumer_leaves_after_max_poll_interval_and_rejoins_at_next_poll():
     stage.until(lambda: other.owned == "t-0 t-1", only=[other])
 
     assert busy.membership.state.name == "UNJOINED"
-    assert busy.owned == owned, "the user has not been told yet"
+    assert busy.owned == owned, "the listener was not called yet"
     busy.told.clear()
     stage.until(lambda: covered(stage, "t", 2) and busy.owned != "")
     assert busy.told[0] == ("lost", owned)
@@ -257,7 +257,7 @@ def test_pattern_subscription_includes_topics_created_later():
     stage.until(lambda: user.owned == "flights.jfk-0 flights.lga-0", limit_ms=15_000)
     stage.polls(15_000)
 
-    assert user.membership.generation.generation_id == generation + 1, "one rebalance for one topic"
+    assert user.membership.generation.generation_id == generation + 1, "one new topic causes one rebalance"
     assert user.told == [("assigned", "flights.jfk-0"), ("assigned", "flights.lga-0")]
 
 
@@ -274,7 +274,7 @@ def test_group_continues_after_broker_restart():
     stage.until(lambda: any(b"after" in u.values() for u in users))
 
     assert [u.owned for u in users] == before
-    assert users[0].membership.generation == generation, "the written group knows its members"
+    assert users[0].membership.generation == generation, "the restarted coordinator has loaded the members"
 
 
 def test_static_member_returns_without_a_rebalance():
@@ -400,12 +400,12 @@ def test_stable_consumer_creates_no_work_for_engine():
     stage.produce("t", 0, b"a")
     user = stage.user("t", group_id="g", enable_auto_commit="false", **COOPERATIVE)
     machine = user.machine
-    assert not machine.is_quiet, "it wants to join"
+    assert not machine.is_quiet, "the member must join"
 
     stage.until(lambda: user.values() == [b"a"] and machine.is_quiet)
 
     machine.commit(None, None)
-    assert not machine.is_quiet, "a commit waits"
+    assert not machine.is_quiet, "a commit waits to be sent"
     stage.until(lambda: machine.is_quiet)
 
     membership: Any = machine.group.membership
@@ -414,4 +414,4 @@ def test_stable_consumer_creates_no_work_for_engine():
     stage.until(lambda: machine.is_quiet)
 
     machine.subscription.assign_from_group([tp("t-0")])
-    assert not machine.is_quiet, "the engine does not know of the assignment"
+    assert not machine.is_quiet, "the request engine has not seen the assignment"

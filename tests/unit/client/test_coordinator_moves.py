@@ -70,7 +70,7 @@ def test_member_survives_coordinator_move_during_long_fetches(protocol, extra_ms
     stage.stop(stage.coordinator())
     went_ms = stage.now_ms
     stage.until(lambda: user.machine.group.lookup.node_id in stage.brokers)
-    assert stage.now_ms - went_ms <= 2_000, "it does not wait for a fetch to end"
+    assert stage.now_ms - went_ms <= 2_000, "the coordinator lookup does not wait for a fetch"
     stage.polls(3 * SESSION_MS)
 
-    assert user.told == told, "it keeps what it has"
+    assert user.told == told, "the member keeps its partitions"

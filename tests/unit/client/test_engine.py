@@ -238,7 +238,7 @@ def test_requests_to_departed_node_fail_and_metadata_are_refreshed():
     world.engine.handle(Tick(), world.clock.now_ms() + 15_000)
 
     assert str(world.asker.answer_to(waiting)) == "node 1 has left the cluster"
-    assert world.asker.outbox == [], "it is polled for what it asks now; no other event may come"
+    assert world.asker.outbox == [], "the engine polls a source again after its request failed"
 
 
 def test_bootstrap_connection_becomes_connection_of_its_node(world):
@@ -445,7 +445,7 @@ def test_wrong_node_makes_client_rebootstrap():
     assert "metadata.cluster.check.enable=false" in str(failure)
     world.loop.run_until(lambda: {node.node_id for node in world.metadata.nodes} == {1, 8}, 10_000)
     assert world.answer_to(world.asker.ask(heartbeat(), 8)) == HeartbeatResponse()
-    assert meant(world.one) == [(None, -1), (None, -1)], "the connection to node 1 was left, too"
+    assert meant(world.one) == [(None, -1), (None, -1)], "the connection to node 1 was closed and reopened, too"
     assert meant(world.two) == [("c", 7), ("c", 8)]
 
 

@@ -113,7 +113,7 @@ def test_fetch_response_with_other_partitions_is_ignored():
 
     session = FetchSession()
     session.build(wanted(t0=0, t1=0))
-    assert not session.take(answer("t0")), "a full answer names all partitions"
+    assert not session.take(answer("t0")), "the response to a full fetch must have all partitions"
 
 
 def test_broker_can_end_a_fetch_session():
@@ -165,4 +165,6 @@ def test_full_fetch_is_repeated_after_empty_throttled_response():
     session = opened()
     session.build(wanted(t0=5, t1=0))
     assert session.take(FetchResponse(throttle_time_ms=500, session_id=9))
-    assert session.build(wanted(t0=5, t1=0))[1:] == (2, [], []), "the broker took note of the change"
+    assert session.build(wanted(t0=5, t1=0))[1:] == (2, [], []), (
+        "the broker has applied the changed partition despite throttling"
+    )

@@ -95,7 +95,7 @@ def test_partition_with_buffered_fetches_is_not_fetched_again(stage: ScriptedGro
     stage.polls(1000)
     user.machine.subscription.set_paused([T0], paused=False)
     stage.loop.run(5000)
-    assert offsets_asked(stage) == [0], "resuming alone makes no room"
+    assert offsets_asked(stage) == [0], "resuming a partition frees no buffer space"
 
     user.poll()
     stage.loop.run(100)
@@ -135,7 +135,7 @@ def test_record_by_record_iteration_advances_position(stage: ScriptedGroup):
     last = machine.take_record(fetched)
     assert last is not None
     assert (last.offset, state.position) == (9, Position(10, 3))
-    assert machine.take_record(fetched) is None, "nothing is left of it"
+    assert machine.take_record(fetched) is None, "the batch has no more records"
 
 
 def test_records_of_paused_partition_are_returned_after_resume(stage: ScriptedGroup):
@@ -235,7 +235,7 @@ def test_leader_hint_in_fetch_response_is_used_at_once(stage: ScriptedGroup):
     started_ms = stage.now_ms
     stage.until(lambda: user.values() == values(0, 10))
 
-    assert stage.now_ms - started_ms <= 100, "nothing was waited for"
+    assert stage.now_ms - started_ms <= 100, "the new leader was fetched from without back-off"
     assert stage.sent(FetchRequest)[1].topics[0].partitions[0].current_leader_epoch == 4
 
 

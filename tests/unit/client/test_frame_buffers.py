@@ -46,7 +46,7 @@ def test_large_response_frame_is_read_into_its_own_buffer():
     buffers, body = FrameBuffers(1 << 30), pattern(2_500_000)
     data = framed(body)
     assert pour(buffers, data[:SCRATCH_BYTES]) == []
-    assert len(buffers.room()) == len(data) - SCRATCH_BYTES, "no byte of the next frame is read with this one"
+    assert len(buffers.room()) == len(data) - SCRATCH_BYTES, "the buffer ends with the frame"
 
     (frame,) = pour(buffers, data[SCRATCH_BYTES:])
 
@@ -64,7 +64,7 @@ def test_frame_buffer_is_reused_after_last_view_is_deleted():
     buffer = first.obj
 
     (second,) = pour(buffers, framed(pattern(900_000, 7)))
-    assert second.obj is not buffer, "somebody looks into the first still"
+    assert second.obj is not buffer, "a view of the first frame still exists"
     assert bytes(slice_of_first) == kept
 
     del first

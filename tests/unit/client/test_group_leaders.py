@@ -79,11 +79,11 @@ def test_assignment_is_out_of_date_once_after_topic_growth():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"]))
-    assert not leading.leader.is_out_of_date(), "nothing was assigned yet"
+    assert not leading.leader.is_out_of_date(), "the leader has made no assignment yet"
     leading.leader.assignments(0)
     assert not leading.leader.is_out_of_date()
     leading.grows(1)
-    assert not leading.leader.is_out_of_date(), "metadata came, and says the same"
+    assert not leading.leader.is_out_of_date(), "new metadata have the same partitions"
 
     leading.grows(2)
     assert leading.leader.is_out_of_date()

@@ -64,7 +64,7 @@ def asker() -> Asker:
 
 def test_leader_query_sends_one_request_per_leader(asker: Asker):
     assert asker.asks(0) == {1: [T0, T2], 2: [T1]}
-    assert asker.asks(0) == {}, "the answers are waited for"
+    assert asker.asks(0) == {}, "both queries are in flight"
 
 
 def test_failed_leader_query_is_repeated_after_back_off(asker: Asker):

@@ -274,7 +274,7 @@ def test_renewal_waits_for_requests_in_flight_and_delays_new_ones():
     second = place.asker.ask(HeartbeatRequest(group_id="second"), 1)
     place.loop.settle()
 
-    assert names(place.one)[-1] == "SaslHandshake", "nothing is asked while the session is renewed"
+    assert names(place.one)[-1] == "SaslHandshake", "no request is sent while the session is renewed"
     place.loop.release_answers()
     assert place.answer_to(first) == HeartbeatResponse()
     assert place.answer_to(second) == HeartbeatResponse()

@@ -26,7 +26,7 @@ def test_call_fails_after_every_address_rejects_login():
 
     opened = world.engine.handle(Tick(), world.clock.now_ms())
     opened = refuse(world, opened)
-    assert not world.asker.has_answer(unsent), "the second address has not been asked"
+    assert not world.asker.has_answer(unsent), "the second address was not tried yet"
     refuse(world, opened)
 
     error = world.asker.answer_to(unsent)

@@ -189,11 +189,13 @@ def test_repeated_commit_sends_offset_of_later_lost_commit(stage: ScriptedGroup)
     later = user.machine.commit(AT_5, None)
     stage.loop.settle()
     stage.loop.run(5_000)
-    assert len(commits(stage)) == 2, "nobody knows yet what becomes of the later one"
+    assert len(commits(stage)) == 2, "the older commit waits for the outcome of the later one"
 
     stage.settled(older)
 
-    assert later.error is not None, "it may be written for all that, so that 3 might go back"
+    assert later.error is not None, (
+        "the lost later commit may still be written, so offset 3 must not overwrite offset 5"
+    )
     assert stage.committed == 5
 
 
@@ -222,7 +224,7 @@ def test_commit_is_not_repeated_after_rejoin(stage: ScriptedGroup, next_life: Er
     stage.loop.settle()
     stage.then(HeartbeatRequest, next_life)
     stage.until(lambda: len(stage.sent(JoinGroupRequest)) == 2 and user.machine.is_stable)
-    assert not promise.done, "others may have had the partition meanwhile"
+    assert not promise.done, "the commit still waits for its retry"
 
     with pytest.raises(CommitFailed, match="no longer a member of group 'g'"):
         stage.settled(promise)

@@ -62,14 +62,14 @@ def test_user_epoch_is_set_after_assigned_callback(stage: ScriptedCoordinator):
     user = stage.member()
     user.poll()
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
-    assert epoch_of_user(user) == -1, "the coordinator has let it in, and the user has nothing yet"
+    assert epoch_of_user(user) == -1, "the member has joined, but owns no partitions"
     told_under: list[int] = []
     user.on_callback = lambda _: told_under.append(epoch_of_user(user))
 
     user.poll()
 
     assert told_under == [-1]
-    assert epoch_of_user(user) == 1, "before the coordinator has heard of it"
+    assert epoch_of_user(user) == 1, "the assignment is not acknowledged yet"
 
 
 def test_user_epoch_follows_member_epoch(stage: ScriptedCoordinator):
@@ -87,7 +87,7 @@ def test_user_epoch_of_lost_partitions_lasts_until_new_assignment(stage: Scripte
     stage.epoch = 9
     assert user.poll() == []
     stage.loop.run_until(lambda: user.membership.generation.generation_id == 9)
-    assert epoch_of_user(user) == 1, "what was done under the old one is to be refused"
+    assert epoch_of_user(user) == 1, "transactional commits of the lost partitions must fail"
 
     user.poll()
 
@@ -135,7 +135,7 @@ def test_offset_fetch_without_subscription_of_active_group_is_rejected(stage: Sc
     with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID: committing t-0 for group 'g'") as caught:
         stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5_000))
 
-    assert not isinstance(caught.value, CommitFailed), "it was never a member that could have lost the group"
+    assert not isinstance(caught.value, CommitFailed), "the consumer was never a member of the group"
 
 
 def test_denied_commit_error_names_missing_acl(stage: ScriptedCoordinator):
@@ -182,7 +182,7 @@ def test_failed_heartbeat_of_earlier_incarnation_is_ignored(stage: ScriptedCoord
 
     assert member.state is S.JOINING
     stage.until(lambda: user.owned == "t-0" and member.is_stable)
-    assert len(stage.sent(FindCoordinatorRequest)) == 1, "and the coordinator is where it was"
+    assert len(stage.sent(FindCoordinatorRequest)) == 1, "the coordinator was not looked up again"
 
 
 # Leave
@@ -196,7 +196,7 @@ def test_leave_of_fenced_member_sends_no_request(stage: ScriptedCoordinator, cod
 
     promise = user.leave()
 
-    assert promise.done, "there is nothing to wait for"
+    assert promise.done, "a fenced member leaves without a request"
     assert user.told[-1] == ("lost", "t-0")
     stage.loop.run(INTERVAL_MS)
     assert stage.goodbyes == []
@@ -241,7 +241,7 @@ def test_leaving_member_requests_no_metadata(stage: ScriptedCoordinator):
     stage.until(lambda: user.owned == "t-0")
     asked = len(stage.sent(MetadataRequest))
     stage.polls(4 * INTERVAL_MS)
-    assert len(stage.sent(MetadataRequest)) > asked, "until then it does"
+    assert len(stage.sent(MetadataRequest)) > asked, "a member that waits for a topic name requests metadata"
     user.machine.prepare_leave()
     stage.loop.run(3 * INTERVAL_MS)  # waits until earlier requests have responses
     asked = len(stage.sent(MetadataRequest))

@@ -23,6 +23,6 @@ def test_leave_group_before_version_3_names_one_member(version: int):
 
 def test_generation_with_member_id_counts_as_member():
     assert Generation(0, "m").is_member
-    assert not Generation(-1, "m").is_member, "a name that was handed out, and nothing more"
+    assert not Generation(-1, "m").is_member, "a member id without a generation"
     assert not Generation(1, "").is_member
     assert not NO_GENERATION.is_member

@@ -186,8 +186,8 @@ def test_heartbeats_start_after_join_response(stage: ScriptedGroup):
     stage.then(HeartbeatRequest, *[SILENCE] * 9)
     stage.polls(20_000)
 
-    assert len(stage.sent(JoinGroupRequest)) == 2, "the first was given up after rebalance timeout and 5 s"
-    assert len(stage.sent(HeartbeatRequest)) >= 1, "while the sync waits"
+    assert len(stage.sent(JoinGroupRequest)) == 2, "the first JoinGroup timed out after the rebalance timeout and 5 s"
+    assert len(stage.sent(HeartbeatRequest)) >= 1, "heartbeats run while SyncGroup waits"
 
 
 # SyncGroup

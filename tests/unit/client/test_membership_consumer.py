@@ -154,7 +154,9 @@ def test_partitions_are_revoked_before_assignment_and_then_acknowledged(stage: S
     stage.until(lambda: user.owned == "t-1 t-2" and user.membership.is_stable)
 
     assert user.told[1:] == [("revoked", "t-0"), ("assigned", "t-2")]
-    assert told_at == [("revoked", "t-0 t-1"), ("assigned", "t-1 t-2")], "what goes is owned while it is told"
+    assert told_at == [("revoked", "t-0 t-1"), ("assigned", "t-1 t-2")], (
+        "partitions are owned during their revoked callback"
+    )
     assert (stage.beats[-1].member_epoch, owned_of(stage.beats[-1])) == (2, "t-1 t-2")
 
 
@@ -180,7 +182,7 @@ def test_poll_returns_no_records_of_partitions_being_revoked(stage: ScriptedCoor
     stage.until(lambda: state.pending_revocation)
 
     assert not state.fetchable
-    assert user.owned == "t-0 t-1", "while the commit is under way"
+    assert user.owned == "t-0 t-1", "partitions are owned while their commit is in flight"
 
 
 def test_second_target_assignment_waits_for_end_of_first(stage: ScriptedCoordinator):
@@ -208,7 +210,7 @@ def test_repeated_target_assignment_is_acknowledged_without_callback(stage: Scri
 
     stage.polls(2 * INTERVAL_MS)
 
-    assert user.membership.state is S.RECONCILING, "the rest waits"
+    assert user.membership.state is S.RECONCILING, "u-0 waits for the topic name"
     assert user.told == [("assigned", "t-0")]
     stage.hidden = set()
     stage.until(lambda: user.owned == "t-0 u-0")
@@ -289,7 +291,7 @@ def test_fenced_member_rejoins_after_lost_callback(stage: ScriptedCoordinator):
     refused = user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, None)
     with pytest.raises(CommitFailed, match="no longer a member of group 'g'"):
         stage.settled(refused)
-    assert user.machine.group_metadata().generation_id == 1, "what is done under the old epoch is to be refused"
+    assert user.machine.group_metadata().generation_id == 1, "transactional commits of the lost partitions must fail"
 
 
 def test_reconciliation_ends_when_membership_is_lost(stage: ScriptedCoordinator):
@@ -330,8 +332,8 @@ def test_permanent_heartbeat_error_is_raised_and_next_poll_retries(
     user.poll()
     stage.loop.run(4 * INTERVAL_MS)
     assert user.membership.state is S.FATAL
-    assert len(stage.beats) == 1, "nothing more is sent"
-    assert not user.machine.group.rebalance.is_due, "nor is there anything to do before the user knows"
+    assert len(stage.beats) == 1, "no heartbeat follows a fatal error"
+    assert not user.machine.group.rebalance.is_due, "no rebalance is due before the error is raised"
 
     with pytest.raises(ApiError, match=text) as caught:
         user.poll()
@@ -410,7 +412,7 @@ def test_failed_heartbeat_after_leave_is_ignored(stage: ScriptedCoordinator, err
     assert member.state is S.UNSUBSCRIBED
     assert not user.machine.failures
     (goodbye,) = member.poll(stage.now_ms).unsent
-    assert goodbye.request.member_epoch == -1, "the coordinator is still known"
+    assert goodbye.request.member_epoch == -1, "the last heartbeat goes to the known coordinator"
 
 
 # Leave
@@ -495,7 +497,7 @@ def test_commit_with_stale_member_epoch_is_retried_before_deadline(stage: Script
     stage.loop.run_until(lambda: promise.done)
 
     assert promise.error is None
-    assert [epoch for epoch, _ in stage.commits()] == [1, 1], "the epoch as it is by then"
+    assert [epoch for epoch, _ in stage.commits()] == [1, 1], "the commit is retried with the member epoch of the retry"
 
     stage.then(OffsetCommitRequest, E.STALE_MEMBER_EPOCH)
     with pytest.raises(CommitFailed, match="sent under epoch"):

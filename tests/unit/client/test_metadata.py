@@ -50,7 +50,7 @@ def asked(metadata, now_ms):
 
 def answer(metadata, now_ms, *topics):
     unsent = asked(metadata, now_ms)
-    assert unsent is not None, "nothing was asked"
+    assert unsent is not None, "no Metadata request was sent"
     metadata.on_response(unsent, response(*topics), now_ms)
     return unsent.request
 
@@ -196,7 +196,7 @@ def test_newer_leader_hint_moves_the_leader(metadata):
 
     assert metadata.update_leader(T0, 5, 4, [Node(5, "five", 9092)])
     assert not metadata.update_leader(T0, 1, 4)
-    assert not metadata.update_leader(T0, 77, 9), "a node nobody has named cannot be reached"
+    assert not metadata.update_leader(T0, 77, 9), "the address of node 77 is unknown"
 
     assert metadata.leader(T0) == (5, 4)
     assert metadata.node(5) == Node(5, "five", 9092)
@@ -233,8 +233,8 @@ def test_rebootstrap_required_changes_no_metadata(metadata):
 
     assert metadata.leader(T0) == (1, 1)
     assert metadata.poll(1000).wake_at_ms is not None
-    assert metadata.take_rebootstrap(), "that is for the engine, which knows the bootstrap addresses"
-    assert not metadata.take_rebootstrap(), "once"
+    assert metadata.take_rebootstrap(), "the engine must use the bootstrap addresses"
+    assert not metadata.take_rebootstrap(), "REBOOTSTRAP_REQUIRED is reported once"
 
 
 def test_topics_are_requested_by_id_until_names_are_known(metadata):
@@ -243,7 +243,9 @@ def test_topics_are_requested_by_id_until_names_are_known(metadata):
 
     assert [(t.name, t.topic_id) for t in request.topics] == [(None, ID)]
     assert metadata.topic_name(ID) is None
-    assert answer(metadata, 1000, topic()).topics == request.topics, "the name is still to come"
+    assert answer(metadata, 1000, topic()).topics == request.topics, (
+        "the request has the id until the response names the topic"
+    )
     assert metadata.topic_name(ID) == "t"
     assert asked(metadata, 2000) is None
     metadata.track(["t"])
@@ -276,7 +278,7 @@ def test_metadata_lack_deleted_topic_only_if_response_covers_it(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     assert not metadata.lacks(T0, ID)
-    assert not metadata.lacks(TopicPartition("u", 0)), "the answer does not cover it"
+    assert not metadata.lacks(TopicPartition("u", 0)), "the request did not ask for topic u"
     metadata.request_refresh()
 
     answer(metadata, 1_000, topic(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

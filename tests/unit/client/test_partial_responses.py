@@ -40,7 +40,7 @@ def test_partly_received_response_must_complete_within_request_timeout():
     assert isinstance(error, ApiTimeout)
     assert str(error).startswith("JoinGroup waited 30000 ms for the rest of an answer of one:9092")
     assert world.clock.now_ms() - began_ms == REQUEST_MS
-    assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links], "it is of no use any more"
+    assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links], "the connection was closed"
 
 
 def test_response_without_first_byte_keeps_timeout_of_its_request():
@@ -71,13 +71,13 @@ def test_partly_received_response_in_own_buffer_times_out(begun: int):
     served = ApiVersionsResponse(api_keys=[ApiVersion(api_key=11, min_version=0, max_version=9)])
     assert arrive(b"".join(map(bytes, build_response(1, served, 5))))
     sent = engine.handle(FramesArrived(opening.connection), clock.now_ms())
-    assert any(isinstance(output, Send) for output in sent), "the JoinGroup has left"
+    assert any(isinstance(output, Send) for output in sent), "JoinGroup was sent"
     clock.advance(100_000)
 
     whole = b"".join(map(bytes, build_response(2, JoinGroupResponse(member_id="m" * 100), 9)))
-    assert arrive(whole[:begun]), "it is told that there is something to look at"
+    assert arrive(whole[:begun]), "the first bytes of a JoinGroup response must be handled"
     engine.handle(FramesArrived(opening.connection), clock.now_ms())
-    assert not arrive(whole[begun : begun + 1]), "once"
+    assert not arrive(whole[begun : begun + 1]), "later bytes of the response need no handling"
     assert engine.wake_at_ms is not None
     assert engine.wake_at_ms <= clock.now_ms() + REQUEST_MS
 
@@ -105,4 +105,4 @@ def test_member_rejoins_after_partly_received_join_response():
 
     stage.polls(REQUEST_MS + 1000)
 
-    assert user.owned == "t-0", "max.poll.interval.ms is five minutes"
+    assert user.owned == "t-0", "the join was repeated long before max.poll.interval.ms (five minutes)"

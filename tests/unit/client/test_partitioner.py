@@ -59,7 +59,7 @@ def test_partitioner_ignore_keys_ignores_keys():
 
     chosen = {machine.choose("t", b"key-%d" % n, 100, 7) for n in range(10)}
 
-    assert len(chosen) == 1, "the sticky one, until so many bytes went there"
+    assert len(chosen) == 1, "one sticky partition until batch.size bytes"
 
 
 def machine_of(**options) -> ProducerMachine:

@@ -104,7 +104,7 @@ def test_batch_has_batch_size_and_larger_record_gets_its_own_batch():
 
     assert all(batch.size <= 1000 for batch in batches if len(batch.values) > 1)
     assert [len(batch.values) for batch in batches] == [7] * 7 + [1, 1] + [7] * 7 + [1]
-    assert all(batch.ready_at_ms == 0 for batch in batches[:-1]), "full ones do not linger"
+    assert all(batch.ready_at_ms == 0 for batch in batches[:-1]), "full batches do not linger"
 
 
 def test_batch_size_limit_of_topic_applies_to_its_later_batches_only():

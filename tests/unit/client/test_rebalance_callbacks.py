@@ -115,7 +115,7 @@ def test_poll_returns_no_records_while_positions_are_committed(stage: ScriptedGr
     user.alive = True
     stage.until(lambda: len(user.records) == 10)
     stage.polls(1_000)
-    assert user.values() == [b"v%d" % n for n in range(10)], "each of them once"
+    assert user.values() == [b"v%d" % n for n in range(10)], "each record is returned once"
 
 
 # Cooperative assignors
@@ -140,8 +140,8 @@ def test_cooperative_member_commits_records_read_during_rebalance():
 
     revoked, committed, stands = written[0]
     assert revoked == "t-0 t-1 t-3"
-    assert committed == [("t", 0), ("t", 1), ("t", 3)], "after those of all four before the join"
-    assert stands == [True, True, True], "nothing more of them is handed out"
+    assert committed == [("t", 0), ("t", 1), ("t", 3)], "only the revoked partitions are committed again"
+    assert stands == [True, True, True], "poll() returns no more records of revoked partitions"
 
 
 def test_membership_lost_during_commit_loses_all_partitions():
@@ -189,7 +189,7 @@ def test_leave_during_join_loses_owned_partitions(stage: ScriptedGroup):
 
     user.leave()
 
-    assert user.told == [("assigned", "t-0"), ("lost", "t-0")], "nobody knows whose it is by now"
+    assert user.told == [("assigned", "t-0"), ("lost", "t-0")], "another member may own t-0 already"
 
 
 # Calls of the user during a rebalance
@@ -256,7 +256,7 @@ def test_partition_subscribed_again_during_revocation_is_read_further():
     stage.produce("u", 0, b"after that")
 
     stage.until(lambda: user.values() == [b"after that"])
-    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "")], "nobody was told that it goes"
+    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "")], "u-0 had no revoked callback"
 
 
 def test_repeated_join_sends_current_subscription():

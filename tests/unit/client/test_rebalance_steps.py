@@ -77,7 +77,7 @@ def test_rebalance_step_is_due_after_its_commit(stage: ScriptedCoordinator, prot
     user.poll()
     stage.loop.settle()
     assert len(stage.sent(OffsetCommitRequest)) == 1
-    assert (rebalance.is_due, rebalance.is_stable) == (False, False), "the commit is under way"
+    assert (rebalance.is_due, rebalance.is_stable) == (False, False), "the commit is in flight"
 
     stage.loop.release_answers()
     stage.loop.settle()

@@ -50,7 +50,7 @@ def test_assignment_is_not_owned_before_next_poll(stage: ScriptedCoordinator):
     stage.then(Heartbeat, E.NONE, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error the heartbeat has all fields
     stage.assign("t-0 t-1")
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
-    assert user.machine.needs_user, "as a face asks that waits for something to do"
+    assert user.machine.needs_user, "poll() must handle the new assignment"
     before = len(stage.beats)
 
     stage.loop.run(2 * INTERVAL_MS)
@@ -69,7 +69,7 @@ def test_next_target_assignment_waits_for_acknowledgement(stage: ScriptedCoordin
 
     stage.hidden = set()
     stage.polls(8_000)
-    assert user.owned == "t-0", "the topic is known by now, and the heartbeat that says t-0 is not answered"
+    assert user.owned == "t-0", "u-0 waits: the heartbeat that acknowledges t-0 has no response"
 
     stage.until(lambda: user.owned == "t-0 u-0")
     assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
@@ -94,7 +94,7 @@ def test_pending_commit_blocks_reconciliation_unless_membership_is_lost(stage: S
     stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
     stage.loop.run_until(lambda: user.membership.state is S.FENCED)
 
-    assert user.machine.needs_user, "it does not wait for the commit"
+    assert user.machine.needs_user, "the lost callback does not wait for the commit"
     user.poll()
     assert user.told[-1] == ("lost", "t-0")
 
@@ -104,7 +104,7 @@ def test_unsubscribe_during_reconciliation_drops_its_callbacks(stage: ScriptedCo
     stage.assign("t-1")
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
     user.machine.enter_poll(stage.now_ms)
-    assert user.machine.advance(stage.now_ms) is not None, "t-0 is to be revoked, and the listener raises"
+    assert user.machine.advance(stage.now_ms) is not None, "the revoked callback of t-0 is due"
     stage.settled(user.leave())
     assert user.told[-1] == ("revoked", "t-0")
     user.alive = True

@@ -121,7 +121,7 @@ def test_timed_request_expires_in_flight(backoff: Backoff):
 
     assert queue.due(0) == []
     request.ended(first)
-    assert queue.due(0) == [], "the other leader has not answered"
+    assert queue.due(0) == [], "the second request is in flight"
     request.ended(second)
     assert queue.due(0) == [request]
     request.sent(unsent())

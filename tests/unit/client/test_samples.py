@@ -31,7 +31,7 @@ def test_metric_average_and_maximum_cover_recent_windows_and_totals_all_time():
 
     reading = made.summary(76_000)
 
-    assert (reading.average, reading.maximum) == (3, 4), "the first is more than two windows old"
+    assert (reading.average, reading.maximum) == (3, 4), "the first value is older than two windows"
     assert (reading.total_count, reading.total) == (3, 106)
 
 

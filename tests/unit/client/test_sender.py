@@ -233,7 +233,7 @@ def test_batch_written_by_former_leader_is_not_repeated_at_next_leader():
     world.wait(lost)
 
     assert world.sequences(world.two) == [(0, 2, [b"b"]), (0, 1, [b"a"])]
-    assert record_metadata(*lost).offset == -1, "it is on the log, nobody says where"
+    assert record_metadata(*lost).offset == -1, "the record is in the log at an unknown offset"
 
 
 def test_batches_written_by_former_leader_are_not_repeated_at_next_leader():
@@ -250,7 +250,7 @@ def test_batches_written_by_former_leader_are_not_repeated_at_next_leader():
     assert [record_metadata(*one).offset for one in lost] == [-1] * len(lost)
     after = world.send_alone(b"f")
     world.wait(after)
-    assert world.sequences(world.two)[-1] == (0, 6, [b"f"]), "the sequence goes on where it was"
+    assert world.sequences(world.two)[-1] == (0, 6, [b"f"]), "the next batch continues the sequence"
 
 
 def test_record_order_survives_failure_of_one_of_several_requests():
@@ -341,7 +341,7 @@ def test_record_order_with_one_request_in_flight_survives_leader_move(idempotenc
     world.move_leader()
     second = world.send_alone(b"2")
 
-    assert world.sequences(world.two) == [], "the first may be written yet, or go to the new leader"
+    assert world.sequences(world.two) == [], "the second batch waits for the outcome of the first"
 
     world.wait(first, second)
     assert [values for _, _, values in world.sequences(world.two)] == [[b"1"], [b"2"]]
@@ -403,7 +403,7 @@ def test_unanswered_produce_request_ends_at_delivery_timeout():
     later = world.send_alone(b"b")
     world.wait(later)
     assert later[0].error is None
-    assert world.sequences()[-1][:2] == (1, 0), "the gap is closed by a new epoch"
+    assert world.sequences()[-1][:2] == (1, 0), "the sequence restarts in a new epoch"
 
 
 def given_up_before_others():

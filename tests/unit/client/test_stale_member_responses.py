@@ -178,7 +178,7 @@ def test_paused_heartbeats_resume_with_next_generation(alone: Alone):
     beat = alone.beats()
 
     assert beat.request.generation_id == 6
-    assert alone.failures, "the user is still to hear of it"
+    assert alone.failures, "the authorization error of the heartbeat waits for the next poll"
 
 
 def test_sync_with_rebalance_in_progress_rejoins_with_reason():
@@ -279,7 +279,7 @@ def test_leave_after_poll_timeout_sends_no_heartbeat():
     (goodbye,) = alone.says(LeaveGroupRequest)
 
     assert goodbye.request.members[0].reason.startswith("consumer poll timeout has expired")
-    assert alone.lookup.node_id == 1, "it has answered all that it was asked"
+    assert alone.lookup.node_id == 1, "the coordinator is still known"
     assert alone.says(HeartbeatRequest) == []
 
 

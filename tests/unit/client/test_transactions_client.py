@@ -266,7 +266,7 @@ def test_transaction_abort_waits_for_requests_in_flight():
     world.loop.run_until(lambda: "produce 0/0" in world.asked(), 10_000)
     world.abort()
 
-    assert world.asked()[-2:] == ["abort", "InitProducerId"], "whether the batch was written is not known: a new epoch"
+    assert world.asked()[-2:] == ["abort", "InitProducerId"], "a batch with unknown outcome needs a new epoch"
     with pytest.raises(TransactionFailed):
         record_metadata(*sent)
     world.transactions.begin()
@@ -295,7 +295,9 @@ def test_batch_without_response_requires_abort_and_new_producer_epoch():
     world.commit()
     assert world.asked()[3:] == ["abort", "InitProducerId", "AddPartitionsToTxn", "produce 1/0", "commit"]
     (_, again) = world.node.requests(InitProducerIdRequest)
-    assert (again.producer_id, again.producer_epoch) == (500, 0), "KIP-360: it says which it had"
+    assert (again.producer_id, again.producer_epoch) == (500, 0), (
+        "InitProducerId has the previous producer id and epoch (KIP-360)"
+    )
 
 
 def test_waiting_records_fail_when_their_transaction_fails():
@@ -308,7 +310,7 @@ def test_waiting_records_fail_when_their_transaction_fails():
     with pytest.raises(TransactionFailed, match=r"orders-0"):
         record_metadata(*sent)
     world.abort()
-    assert world.asked() == ["InitProducerId", "AddPartitionsToTxn"], "nothing is open: there is nothing to abort"
+    assert world.asked() == ["InitProducerId", "AddPartitionsToTxn"], "a transaction without partitions needs no EndTxn"
 
 
 @pytest.mark.parametrize("request_class", [InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest])
@@ -461,7 +463,7 @@ def test_transaction_call_in_wrong_state_names_required_call():
     ending = world.machine.commit_transaction()
     with pytest.raises(UsageError, match=r"commit_transaction\(\) again"):
         world.transactions.abort()
-    assert world.machine.commit_transaction() is ending, "whoever asks again hears of the same commit"
+    assert world.machine.commit_transaction() is ending, "a repeated call returns the promise of the same commit"
     world.settle(ending).result()
 
 

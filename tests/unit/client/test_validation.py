@@ -107,7 +107,7 @@ def test_log_truncation_without_reset_policy_is_raised_with_offset(
     assert (caught.value.partition, caught.value.position, caught.value.divergent_offset) == ("t-0", 10, divergent)
     asked = len(stage.epochs_asked())
     stage.polls(5000)
-    assert len(stage.epochs_asked()) == asked, "nothing is repeated until the user seeks"
+    assert len(stage.epochs_asked()) == asked, "validation is not repeated until the user seeks"
     user.machine.subscription.seek(T0, Position(8))
     stage.until(lambda: user.records[-1].offset == 9 and len(user.records) == 12, limit_ms=40_000)
 
