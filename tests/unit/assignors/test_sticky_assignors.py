@@ -72,7 +72,7 @@ def test_sticky_assignor_balances_different_subscriptions_as_far_as_possible():
     found = cooperative.assign(topics, members)
 
     assert shown(found)["b"].startswith("u-0 u-1")
-    assert len(found["a"]) == 3, "one is withheld until its owner has given it up"
+    assert len(found["a"]) == 3, "the moving partition is withheld until its owner revokes it"
 
 
 def test_sticky_assignor_takes_an_unsubscribed_topic_from_its_member():

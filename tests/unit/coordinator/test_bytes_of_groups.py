@@ -30,13 +30,13 @@ def arrivals(stage: CoordinatorStage) -> list[int]:
 
 
 KINDS = {
-    "a group with an offset": (commits, 3_400),
-    "with two offsets": (lambda stage: commits(stage, offsets=2), 3_800),
-    "with a text of five letters": (lambda stage: commits(stage, "12345"), 3_405),
-    "with a text in another script": (lambda stage: commits(stage, "йцук"), 3_416),
-    "an id that was handed out": (lambda stage: joins(stage, 9), 3_500),
-    "a classic member": (lambda stage: joins(stage, 3), 4_510),
-    "a modern member": (arrivals, 4_601),
+    "group with one offset": (commits, 3_400),
+    "group with two offsets": (lambda stage: commits(stage, offsets=2), 3_800),
+    "offset with five letters of metadata": (lambda stage: commits(stage, "12345"), 3_405),
+    "offset with Cyrillic metadata": (lambda stage: commits(stage, "йцук"), 3_416),
+    "pending member id": (lambda stage: joins(stage, 9), 3_500),
+    "classic member": (lambda stage: joins(stage, 3), 4_510),
+    "consumer-protocol member": (arrivals, 4_601),
 }
 
 
@@ -80,7 +80,7 @@ def test_memory_of_groups_is_measured_after_growth_by_an_eighth_of_the_limit():
     assert budget.admit(Added(100), all_groups(), 0)
     assert (budget.at_most, looked) == (100, [])
     assert budget.admit(Added(1), [Groups()], 0)
-    assert budget.at_most == 1, "of the first nothing is there any more"
+    assert budget.at_most == 1, "the group of the first request no longer exists"
 
 
 def test_memory_measurement_counts_a_member_as_20_offsets_and_a_consumer_member_as_40():
@@ -126,7 +126,7 @@ def test_memory_limit_counts_pending_offsets_with_their_metadata():
 
     replay(groups, OffsetCommitted("g", "t", 1, OffsetCommitValue(offset=2)), 0)
 
-    assert bytes_of(groups) == 3_000 + (400 + 5) + 400 + 400, "the second is overtaken, and has no text any more"
+    assert bytes_of(groups) == 3_000 + (400 + 5) + 400 + 400, "the second pending offset is replaced, without metadata"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_memory_limit_counts_each_long_name_of_a_consumer_group(names, size):
     assert answer.error_code == ErrorCode.NONE
     groups = stage.coordinator.groups_in_partition_of("g")
     assert groups is not None
-    assert bytes_of(groups) == 3_000 + 1_500 + 100 + 1 + size, "with the name of a topic that it subscribes to"
+    assert bytes_of(groups) == 3_000 + 1_500 + 100 + 1 + size, "one subscribed topic name of one letter"
 
 
 def test_requests_refused_by_the_memory_limit_are_counted_once():

@@ -81,7 +81,7 @@ def test_consumer_offsets_partition_is_coordinated_from_loading_until_unloading(
     assert [at for at, _ in coordinator.all_groups()] == [partition]
 
     assert coordinator.unload(partition, stage.now) == []
-    assert coordinator.unload(partition, stage.now) == [], "it was given up already"
+    assert coordinator.unload(partition, stage.now) == [], "the partition was unloaded before"
     assert not coordinator.coordinates(partition)
 
 
@@ -107,7 +107,7 @@ def test_broker_stall_is_journaled_in_the_removal_entries_of_silent_members(stag
     (note,) = stage.coordinator.take_notes()
     assert note.level is Level.WARNING
     assert note.text == "this broker stalled for 8.5 s: member sessions may have expired meanwhile"
-    assert stage.coordinator.take_notes() == [], "it is said once"
+    assert stage.coordinator.take_notes() == [], "the stall is logged once"
     stage.leave(a)
     vitals = stage.entries(MemberRemoved)[-1].vitals
     assert (vitals.stalled_ms, vitals.stalled_at_ms) == (8_500, began_ms)

@@ -166,7 +166,7 @@ def groups_of(stage) -> Groups:
 def test_memory_of_groups_is_measured_again_after_a_second():
     budget = MemoryBudget(10_000)
     assert budget.admit(Added(6_000), [], 0)
-    assert budget.admit(Added(6_000), [], 5_000), "nothing is there, as a look finds"
+    assert budget.admit(Added(6_000), [], 5_000), "the measurement finds no groups"
 
     assert not budget.admit(Added(6_000), [], 5_999)
     assert budget.admit(Added(6_000), [], 6_000)

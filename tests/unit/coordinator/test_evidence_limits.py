@@ -60,7 +60,7 @@ class TestDepartedMembers:
 
         assert leavers.closed(0, 9) is None
         assert leavers.closed(1, 9) == MemberDisconnected(at_ms=9, group="g", member=MEMBER, after_ms=4)
-        assert leavers.closed(1, 9) is None, "it was told"
+        assert leavers.closed(1, 9) is None, "the departure was journaled before"
 
     @pytest.mark.parametrize(("group", "told"), [("g" * 996, True), ("g" * 997, False)])
     def test_departed_member_with_names_over_1000_letters_is_not_recorded(self, group, told):
@@ -96,7 +96,7 @@ class TestNonMemberCommitters:
         for number in range(1_000):
             committers.should_journal(f"g{number}", MEMBER, 1, backwards=False)
         assert not committers.should_journal("g0", MEMBER, 2, backwards=False)
-        assert committers.should_journal("g0", MEMBER, 2_000, backwards=True), "which makes it the latest"
+        assert committers.should_journal("g0", MEMBER, 2_000, backwards=True), "group g0 is now the latest"
 
         assert committers.should_journal("g1000", MEMBER, 2_001, backwards=False)
 

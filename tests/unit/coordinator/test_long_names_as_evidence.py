@@ -39,7 +39,7 @@ def test_clients_with_long_names_are_not_recorded_for_the_journal():
             committers.should_journal("g", who, 1, backwards=False)
 
     assert not committers.should_journal("g", ClientIdentity("m", made_up(1), "/h"), 2, backwards=False), (
-        "one like it was told of"
+        "a client with the same first letters was journaled"
     )
     assert leavers.closed(1, 2) is None
     assert said.of(ClientIdentity("m", made_up(1), "/h")) is None

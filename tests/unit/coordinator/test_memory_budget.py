@@ -54,7 +54,7 @@ def test_deleted_groups_free_memory_below_the_limit():
 def test_memory_limit_counts_member_metadata():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     ids = [stage.answer(stage.join(group=f"g{i}", protocols=LARGE)).member_id for i in range(20)]
-    assert all(ids), "a member that has no id yet leaves nothing else behind"
+    assert all(ids), "each first JoinGroup leaves only a pending member id"
 
     codes = [join_code(stage, member_id=each, group=f"g{i}", protocols=LARGE) for i, each in enumerate(ids)]
 
@@ -67,7 +67,7 @@ def test_memory_limit_refuses_offset_commits_to_new_groups():
 
     assert codes[0] == 0
     assert codes[-1] == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert stage.commit({("t", 0): 2}, group="g0") == [0], "a group that is there"
+    assert stage.commit({("t", 0): 2}, group="g0") == [0], "the group exists"
 
 
 def test_coordinator_without_memory_limit_refuses_no_request():
@@ -129,7 +129,7 @@ def test_memory_measurement_finds_growth_that_is_always_accepted():
         generation = stage.answer(again).generation_id
         stage.sync(member, generation, {member: bytes(16_000)}, group=group)
 
-    assert new == REFUSED, "20 groups are let in for 90,000 bytes, and hold 32,000 each"
+    assert new == REFUSED, "20 groups would need 640,000 bytes"
     assert stage.coordinator.budget.at_most < 500_000
 
 
@@ -152,7 +152,7 @@ def test_memory_limit_refuses_txn_offset_commits_to_new_groups():
 
     assert codes[0] == ErrorCode.NONE
     assert codes[-1] == REFUSED
-    assert commit_code("g0") == ErrorCode.NONE, "a group that is there"
+    assert commit_code("g0") == ErrorCode.NONE, "the group exists"
 
 
 @pytest.mark.heavy
@@ -162,9 +162,9 @@ def test_offsets_of_an_existing_group_may_reach_twice_the_memory_limit():
 
     codes = [stage.commit({("t", partition): 1})[0] for partition in range(1_000)]
 
-    assert 400 < codes.index(REFUSED) < 500, "of 400 bytes each"
+    assert 400 < codes.index(REFUSED) < 500, "400 bytes per offset"
     assert set(codes[codes.index(REFUSED) :]) == {REFUSED}
-    assert stage.commit({("t", 0): 2, ("t", 1): 2}) == [0, 0], "what it has committed before it may commit again"
+    assert stage.commit({("t", 0): 2, ("t", 1): 2}) == [0, 0], "the group may replace its own offsets"
     assert stage.coordinator.budget.at_most <= 200_000
     assert "twice" in stage.coordinator.take_notes()[0].text
 
@@ -178,10 +178,12 @@ def test_memory_limit_refuses_long_offset_metadata_and_serves_other_commits():
 
     codes = [stage.commit({("t", partition): 1}, group="s", metadata=text)[0] for partition in range(2_000)]
 
-    assert 400 < codes.index(REFUSED) < 500, "of 4,400 bytes each"
+    assert 400 < codes.index(REFUSED) < 500, "4,400 bytes per offset"
     assert stage.commit(own, member_id=member, generation=generation) == [0]
     assert stage.heartbeat(member, generation) == 0
-    assert stage.commit({("t", 0): 2}, group="s", metadata="y" * 4_000) == [0], "in place of a text that is as long"
+    assert stage.commit({("t", 0): 2}, group="s", metadata="y" * 4_000) == [0], (
+        "the new metadata is as long as the replaced one"
+    )
     assert stage.commit({("t", 1_999): 3}, group="s", metadata=text) == [REFUSED]
 
 
@@ -206,8 +208,8 @@ def test_memory_limit_counts_pending_offsets_until_the_transaction_ends():
 
     codes = [commit_code(number % 50, 7 + number // 50) for number in range(1_000)]
 
-    assert 150 < codes.index(REFUSED) < 250, "of 1,000 bytes each, one for each producer and partition"
-    assert commit_code(0, 7) == ErrorCode.NONE, "once more"
+    assert 150 < codes.index(REFUSED) < 250, "1,000 bytes per producer and partition"
+    assert commit_code(0, 7) == ErrorCode.NONE, "the producer may replace its pending offset"
     groups = stage.coordinator.groups_in_partition_of("g0")
     assert groups is not None
     assert 180_000 < bytes_of(groups) <= 200_000
@@ -256,7 +258,7 @@ def test_memory_measurement_of_many_groups_takes_several_steps():
 
     answers = [budget.admit(Added(GROUP_BYTES), [groups], MEASURE_EVERY_MS) for _ in range(3)]
 
-    assert answers == [False, False, True], "two steps were not enough, and after the third all are seen"
+    assert answers == [False, False, True], "the measurement is complete after the third step"
     assert budget.at_most == GROUP_BYTES * (there + 1)
 
 
@@ -328,7 +330,9 @@ def test_memory_limit_counts_topic_names_of_a_classic_join_to_a_consumer_group()
     stage.join(member, protocols=protocols)
 
     assert held_by(stage) - held > 100 * 100
-    assert stage.coordinator.budget.at_most - before >= held_by(stage) - held - 1_000, "but for its partitions"
+    assert stage.coordinator.budget.at_most - before >= held_by(stage) - held - 1_000, (
+        "the bytes of partitions are not counted at the join"
+    )
 
 
 def held_by(stage: CoordinatorStage) -> int:

@@ -85,7 +85,7 @@ def test_meters_of_many_names_are_limited():
 
     usage.of(("", "x" * 32_000), 1000)
     usage.of(("", "y" * 32_000), 1000)
-    assert len(usage) == 1, "long names count for more"
+    assert len(usage) == 1, "a long name takes the memory of many meters"
 
 
 def test_longest_idle_meter_is_dropped_first():

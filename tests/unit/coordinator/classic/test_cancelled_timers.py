@@ -37,7 +37,7 @@ def test_new_rebalance_cancels_the_timer_for_missing_sync_groups(stage):
     b = stage.answer(second).member_id
     stage.sync(a, 2, {})
     sessions = {TimerKey("session", GROUP, a), TimerKey("session", GROUP, b)}
-    assert waits(stage) == sessions | {TimerKey("sync", GROUP)}, "b has not asked"
+    assert waits(stage) == sessions | {TimerKey("sync", GROUP)}, "member b has sent no SyncGroup"
 
     stage.join(a)
 

@@ -51,7 +51,7 @@ class TestInitialDelay:
         stage.leave(member_id)
         assert stage.answer(waiting) is None
         stage.advance(3_000)
-        assert stage.answer(waiting) is None, "somebody came meanwhile"
+        assert stage.answer(waiting) is None, "another member joined during the initial rebalance delay"
         stage.advance(3_000)
 
         assert stage.answer(waiting).generation_id == 1

@@ -101,7 +101,7 @@ class TestLongestGap:
 class TestLeave:
     def test_removal_entry_names_no_other_client_if_member_id_and_client_id_match(self, stage):
         (a, b, c), generation = stage.stable(3)
-        assert stage.answer(stage.join(instance_id="i")) is None, "it waits for the others"
+        assert stage.answer(stage.join(instance_id="i")) is None, "the JoinGroup waits for the other members"
 
         stage.leave(a)
         stage.leave(b, client_id="admin")

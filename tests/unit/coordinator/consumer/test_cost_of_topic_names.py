@@ -66,7 +66,7 @@ def test_heartbeat_with_a_repeated_owned_topic_merges_its_partitions():
     message = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=2, topic_partitions=twice)
     answer = stage.answer(stage.ask(message, 1))
 
-    assert answer.member_epoch == 2, "the member still owns a partition that it is to revoke"
+    assert answer.member_epoch == 2, "the member still owns a partition that it must revoke"
 
 
 @pytest.mark.parametrize("what", ["join", "leave", "heartbeat after topics changed"])

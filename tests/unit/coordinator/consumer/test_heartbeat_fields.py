@@ -98,7 +98,7 @@ def test_heartbeat_with_a_changed_client_id_keeps_epoch_and_assignment(stage):
 
     assert stage.beat("m1", epoch, client_id="app 2").error_code == 0
 
-    assert stage.appended == written + 1, "what it said, and no new beginning of its epoch"
+    assert stage.appended == written + 1, "one append: member metadata, no assignment record"
 
 
 class TestAssignors:

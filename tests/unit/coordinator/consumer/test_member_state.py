@@ -154,7 +154,7 @@ def test_empty_consumer_group_accepts_only_offset_commits_without_member_id(stag
     assert stage.commit({("t", 0): 1}, member_id="m1", generation=0, version=9) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-@pytest.mark.parametrize("written", [None, [7]], ids=["before 4.3", "fewer than partitions"])
+@pytest.mark.parametrize("written", [None, [7]], ids=["record of Kafka before 4.3", "fewer epochs than partitions"])
 def test_assigned_partitions_without_epoch_in_the_record_get_the_member_epoch(stage, written):
     write(stage, epochs(5), member("m1", 5, {T: {0: 5, 1: 5}}))
     old = ConsumerGroupCurrentMemberAssignmentValue(
@@ -192,7 +192,9 @@ def test_repeated_full_heartbeat_persists_nothing_and_returns_the_assignment(sta
     )
 
     assert (stage.told(answer), stage.appended) == (parts(0, 1, 2, 3), written)
-    assert stage.told(stage.beat("m1", 2, parts(0, 1, 2, 3))) is None, "the next one, which says less, is not"
+    assert stage.told(stage.beat("m1", 2, parts(0, 1, 2, 3))) is None, (
+        "the response to a heartbeat with null fields has no assignment"
+    )
 
 
 def test_target_assignment_keeps_previous_partitions_and_journals_moves_by_topic_name(stage):

@@ -147,7 +147,7 @@ def test_topic_search_of_a_second_pattern_uses_the_current_partition_counts(stag
     beat(stage, "m2")
 
     assert raised[-1] == "regex_resolved"
-    assert events(stage) == raised, "the partitions are in the hash already"
+    assert events(stage) == raised, "the topic hash already contains the partitions"
 
 
 def test_journaled_target_delay_counts_from_the_epoch_that_new_pattern_matches_raised(stage):

@@ -31,112 +31,112 @@ def wants(epoch, *partitions, topics=BOTH, changed=False):
 
 
 CASES = {
-    "at the target": (at(5, 4, STABLE, held(5, 1, 2)), wants(5, 1, 2), None, (), None),
-    "a new epoch, nothing else": (
+    "assignment equals the target": (at(5, 4, STABLE, held(5, 1, 2)), wants(5, 1, 2), None, (), None),
+    "new target epoch with equal partitions": (
         at(5, 4, STABLE, held(5, 1)), wants(6, 1), None, (), at(6, 5, STABLE, held(5, 1)),
     ),
-    "free partitions are given at once": (
+    "unowned partition is assigned at once": (
         at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2), None, (), at(6, 5, STABLE, {T: {1: 5, 2: 6}}),
     ),
-    "what others have is waited for": (
+    "partition of another member is awaited": (
         at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2, 3), None, (2,), at(6, 5, UNRELEASED, {T: {1: 5, 3: 6}}),
     ),
-    "all of it is others'": (
+    "all new partitions belong to other members": (
         at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2), None, (2,), at(6, 5, UNRELEASED, held(5, 1)),
     ),
-    "something is to be revoked": (
+    "partition outside of the target must be revoked": (
         at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1), None, (),
         at(5, 5, UNREVOKED, held(5, 1), held(5, 2)),
     ),
-    "it is revoked already": (
+    "partition outside of the target is not owned any more": (
         at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1), {T: [1]}, (), at(6, 5, STABLE, held(5, 1)),
     ),
-    "first it revokes, then it is given": (
+    "revocation precedes the assignment of new partitions": (
         at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1, 3), None, (),
         at(5, 5, UNREVOKED, held(5, 1), held(5, 2)),
     ),
-    "it does not say what it owns": (
+    "heartbeat without owned partitions keeps the revocation pending": (
         at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), None, (), None,
     ),
-    "it still owns what it is to revoke": (
+    "member still owns the partition that it must revoke": (
         at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), {T: [1, 2]}, (), None,
     ),
-    "it has revoked": (
+    "member has revoked its partition": (
         at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), {T: [1]}, (), at(6, 5, STABLE, held(5, 1)),
     ),
-    "it has revoked, and there is more": (
+    "newer target requires another revocation": (
         at(5, 5, UNREVOKED, held(5, 1, 3), held(5, 2)), wants(8, 1), {T: [1, 3]}, (),
         at(5, 5, UNREVOKED, held(5, 1), held(5, 3)),
     ),
-    "it has revoked, with no newer target": (
+    "member has revoked its partition for the current target": (
         at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(5, 1), {T: [1]}, (), at(5, 5, STABLE, held(5, 1)),
     ),
-    "it is to have again what it was to revoke": (
+    "newer target returns the revoked partition": (
         at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(7, 1, 2), {T: [1]}, (2,),
         at(7, 5, STABLE, {T: {1: 5, 2: 7}}),
     ),
-    "it still waits": (
+    "awaited partition still has another owner": (
         at(6, 6, UNRELEASED, held(5, 1)), wants(6, 1, 2), None, (2,), None,
     ),
-    "another has let go": (
+    "awaited partition became unowned": (
         at(6, 5, UNRELEASED, held(5, 1)), wants(6, 1, 2), None, (), at(6, 6, STABLE, {T: {1: 5, 2: 6}}),
     ),
-    "it waits, and is to revoke for a newer target": (
+    "newer target revokes a partition of an awaiting member": (
         at(6, 5, UNRELEASED, held(5, 1)), wants(7, 2), None, (2,), at(6, 6, UNREVOKED, {}, held(5, 1)),
     ),
-    "it does not subscribe any more to what it has": (
+    "unsubscribed topic is revoked": (
         at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), None, (),
         at(5, 5, UNREVOKED, {}, held(5, 1)),
     ),
-    "it does not subscribe any more, and owns nothing": (
+    "unsubscribed topic is not owned any more": (
         at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), {}, (), at(5, 5, STABLE),
     ),
-    "it subscribes to nothing any more, and has nothing": (
+    "member without partitions unsubscribes from all topics": (
         at(5, 4, STABLE),
         ReconciliationTarget(5, {}, frozenset(), subscription_changed=True, subscribes_to_nothing=True), None, (),
         at(5, 5, STABLE),
     ),
-    "it subscribes to what there is not, and has nothing": (
+    "member without partitions subscribes to a missing topic": (
         at(5, 4, STABLE), ReconciliationTarget(5, {}, frozenset(), subscription_changed=True), None, (), None,
     ),
-    "an unsubscribed topic in an older target is not given": (
+    "unsubscribed topic of the target is not assigned": (
         at(4, 4, STABLE), wants(5, 1, topics={U}), None, (), at(5, 4, STABLE),
     ),
-    "of two topics it does not subscribe any more to one": (
+    "one of two topics is unsubscribed": (
         at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}, changed=True), {T: [1], U: [0]}, (),
         at(5, 5, UNREVOKED, held(5, 1), {U: {0: 5}}),
     ),
-    "of two topics it does not subscribe any more to one, which it has given up": (
+    "one of two topics is unsubscribed and not owned any more": (
         at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}, changed=True), {T: [1]}, (),
         at(5, 5, STABLE, held(5, 1)),
     ),
-    "of two topics an older subscription had one": (
+    "topic unsubscribed by an earlier heartbeat changes nothing": (
         at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}), {T: [1], U: [0]}, (), None,
     ),
-    "it gives something up, and does not subscribe any more to the rest": (
+    "other topic is unsubscribed during a revocation": (
         at(5, 5, UNREVOKED, of_both(5), held(4, 2)), wants(6, 1, topics={T}, changed=True), None, (),
         at(5, 5, UNREVOKED, held(5, 1), {T: {2: 4}, U: {0: 5}}),
     ),
-    "it gives something up, and does not subscribe any more to the topic of it": (
+    "topic of the pending revocation is unsubscribed": (
         at(5, 4, UNREVOKED, of_both(5), held(4, 2)), wants(6, topics={U}, changed=True), {T: [2]}, (),
         at(5, 5, UNREVOKED, {U: {0: 5}}, {T: {1: 5, 2: 4}}),
     ),
-    "it gives something up, and has said before what it does not subscribe to": (
+    "topic was unsubscribed before the pending revocation": (
         at(5, 5, UNREVOKED, of_both(5), held(4, 2)), wants(6, 1, topics={T}), None, (), None,
     ),
-    "it gives something up, and subscribes to nothing any more": (
+    "member unsubscribes from all topics during a revocation": (
         at(5, 4, UNREVOKED, {}, held(4, 2)),
         ReconciliationTarget(6, {}, frozenset(), subscription_changed=True, subscribes_to_nothing=True),
         None, (), None,
     ),
-    "of what it is to revoke it has some": (
+    "member still owns some of the partitions to revoke": (
         at(5, 4, STABLE, of_both(5)), wants(6), {U: [0]}, (), at(5, 5, UNREVOKED, {}, of_both(5)),
     ),
-    "others have some of both topics": (
+    "other members own partitions of one of two topics": (
         at(5, 4, STABLE), ReconciliationTarget(6, {T: frozenset({1, 2}), U: frozenset({3})}, BOTH), None, (1, 2),
         at(6, 5, UNRELEASED, {U: {3: 6}}),
     ),
-    "a subscription that grew changes nothing yet": (
+    "added topic waits for the next target": (
         at(5, 4, STABLE, held(5, 1)), wants(5, 1, changed=True), None, (), None,
     ),
 }  # fmt: skip

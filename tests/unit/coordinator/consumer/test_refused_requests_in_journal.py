@@ -134,4 +134,4 @@ def test_join_refused_by_a_full_consumer_group_is_journaled_once_per_client(agai
         at_ms=stage.now, group="g", member=ClientIdentity("x", "app", "/10.0.0.1"), members=1
     )
     assert fenced(stage) == []
-    assert dict(stage.coordinator.fenced.by_group) == {}, "nobody is stale"
+    assert dict(stage.coordinator.fenced.by_group) == {}, "no request has a stale member epoch"

@@ -154,9 +154,9 @@ def test_pattern_is_removed_when_its_last_member_changes_its_subscription(other)
         epochs[member] = answer.member_epoch
 
     says("a", "t.*")
-    assert resolved(stage) == {"t.*": ["t"]}, "it says the same again"
+    assert resolved(stage) == {"t.*": ["t"]}, "member a sends its pattern again"
     says("a", other)
-    assert resolved(stage)["t.*"] == ["t"], "b uses it"
+    assert resolved(stage)["t.*"] == ["t"], "member b still uses the pattern"
     says("b", other)
 
     assert resolved(stage)["t.*"] is None
@@ -208,7 +208,7 @@ def test_topic_search_takes_several_steps_for_many_topic_names():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
 
     come(stage, "t.*")
-    assert resolved(stage) == {}, "others are served in between"
+    assert resolved(stage) == {}, "the first step of the search is not over"
     stage.advance(5)
 
     assert len(resolved(stage)["t.*"] or ()) == 3_000
@@ -327,7 +327,7 @@ def test_topic_hash_omits_topics_that_no_pattern_matches_anymore():
     assert [(cause.event, cause.topics_removed) for cause in causes] == [
         ("regex_resolved", ()),
         ("regex_resolved", ("tb",)),
-    ], "nothing that the group subscribes to has changed since"
+    ], "the new topic does not match the pattern"
 
 
 def test_topic_name_that_is_costly_to_match_counts_twice_in_a_search_step():
@@ -356,7 +356,7 @@ class TestPatternMemory:
         assert joined.error_code == ErrorCode.NONE
         assert resolved(stage) == {}
         assert "group.coordinator.max.bytes" in stage.coordinator.take_notes()[0].text
-        assert stage.told(beat(stage)) is None, "the member goes on, without partitions"
+        assert stage.told(beat(stage)) is None, "the member stays in the group without partitions"
 
     def test_topic_search_for_a_pattern_succeeds_after_memory_is_freed(self):
         stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=200_000)

@@ -36,15 +36,15 @@ def fired(key: TimerKey) -> Outcome:
 
 
 OVER = {
-    "the session of one that is gone": TimerKey("member_session", "g", "gone"),
-    "what one that is gone was to give up": TimerKey("revocation", "g", "gone"),
-    "what was given up": TimerKey("revocation", "g", "settled"),
-    "what a classic member gives up": TimerKey("revocation", "g", "classic"),
-    "the join of a member of the new protocol": TimerKey("rejoin", "g", "settled"),
-    "the sync of a member of the new protocol": TimerKey("resync", "g", "settled"),
-    "the join of one that is to give something up": TimerKey("rejoin", "g", "revoking"),
-    "the sync of one that is to give something up": TimerKey("resync", "g", "revoking"),
-    "expressions that nobody uses": TimerKey("regex", "g"),
+    "session of a departed member": TimerKey("member_session", "g", "gone"),
+    "revocation of a departed member": TimerKey("revocation", "g", "gone"),
+    "revocation that is complete": TimerKey("revocation", "g", "settled"),
+    "revocation of a classic member": TimerKey("revocation", "g", "classic"),
+    "rejoin of a consumer-protocol member": TimerKey("rejoin", "g", "settled"),
+    "SyncGroup of a consumer-protocol member": TimerKey("resync", "g", "settled"),
+    "rejoin of a revoking consumer-protocol member": TimerKey("rejoin", "g", "revoking"),
+    "SyncGroup of a revoking consumer-protocol member": TimerKey("resync", "g", "revoking"),
+    "pattern search of a group without patterns": TimerKey("regex", "g"),
 }
 
 
@@ -249,7 +249,7 @@ def test_member_without_assignment_record_has_no_previous_epoch(stage):
         (resolved({"t.*": ["t"]}), True),
         ([member("m1", 5)[0], MemberWritten("g", "m1", None)], False),
     ],
-    ids=["nothing", "an epoch", "the epoch of a target", "a member", "what an expression matches", "who left"],
+    ids=["no record", "group epoch", "target epoch", "member", "pattern with matches", "departed member"],
 )
 def test_consumer_group_without_state_is_dropped(left, stays):
     groups = Groups()

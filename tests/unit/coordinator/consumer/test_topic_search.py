@@ -29,13 +29,13 @@ def test_topic_search_step_ends_after_2000_topic_names():
 
 def test_topic_search_step_parses_several_patterns():
     many = [f"x{number}" for number in range(21)]
-    assert steps(many, 0) == [many], "without names nothing is tried"
+    assert steps(many, 0) == [many], "without topic names the patterns cost only their parsing"
     assert steps(many[:10], 100) == [many[:9], many[9:10]]
     assert steps(many[:9], 100) == [many[:9]]
 
 
 def test_topic_search_step_ends_after_a_pattern_with_many_matches():
-    assert steps(["t.*"], NAMES - 1) == [[], ["t.*"]], "the last of them is the first of the second step"
+    assert steps(["t.*"], NAMES - 1) == [[], ["t.*"]], "the step ends at the last name"
     assert steps(["t.*"], NAMES) == [[], [], ["t.*"]]
 
 

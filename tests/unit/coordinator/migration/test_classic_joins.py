@@ -37,7 +37,7 @@ def test_join_group_to_a_consumer_group_is_answered_at_once_without_leader(stage
     )
     synced = stage.answer(stage.sync("old", 3))
     assert (synced.error_code, synced.protocol_type, synced.protocol_name) == (ErrorCode.NONE, "consumer", "range")
-    assert parse_assignment(synced.assignment).partitions == [], "the other has yet to give something up"
+    assert parse_assignment(synced.assignment).partitions == [], "the other member must first revoke partitions"
 
 
 def test_join_group_to_a_consumer_group_persists_each_protocol_once(stage):
@@ -122,15 +122,15 @@ def test_join_group_without_an_assigned_partition_among_the_owned_ones_completes
         found: int = joined.generation_id
         return found
 
-    assert generation(0, 1) == 5, "it has something to give up"
+    assert generation(0, 1) == 5, "the member must revoke a partition"
     assert generation(0) > 5
 
 
 SPOKEN = {
-    "one that all speak": (("range", "sticky"), ErrorCode.NONE),
-    "one that all speak, and another": (("new", "range"), ErrorCode.NONE),
-    "one that some speak": (("roundrobin",), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
-    "none that anybody speaks": (("new",), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    "protocol of all classic members": (("range", "sticky"), ErrorCode.NONE),
+    "unknown protocol and one of all classic members": (("new", "range"), ErrorCode.NONE),
+    "protocol of one classic member": (("roundrobin",), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    "protocol of no classic member": (("new",), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
 }
 
 

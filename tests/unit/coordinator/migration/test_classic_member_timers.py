@@ -29,19 +29,19 @@ def other(epoch: int, has=None, pending=None) -> list[ConsumerGroupRecord]:
 
 
 HEARTBEATS = {
-    "it has what it is to have": (classic(6, has={T: {0: 5}}), other(6), ErrorCode.NONE),
-    "it is behind": (classic(5, has={T: {0: 5}}), other(6), ErrorCode.REBALANCE_IN_PROGRESS),
-    "it is to give something up": (
+    "assignment equals the target": (classic(6, has={T: {0: 5}}), other(6), ErrorCode.NONE),
+    "member epoch below the target epoch": (classic(5, has={T: {0: 5}}), other(6), ErrorCode.REBALANCE_IN_PROGRESS),
+    "member must revoke a partition": (
         classic(6, UNREVOKED, pending={T: {0: 5}}), other(6), ErrorCode.REBALANCE_IN_PROGRESS,
     ),
-    "another has what it waits for": (waits_for(1), other(6, {T: {1: 5}}), ErrorCode.NONE),
-    "another is yet to give that up": (waits_for(1), other(5, pending={T: {1: 5}}), ErrorCode.NONE),
-    "another that is away has it": (waits_for(1), other(-2, {T: {1: 0}}), ErrorCode.NONE),
-    "another that came back has it": (waits_for(1), other(0, {T: {1: 0}}), ErrorCode.NONE),
-    "another has some of it": (waits_for(1, 2), other(6, {T: {2: 5}}), ErrorCode.NONE),
-    "another has some of another topic": (waits_for(1, topic=U), other(6, {U: {1: 5}}), ErrorCode.NONE),
-    "nobody has it any more": (waits_for(1), other(6, {T: {2: 5}}), ErrorCode.REBALANCE_IN_PROGRESS),
-    "nobody has what it waits for of another topic": (
+    "awaited partition has another owner": (waits_for(1), other(6, {T: {1: 5}}), ErrorCode.NONE),
+    "awaited partition is being revoked by its owner": (waits_for(1), other(5, pending={T: {1: 5}}), ErrorCode.NONE),
+    "awaited partition belongs to an absent static member": (waits_for(1), other(-2, {T: {1: 0}}), ErrorCode.NONE),
+    "awaited partition belongs to a returned static member": (waits_for(1), other(0, {T: {1: 0}}), ErrorCode.NONE),
+    "one of two awaited partitions has another owner": (waits_for(1, 2), other(6, {T: {2: 5}}), ErrorCode.NONE),
+    "partition of another topic has another owner": (waits_for(1, topic=U), other(6, {U: {1: 5}}), ErrorCode.NONE),
+    "awaited partition became unowned": (waits_for(1), other(6, {T: {2: 5}}), ErrorCode.REBALANCE_IN_PROGRESS),
+    "partition of another topic became unowned": (
         waits_for(1, topic=U), other(6, {T: {1: 5}}), ErrorCode.REBALANCE_IN_PROGRESS,
     ),
 }  # fmt: skip
@@ -58,12 +58,12 @@ def test_classic_heartbeat_returns_rebalance_in_progress_only_if_a_rejoin_change
 
 
 SYNCS = {
-    "it has what it is to have": (classic(6, has={T: {0: 5, 2: 6}}), ErrorCode.NONE, [("t", 0), ("t", 2)]),
-    "it is behind": (classic(5, has={T: {0: 5}}), ErrorCode.REBALANCE_IN_PROGRESS, None),
-    "it is behind, and to give something up": (
+    "assignment equals the target": (classic(6, has={T: {0: 5, 2: 6}}), ErrorCode.NONE, [("t", 0), ("t", 2)]),
+    "member epoch below the target epoch": (classic(5, has={T: {0: 5}}), ErrorCode.REBALANCE_IN_PROGRESS, None),
+    "member epoch below the target epoch and pending revocation": (
         classic(5, UNREVOKED, {T: {0: 5}}, {T: {1: 5}}), ErrorCode.NONE, [("t", 0)],
     ),
-    "it waits for others": (waits_for(1), ErrorCode.NONE, [("t", 0)]),
+    "member awaits a partition": (waits_for(1), ErrorCode.NONE, [("t", 0)]),
 }  # fmt: skip
 
 

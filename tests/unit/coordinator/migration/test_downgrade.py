@@ -97,7 +97,9 @@ def test_failover_before_all_members_of_a_converted_group_rejoined_rebalances_it
     joined = stage.answer(stage.join(classic))
     assert (joined.generation_id, joined.leader) == (epoch + 1, classic)
     stage.restart()
-    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS, "no generation came of that"
+    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS, (
+        "the group has no persisted generation yet"
+    )
 
 
 def test_failover_after_all_members_of_a_converted_group_rejoined_moves_no_partitions(stage):
@@ -211,7 +213,7 @@ def test_conversion_with_unreleased_partitions_makes_all_classic_members_rejoin(
     other = stage.answer(stage.join(instance_id="j")).member_id
     joined = stage.answer(stage.join(other, instance_id="j"))
     synced = stage.answer(stage.sync(other, joined.generation_id, instance_id="j"))
-    assert parse_assignment(synced.assignment).partitions == [], "the static member has not given them up yet"
+    assert parse_assignment(synced.assignment).partitions == [], "the static member has not revoked the partitions yet"
 
     stage.join("new", instance_id="i")
 

@@ -112,8 +112,8 @@ def test_leave_group_by_the_member_itself_is_journaled_with_its_connections_end(
 
 
 LEFT_BY_OTHERS = {
-    "another client": MemberIdentity(member_id="m2", group_instance_id="i"),
-    "by the instance alone": MemberIdentity(member_id="", group_instance_id="i"),
+    "member id sent by another client": MemberIdentity(member_id="m2", group_instance_id="i"),
+    "instance id without member id": MemberIdentity(member_id="", group_instance_id="i"),
 }
 
 

@@ -63,7 +63,7 @@ class TestOffsetDelete:
         _, waiting = stage.enter()
 
         assert codes(delete(stage, T)) == [ErrorCode.NONE]
-        assert stage.answer(waiting) is None, "no generation has begun since"
+        assert stage.answer(waiting) is None, "no generation has begun since the member left"
 
     def test_offset_delete_refuses_subscribed_topics(self, stage):
         (a,), generation = stage.stable(1)

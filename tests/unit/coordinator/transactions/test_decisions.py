@@ -83,7 +83,7 @@ class TestInit:
         made = init(EMPTY, is_at(7, 3))
         assert (made.epoch, made.last_epoch) == (4, 3)
         again = init(made, is_at(7, 3))
-        assert (again.epoch, again.last_epoch) == (4, 3), "it asks again, for it did not hear the answer"
+        assert (again.epoch, again.last_epoch) == (4, 3), "the producer repeats InitProducerId after a lost response"
 
     @pytest.mark.parametrize("expected", [is_at(7, 1), is_at(8, 3), is_at(-1, 3)])
     def test_init_producer_id_with_an_old_epoch_is_fenced(self, expected):
@@ -140,7 +140,7 @@ class TestEnd:
         assert next_producer(ended) == is_at(NEW_ID, 0)
         done = complete(ended, NOW + 1)
         assert (done.producer_id, done.epoch, done.previous_producer_id, done.next_producer_id) == (NEW_ID, 0, 7, -1)
-        assert end(done, is_at(7, LAST)) is done, "who did not hear of it asks again"
+        assert end(done, is_at(7, LAST)) is done, "the producer repeats EndTxn after a lost response"
         assert refused(lambda: end(done, is_at(7, LAST - 1))) is E.INVALID_PRODUCER_ID_MAPPING
 
     def test_repeated_end_txn_returns_the_same_response(self):
@@ -203,11 +203,13 @@ class TestTimeout:
 
     def test_init_producer_id_after_a_timeout_with_the_last_epoch_returns_another_producer_id(self):
         done = complete(time_out(replace(OPEN, epoch=LAST), NOW), NOW)
-        assert done.epoch == EPOCH_MAX, "an epoch that no client is given"
+        assert done.epoch == EPOCH_MAX, "no client gets the largest epoch"
         made = init(done, is_at(7, LAST))
         assert (made.producer_id, made.epoch) == (NEW_ID, 0)
         again = init(made, is_at(7, LAST))
-        assert (again.producer_id, again.epoch) == (NEW_ID, 0), "its answer was lost"
+        assert (again.producer_id, again.epoch) == (NEW_ID, 0), (
+            "the producer repeats InitProducerId after a lost response"
+        )
 
     @pytest.mark.parametrize(
         ("version", "commit", "code"),
