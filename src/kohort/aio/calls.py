@@ -184,7 +184,7 @@ class Waits:
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
-        """Yield the listener's method, under ``max.poll.interval.ms``: a hanging listener ends the membership."""
+        """Yield the listener's method. Its run counts as processing: ``max.poll.interval.ms`` limits it."""
         with self.guard:
             called_at_ms = self.now_ms()
             self.machine.leave_poll(called_at_ms)

@@ -292,8 +292,7 @@ class Driver:
             self._timer = None
         self._timer_at_ms = at_ms
         if at_ms is not None:
-            delay_ms = max(0, at_ms - self.clock.now_ms())
-            self._timer = self.loop.call_later(delay_ms / 1000, self._on_timer)
+            self._timer = self.loop.call_later(max(0, at_ms - self.clock.now_ms()) / 1000, self._on_timer)
 
     def _notify(self) -> None:
         for listener in self._listeners:

@@ -29,6 +29,7 @@ from kohort.nearest import did_you_mean
 from kohort.secret import Secret
 
 _READABLE: Final = stat.S_IRGRP | stat.S_IROTH
+"""Mode bits of a file that other users can read, on POSIX systems."""
 _NEVER_PASSED_OVER: Final = ("ssl.", "sasl.", "security.", "bootstrap.")
 """Prefixes of options that are never ignored: without them a connection might be less secure."""
 
@@ -124,11 +125,6 @@ def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping
     warnings = []
     if unknown:
         warnings.append(f"{where}: ignored unknown options: {', '.join(unknown)}")
-    if plain and _others_may_read(path):
+    if plain and os.name == "posix" and path.stat().st_mode & _READABLE:
         warnings.append(f"{path}: other users can read its {', '.join(plain)}: chmod 600 {path}")
     return ClientSettings(where, options, tuple(warnings))
-
-
-def _others_may_read(path: Path) -> bool:
-    """True if other users may read the file; False on Windows, whose file modes do not show it."""
-    return os.name == "posix" and bool(path.stat().st_mode & _READABLE)

@@ -78,7 +78,7 @@ class DynamicBrokerConfig:
         60, "Shortest time in seconds between two renewals.", low=0, high=900, bits=16, no_effect=_NO_LOGIN
     )
     sasl_login_refresh_buffer_seconds: int = option(
-        300, "Seconds before a login's end in which it is not renewed.", low=0, high=3600, bits=16, no_effect=_NO_LOGIN
+        300, "Seconds before a login's expiry without renewals.", low=0, high=3600, bits=16, no_effect=_NO_LOGIN
     )
 
 

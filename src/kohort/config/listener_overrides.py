@@ -37,10 +37,10 @@ _MECHANISMS: Final = frozenset(mechanism.lower() for mechanism in MECHANISMS)
 _LIMIT: Final[Option] = option(0, "", low=0, bits=32).metadata["option"]
 _KERBEROS: Final = "gssapi."
 _OF_LOGINS: Final = ("sasl.", "connections.max.reauth.ms")
-"""Prefixes of options that may have a mechanism before them."""
+"""Prefixes of login options: ``listener.name.`` options with a mechanism before the option name."""
 
 Overrides = Mapping[str, Mapping[str, Any]]
-"""Overrides by listener name in lower case, then by option, with its mechanism as prefix."""
+"""Overrides by listener name in lower case, then by option name, which may begin with a mechanism."""
 
 
 def option_of(rest: str) -> Option | None:

@@ -105,7 +105,7 @@ def inter_broker_listener(config: BrokerConfig) -> str | None:
 
 
 def check_listeners(config: BrokerConfig) -> None:
-    """Raise ConfigError for an option of a listener that does not exist, or of one that is not advertised."""
+    """Raise ConfigError for options of an unknown listener, and for an unadvertised inter-broker listener."""
     names = {listener.name for listener in listeners_of(config)}
     advertised = {listener.name for listener in advertised_of(config)}
     if unknown := config.listener_overrides.keys() - {name.lower() for name in names}:

@@ -1,4 +1,4 @@
-"""Options of other clients and their counterparts here, for the error that rejects them."""
+"""Options of other Kafka clients and their kohort counterparts, for the error message of an unknown option."""
 
 from __future__ import annotations
 

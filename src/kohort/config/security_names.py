@@ -111,7 +111,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_hidden(name: str) -> bool:
-    """True if an option, by any of its names, is secret."""
+    """True if the value of an option is secret; ``name`` may be the spelling of another client."""
     return SAME.get(name, name) in HIDDEN_NAMES
 
 

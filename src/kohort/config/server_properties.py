@@ -88,7 +88,8 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
     """Translate Kafka's broker options. Raises ConfigError for unknown names and unsupported security."""
     found = ServerProperties()
     ours = {option.name: option for option in options_of(BrokerConfig)}
-    controllers = _controllers(given)
+    named = str(given.get("controller.listener.names", "")).split(",")
+    controllers = frozenset({CONTROLLER, *(name.strip().upper() for name in named)})
     if given.keys() >= BETWEEN_BROKERS:
         raise ConfigError(f"{' and '.join(sorted(BETWEEN_BROKERS))} exclude each other")
     for name, value in given.items():
@@ -117,11 +118,6 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
     )
     _add_milliseconds(found, given, "log.roll.ms", {"log.roll.hours": HOUR_MS})
     return found
-
-
-def _controllers(given: Mapping[str, Any]) -> frozenset[str]:
-    names = str(given.get("controller.listener.names", "")).split(",")
-    return frozenset({CONTROLLER, *(name.strip().upper() for name in names)})
 
 
 def _without(controllers: frozenset[str], value: str) -> list[str]:

@@ -40,8 +40,7 @@ class MovableClock:
         return self._frozen_at_ms is not None
 
     def now_ms(self) -> int:
-        since = self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms
-        return since + self._ahead_ms
+        return self._ahead_ms + (self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms)
 
     def ahead_ms(self) -> int:
         """Return the change of the wall clock since the start; 0 if frozen."""
@@ -233,8 +232,7 @@ class StagedBroker(Broker):
 
     def _too_late(self, done: Future[list[SeenRequest]], api: str, count: int, timeout_ms: int) -> ApiTimeout:
         done.cancel()
-        seen = len(self.requests(api))
-        return ApiTimeout(f"{seen} of {count} {api} requests arrived within {timeout_ms} ms")
+        return ApiTimeout(f"{len(self.requests(api))} of {count} {api} requests arrived within {timeout_ms} ms")
 
 
 def _servers_of(served: Server | ClusterServer) -> dict[int, Server]:

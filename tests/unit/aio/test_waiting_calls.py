@@ -28,7 +28,7 @@ class ConsumerUnderTest:
 
     def commit_async(self, name: str, offset: int) -> None:
         promise = self.user.machine.commit({tp("t-0"): OffsetAndMetadata(offset)}, None)
-        self.callbacks.add(promise, lambda _, error: self.told.append((name, error)))
+        self.callbacks.append((promise, lambda _, error: self.told.append((name, error))))
 
     def committed(self) -> int | None:
         found = self.run(self.calls.committed([tp("t-0")]))[tp("t-0")]

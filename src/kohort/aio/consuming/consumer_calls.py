@@ -30,20 +30,16 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, SubscriptionPattern, 
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
 
 
-class CommitCallbacks:
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
-
-    def add(self, promise: Promise[Offsets], callback: CommitCallback | None) -> None:
-        self._waiting.append((promise, callback))
+class CommitCallbacks(deque[tuple[Promise[Offsets], CommitCallback | None]]):
+    """Commits of ``commit_async``, in order, with their callbacks."""
 
     def promises(self) -> list[Promise[Offsets]]:
-        return [promise for promise, _ in self._waiting]
+        return [promise for promise, _ in self]
 
     def run_due(self) -> None:
         """Run the ``commit_async`` callbacks of finished commits in this thread. Raises errors of callbacks."""
-        while self._waiting and self._waiting[0][0].done:
-            promise, callback = self._waiting.popleft()
+        while self and self[0][0].done:
+            promise, callback = self.popleft()
             if callback is not None:
                 callback({} if promise.error is not None else promise.result(), promise.error)
 
@@ -173,7 +169,7 @@ class ImmediateCalls(OtherNames, ABC):
         other values than offsets.
         """
         with self._use() as machine, self._held:
-            self._commits.add(machine.commit(offsets, None), callback)
+            self._commits.append((machine.commit(offsets, None), callback))
             self._commits.run_due()
 
 
@@ -213,7 +209,7 @@ def checked_listener(listener: object) -> None:
 
 
 Listed = dict[TopicPartition, OffsetAndTimestamp | None]
-COMMIT_TOO_LATE: Final = "the commit was not answered in time"
+COMMIT_TOO_LATE: Final = "the coordinator did not answer the commit in time"
 
 
 class ConsumerCalls:
@@ -274,8 +270,8 @@ class ConsumerCalls:
             promise = self._machine.commit(offsets, self._waits.now_ms() + limit_ms)
         yield from self._timed("commit", WaitFor(promise, limit_ms, COMMIT_TOO_LATE))
         for before in earlier:
-            with suppress(KohortError):  # errors go to the commit's callback, not to the caller of this commit
-                yield WaitFor(before, limit_ms, "an earlier commit was not answered in time", check=False)
+            with suppress(KohortError):  # the callback of the earlier commit gets its error
+                yield WaitFor(before, limit_ms, "the coordinator did not answer an earlier commit in time", check=False)
         self._callbacks.run_due()
 
     def committed(
@@ -289,7 +285,7 @@ class ConsumerCalls:
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
             promise = self._machine.committed(partitions, self._waits.now_ms() + limit_ms)
-        too_late = "the committed offsets were not read in time"
+        too_late = "the coordinator did not return the committed offsets in time"
         found: dict[TopicPartition, OffsetAndMetadata | None] = yield from self._timed(
             "committed", WaitFor(promise, limit_ms, too_late)
         )
@@ -347,7 +343,7 @@ class ConsumerCalls:
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
             promise = self._machine.list_offsets(targets, self._waits.now_ms() + limit_ms)
-        found: Listed = yield WaitFor(promise, limit_ms, "the offsets were not found in time")
+        found: Listed = yield WaitFor(promise, limit_ms, "the brokers did not return the offsets in time")
         return found
 
     def close_timeout(self, timeout_ms: int | None) -> CloseTimeout:

@@ -195,6 +195,5 @@ class Logins:
             token = await self._tokens.token(host)
             return _LoginInFlight(OAuthBearerClient(token.text, token.extensions), describe_token(token, wall_ms()))
         if own.mechanism == GSSAPI:
-            service = self._config.sasl_kerberos_domain_name or host
-            return _LoginInFlight(KerberosClient(own, service), own.identity)
+            return _LoginInFlight(KerberosClient(own, self._config.sasl_kerberos_domain_name or host), own.identity)
         return _LoginInFlight(exchange_by_password(own, self._rng, self._derived), own.identity)

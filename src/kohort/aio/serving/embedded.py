@@ -241,8 +241,7 @@ class Broker:
         return topic
 
     def _partition_of(self, group_id: str) -> int:
-        topic = self._topic(OFFSETS_TOPIC, 0)
-        return partition_of(group_id, len(topic.partitions))
+        return partition_of(group_id, len(self._topic(OFFSETS_TOPIC, 0).partitions))
 
     def _on_loop(self, action: Callable[..., R], *given: Any) -> R:
         if self._loop is None:

@@ -86,7 +86,7 @@ class Server:
         self._peers: dict[ConnectionId, Peer] = {}
         self._dropping_response: set[ConnectionId] = set()
         self._congested: list[ConnectionId] = []
-        """Connections whose client does not read its responses, until the broker gets the event."""
+        """Connections whose client does not read its responses, and whose Congested event is not passed yet."""
         self._fetches: set[asyncio.Task[None]] = set()
         self._last_connection = 0
         self._timer: asyncio.TimerHandle | None = None

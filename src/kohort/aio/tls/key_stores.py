@@ -152,8 +152,7 @@ def _of_pkcs12(store: StoreContent) -> Identity:
     if found.key is None or found.cert is None:
         raise ConfigError(f"{store.where}: this key store has no private key with a certificate")
     password = secrets.token_hex(32)  # encrypts the private key in its temporary file
-    encryption = BestAvailableEncryption(password.encode())
-    key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode()))
     chain = [found.cert, *found.additional_certs]
     return Identity(b"".join(each.certificate.public_bytes(Encoding.PEM) for each in chain), key, password, store.where)
 
@@ -179,8 +178,7 @@ def _pkcs12(store: StoreContent):  # type: ignore[no-untyped-def]  # the type's 
 
 
 def _of_jks(store: StoreContent, key_password: Secret | None) -> Identity:
-    keys = _jks(store)
-    entry = next(iter(keys.private_keys.values()), None)
+    entry = next(iter(_jks(store).private_keys.values()), None)
     if entry is None:
         raise ConfigError(f"{store.where}: this key store has no private key")
     password = _revealed(key_password or store.password) or ""
@@ -208,8 +206,7 @@ def _jks(store: StoreContent):  # type: ignore[no-untyped-def]  # its package ha
 
 
 def _pem(label: str, der: bytes) -> bytes:
-    text = ssl.DER_cert_to_PEM_cert(der)
-    return text.replace("CERTIFICATE", label).encode()
+    return ssl.DER_cert_to_PEM_cert(der).replace("CERTIFICATE", label).encode()
 
 
 def _is_certificate(data: bytes) -> bool:

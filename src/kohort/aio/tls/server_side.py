@@ -56,8 +56,7 @@ class TlsListener:
         self._log_note(info(f"connection closed during the TLS handshake (listener {self.name})", "tls").about(host))
 
     def read(self, read_into: ReadInto) -> bytes:
-        count = read_into(self._room)
-        return bytes(self._room[:count])
+        return bytes(self._room[: read_into(self._room)])
 
 
 class _Plain(Above):
