@@ -17,6 +17,7 @@ import msgspec
 from kohort.cli.terminal.options import FILE
 from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.errors import KohortError
+from kohort.extras import needs
 from kohort.results.pipelines import PipelineChecked, PipelineRan, PipelineSource, PipelineTested, PipelineTestRow
 from kohort.results.result import schema_name
 
@@ -252,8 +253,9 @@ def dry_run(file: Path, output: str) -> None:
     found = load_checked(file)
     # read the lag before the slow start of Spark, as brokers may be unreachable
     lags = [source_lag(source).as_json() for source in found.sources]
-    from kohort.spark.pipeline.file_tests import dry_run_frame
-    from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
+    with needs("spark", "Spark"):
+        from kohort.spark.pipeline.file_tests import dry_run_frame
+        from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
 
     if found.stateful:
         check_dead_letters(found)
@@ -290,8 +292,9 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
         check_not_member(found)
-    from kohort.spark.pipeline.running.process import exclusive_run
-    from kohort.spark.pipeline.running.run import claim, run_pipeline
+    with needs("spark", "Spark"):
+        from kohort.spark.pipeline.running.process import exclusive_run
+        from kohort.spark.pipeline.running.run import claim, run_pipeline
 
     waiting = rows_waiting(found)  # read the lag before the slow start of Spark, as brokers may be unreachable
     with exclusive_run(found):

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.extras import needs
 from kohort.nearest import did_you_mean
-from kohort.spark.pipeline.definition import Pipeline, Source, Step, Window
-from kohort.spark.pipeline.frames import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE
+from kohort.spark.pipeline.definition import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE, Pipeline, Source, Step, Window
 from kohort.spark.pipeline.parse_sources import parse_schema
 from kohort.spark.pipeline.sections import PipelineError
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 ClientSettings = tuple[tuple[str, Any], ...]
 AVAILABLE_NOW: Final = "available-now"
+SOURCE: Final = "_source"
+PROBLEM: Final = "_problem"
+FAILED: Final = "_failed"
+RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,11 @@ class SinkWriter:
 
     def read(self, spark: SparkSession) -> DataFrame:
         raise NotImplementedError
+
+
+def source_rows(rows: DataFrame, counts: str) -> int:
+    """Return the number of source rows in a DataFrame: its row count, or the sum of the column ``counts``."""
+    return int(rows.agg({counts: "sum"}).collect()[0][0] or 0) if counts else int(rows.count())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

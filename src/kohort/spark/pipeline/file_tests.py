@@ -10,13 +10,15 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Row
+
 from kohort.spark.pipeline import frames
-from kohort.spark.pipeline.definition import Pipeline, PipelineTest, Source
-from kohort.spark.pipeline.frames import FAILED, PROBLEM, RAW_SCHEMA, SOURCE
+from kohort.spark.pipeline.definition import FAILED, PROBLEM, SOURCE, Pipeline, PipelineTest, Source
+from kohort.spark.pipeline.frames import RAW_SCHEMA
 from kohort.spark.pipeline.sinks.dead_letters import quarantines
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Cells = Mapping[str, Any]
 _CLOSE: Final = 1e-9
@@ -182,8 +184,6 @@ def _letter(stage: str, reason: str, row: Row) -> Mapping[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    from pyspark.sql import Row
-
     if isinstance(value, datetime):
         return value.astimezone(UTC)  # Spark returns times in the machine's time zone
     if isinstance(value, Row):

@@ -15,9 +15,13 @@ import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructField, StructType, VarcharType
+
 from kohort.errors import KohortError
 from kohort.spark.options.source import SourceOptions
-from kohort.spark.pipeline.definition import Decode, Pipeline, RowRule, Step, Window
+from kohort.spark.pipeline.definition import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE
 from kohort.spark.pipeline.ledger import Count
 from kohort.spark.values.columns import REDELIVERED, TYPES
 from kohort.spark.values.row_builders import ERROR, SESSION_ZONE, row_builder_of
@@ -25,12 +29,8 @@ from kohort.spark.values.row_builders import ERROR, SESSION_ZONE, row_builder_of
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, Row, SparkSession
-    from pyspark.sql.types import StructType
 
-SOURCE: Final = "_source"
-PROBLEM: Final = "_problem"
-FAILED: Final = "_failed"
-RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+    from kohort.spark.pipeline.definition import Decode, Pipeline, RowRule, Step, Window
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
@@ -40,16 +40,12 @@ def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
     """Count the rows of a source by decoding error (column ``_problem``), and its possibly redelivered rows."""
-    from pyspark.sql import functions as f
-
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
     rows = _grouped(decoded, PROBLEM, again.alias("again"))
     return _counts(rows), sum(row["again"] for row in rows)
 
 
 def _grouped(frame: DataFrame, column: str, *more: Column) -> list[Row]:
-    from pyspark.sql import functions as f
-
     if SOURCE in frame.columns:
         mark = f.bit_xor(f.xxhash64(*(f"{SOURCE}.{n}" for n in ("topic", "partition", "offset"))))
     else:
@@ -63,22 +59,11 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
     return {row["k"] or "": Count(row["n"], row["mark"] or 0) for row in rows}
 
 
-def source_rows(rows: DataFrame, counts: str) -> int:
-    """Return the number of source rows in a DataFrame: its row count, or the sum of the column ``counts``."""
-    if not counts:
-        return int(rows.count())
-    from pyspark.sql import functions as f
-
-    return int(rows.agg(f.sum(counts)).collect()[0][0] or 0)
-
-
 def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """Add ``_failed``: the indexes of the rules that a row fails, such as ``0,2``; NULL if it passes all rules.
 
     A row fails a rule whose condition is NULL.
     """
-    from pyspark.sql import functions as f
-
     if not rules:
         return frame.withColumn(FAILED, f.lit(None).cast("string"))
     failed = [f.when(~f.coalesce(f.expr(rule.condition), f.lit(False)), f.lit(str(i))) for i, rule in enumerate(rules)]
@@ -132,8 +117,6 @@ def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
 
     A value may lack any column, as in ``from_json``.
     """
-    from pyspark.sql.types import StringType, StructField, StructType
-
     columns = [StructField(f.name, _nullable(f.dataType)) for f in StructType.fromDDL(decode.schema).fields]
     names = {column.name for column in columns}
     own = StructType.fromDDL(", ".join(f"_{name} {TYPES[name]}" for name in record_columns))
@@ -142,8 +125,6 @@ def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
 
 
 def _nullable(kind: Any) -> Any:
-    from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructField, StructType, VarcharType
-
     if isinstance(kind, StructType):
         return StructType([StructField(f.name, _nullable(f.dataType)) for f in kind.fields])
     if isinstance(kind, ArrayType):
@@ -154,17 +135,12 @@ def _nullable(kind: Any) -> Any:
 
 
 def _rows(decoded: DataFrame, decode: Decode) -> DataFrame:
-    from pyspark.sql import functions as f
-    from pyspark.sql.types import StructType
-
     values = StructType.fromDDL(decode.schema).fieldNames()
     source = f.struct(*(f.col(f"`_{name}`").alias(name) for name in _SOURCE_COLUMNS)).alias(SOURCE)
     return decoded.select(*(f"`{name}`" for name in values), source, f.col(ERROR).alias(PROBLEM))
 
 
 def _raw_rows(records: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
     source = f.struct(*_SOURCE_COLUMNS).alias(SOURCE)
     columns = [name for name in records.columns if name != REDELIVERED]
     return records.select(*columns, source, f.lit(None).cast("string").alias(PROBLEM))
@@ -183,8 +159,6 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
     The other sources must be views before the query starts: each micro-batch uses the session's views of that time.
     """
-    from pyspark.errors import AnalysisException
-
     rows.createOrReplaceTempView(pipeline.stream.name)
     current = rows
     for step in pipeline.steps:
@@ -211,8 +185,6 @@ def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -
 
     Rows with a watermark, from their source or an earlier window, keep it: Spark rejects a second watermark.
     """
-    from pyspark.sql import functions as f
-
     frame = rows
     if rows.isStreaming:
         first = next(s for s in pipeline.steps if s.window is not None)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kohort.columns.conversions import REASON_MOST, Decoded
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from kohort.columns.conversions.blocks import plain_values
+from kohort.columns.conversions.scalars import is_binary, is_text, scalar_of, shown
 
 _DOUBLED: Final = r'"([^"]*+(?:""[^"]*+)*+)"'
 _BACKSLASHED: Final = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
@@ -24,8 +27,6 @@ _ESCAPED: Final = re.compile(r'\\(["\\])')
 
 class CsvReader:
     def __init__(self, schema: pa.Schema, separator: str, zone: tzinfo) -> None:
-        from kohort.columns.conversions.scalars import is_text
-
         self._schema = schema
         self._separator = separator
         self._zone = zone
@@ -37,9 +38,6 @@ class CsvReader:
 
     def read_block(self, values: pa.Array) -> Decoded:
         """Decode CSV values (a binary array) into columns, one row for each value; a NULL becomes a row of NULLs."""
-        import numpy as np
-        import pyarrow as pa
-
         columns, left = self._plain(values)
         if not len(left):
             return Decoded(columns, {})
@@ -75,7 +73,7 @@ class CsvReader:
             try:
                 row.append(self._convert[i](field))
             except ValueError as error:
-                raise ValueError(f"column {self._schema.names[i]!r}: {error}, found {_shown(field)!r}") from None
+                raise ValueError(f"column {self._schema.names[i]!r}: {error}, found {shown(field)!r}") from None
         return row
 
     def _fields(self, text: str) -> list[tuple[str, bool]]:
@@ -91,7 +89,7 @@ class CsvReader:
 
     def _checked(self, fields: list[tuple[str, bool]] | None, text: str) -> list[tuple[str, bool]]:
         if fields is None:
-            raise ValueError(f"an unclosed quote, or a line end outside of quotes: {_shown(text)!r}")
+            raise ValueError(f"an unclosed quote, or a line end outside of quotes: {shown(text)!r}")
         if len(fields) != len(self._schema):
             raise ValueError(f"{len(fields)} fields, expected {len(self._schema)}")
         return fields
@@ -113,12 +111,6 @@ class CsvReader:
         """Convert the CSV records that contain no quote and no line end, all at once.
         Returns the columns, and the indexes of the other rows.
         """
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        from kohort.columns.conversions.blocks import plain_values
-
         nothing = [pa.nulls(len(values), field.type) for field in self._schema]
         try:
             text = values.cast(pa.string())
@@ -144,17 +136,9 @@ class CsvReader:
 
 
 def _converter(kind: pa.DataType, zone: tzinfo) -> Callable[[str], Any]:
-    from kohort.columns.conversions.scalars import is_binary, scalar_of
-
     if is_binary(kind):
         return str.encode
     scalar = scalar_of(kind, zone)
     if scalar is None or scalar.text is None:
         raise TypeError(str(kind))
     return scalar.text
-
-
-def _shown(text: str) -> str:
-    from kohort.columns.conversions.scalars import shown
-
-    return shown(text)

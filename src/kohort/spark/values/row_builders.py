@@ -24,10 +24,11 @@ from kohort.spark.options.client import connecting
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.sending.send import add_headers
 from kohort.spark.values.columns import REDELIVERED, TYPES, arrow_schema, check_schema, client_columns, conform
-from kohort.spark.values.value_format import ValueFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kohort.spark.values.value_format import ValueFormat
 
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
@@ -187,6 +188,8 @@ RowBuilder = RecordRowBuilder | ValueRowBuilder
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
     """Return the row builder for a read schema. Raises ConfigError for an unsupported column or type."""
     from pyspark.sql.pandas.types import to_arrow_schema
+
+    from kohort.spark.values.value_format import ValueFormat  # imports pyarrow, which takes 0.3 s
 
     named = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     if options.value_format == "raw":

@@ -7,15 +7,17 @@ value does not depend on the other values in its block.
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.types as is_type
 
 from kohort.columns.conversions import REASON_MOST, Decoded
+from kohort.columns.json_values.columns import read_json
+from kohort.columns.json_values.object_reader import ObjectReader
 from kohort.errors import ConfigError
 from kohort.spark.values.avro import AvroError, Reader, compile_schema, field_names
 from kohort.spark.values.csv_records import CsvReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _FRAME: Final = 5
 
@@ -36,8 +38,6 @@ class ValueFormat:
         self.avro = avro
         self.framed = framing == "confluent"
         if kind == "avro":
-            import pyarrow.types as is_type
-
             known = field_names(avro)
             for name in schema.names:
                 if name not in known:
@@ -55,14 +55,10 @@ class ValueFormat:
         if self.kind == "avro":
             return self._decode_avro(values.to_pylist())
         if self.kind == "json":
-            from kohort.columns.json_values.columns import read_json
-
             return read_json(values, self.schema, zone)
         return CsvReader(self.schema, self.separator, zone).read_block(values)
 
     def _decode_avro(self, values: list[bytes | None]) -> Decoded:
-        import pyarrow as pa
-
         read = compile_schema(self.avro)
         problems: dict[int, str] = {}
         rows: list[dict[str, Any]] = [{}] * len(values)
@@ -86,8 +82,6 @@ class ValueFormat:
         return Decoded(self._avro_columns(rows), problems)
 
     def _avro_columns(self, rows: list[dict[str, Any]]) -> list[pa.Array]:
-        import pyarrow as pa
-
         columns = []
         for field in self.schema:
             column = [row.get(field.name) for row in rows]
@@ -99,8 +93,6 @@ class ValueFormat:
 
 
 def _with_milliseconds(value: Any, kind: pa.DataType) -> Any:
-    import pyarrow.types as is_type
-
     if isinstance(value, int) and is_type.is_timestamp(kind):
         return value * 1000
     if isinstance(value, list):
@@ -125,10 +117,6 @@ def _avro_row(read: Reader, value: bytes, *, framed: bool) -> dict[str, Any]:
 
 
 def check_types(kind: str, schema: pa.Schema) -> None:
-    import pyarrow as pa
-
-    from kohort.columns.json_values.object_reader import ObjectReader
-
     for field in schema:
         one = pa.schema([field])
         try:

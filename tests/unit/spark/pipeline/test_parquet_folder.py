@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
 import pyarrow as pa
 import pyarrow.parquet as pq
 

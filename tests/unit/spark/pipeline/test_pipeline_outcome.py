@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from kohort.spark.pipeline.file_tests import compare_rows, same
 
 

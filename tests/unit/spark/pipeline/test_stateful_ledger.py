@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("yaml")
+pytest.importorskip("pyspark")
 
 from kohort.cli.pipeline.run import ledger_lines
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, rows_in_open_windows

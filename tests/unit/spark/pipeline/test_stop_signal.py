@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.batches import BatchRunner, RunStopping

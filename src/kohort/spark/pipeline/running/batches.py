@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline import frames
-from kohort.spark.pipeline.definition import Pipeline, Sink
-from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE
+from kohort.spark.pipeline.definition import FAILED, PROBLEM, SOURCE, Pipeline, Sink
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.sinks.dead_letters import quarantines, send_quarantined, send_undecoded
 

@@ -19,9 +19,9 @@ from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata
 from kohort.spark.options.offsets import as_json
 from kohort.spark.pipeline.check_whole import check_not_member
-from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
+from kohort.spark.pipeline.definition import AVAILABLE_NOW, PROBLEM, SOURCE, Pipeline, Source, Summary
 from kohort.spark.pipeline.file_tests import dry_run_frame
-from kohort.spark.pipeline.frames import PROBLEM, SOURCE, counts_by, load_decoded
+from kohort.spark.pipeline.frames import counts_by, load_decoded
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, claim_checkpoint

@@ -11,10 +11,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+
 from kohort.errors import KohortError
 from kohort.spark.pipeline import frames
-from kohort.spark.pipeline.definition import Pipeline, Source
-from kohort.spark.pipeline.frames import FAILED, RAW_SCHEMA, RECORD_COLUMNS, SOURCE, StepFailed
+from kohort.spark.pipeline.definition import FAILED, RECORD_COLUMNS, SOURCE, Pipeline, Source, source_rows
+from kohort.spark.pipeline.frames import RAW_SCHEMA, StepFailed
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, rows_in_open_windows, total
 from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
@@ -34,8 +37,6 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
     """Return a source as a stream of its decodable rows, with the source's watermark; Spark observes row counts."""
-    from pyspark.sql import functions as f
-
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
@@ -73,8 +74,6 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
 
     Spark has no public API for this check, which it makes when the query starts.
     """
-    from pyspark.errors import PySparkException
-
     jvm = frame.sparkSession._jvm
     mode = jvm.org.apache.spark.sql.streaming.OutputMode
     plan = frame._jdf.queryExecution().analyzed()
@@ -104,7 +103,7 @@ class StatefulRunner(BatchRunner):
                 entry.sinks[sink.name] = self._write(replace(sink, counts=""), passed, entry)
                 counts = sink.counts or counting_column(self._pipeline)
                 if counts:
-                    entry.stands_for[sink.name] = frames.source_rows(passed, counts)
+                    entry.stands_for[sink.name] = source_rows(passed, counts)
         finally:
             judged.unpersist()
         return entry

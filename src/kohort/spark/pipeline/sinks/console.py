@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from kohort.spark.pipeline.definition import Sink
-from kohort.spark.pipeline.frames import source_rows
+from kohort.spark.pipeline.definition import Sink, source_rows
 from kohort.spark.pipeline.parse_sources import KafkaCluster
 from kohort.spark.pipeline.sections import YamlSection
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.spark.pipeline.definition import DeadLetters, Pipeline, RowRule
-from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, failed_rules
+from pyspark.sql import functions as f
+
+from kohort.spark.pipeline.definition import FAILED, PROBLEM, SOURCE, DeadLetters, Pipeline, RowRule
+from kohort.spark.pipeline.frames import failed_rules
 from kohort.spark.pipeline.sinks.parquet_folder import SinkRefused
 from kohort.spark.pipeline.sinks.topic import deliver
 from kohort.spark.records_frame import HEADERS_TYPE
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 
 
 def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
-    from pyspark.sql import functions as f
-
     letters = _letters_of(pipeline)
     bad = rows.where(f"{PROBLEM} is not null")
     why = {"reason": f.col(PROBLEM), "rule": f.lit("decode"), "stage": f.lit("decode")}
@@ -27,8 +27,6 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
     """Send rows with one of ``verdicts`` (values of ``_failed``) as dead letters; return the acknowledged number."""
-    from pyspark.sql import functions as f
-
     letters = _letters_of(pipeline)
     names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
     for verdict in verdicts:
@@ -54,8 +52,6 @@ def _letters_of(pipeline: Pipeline) -> DeadLetters:
 
 
 def _as_letters(rows: DataFrame, pipeline: Pipeline, batch: int, why: Mapping[str, Column]) -> DataFrame:
-    from pyspark.sql import functions as f
-
     if SOURCE not in rows.columns:
         raise SinkRefused(
             f"{pipeline.file}: the steps drop the column {SOURCE}, which dead letters need: select it in each step "

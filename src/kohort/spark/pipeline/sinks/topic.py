@@ -11,8 +11,7 @@ from kohort.config.client import ProducerConfig
 from kohort.config.security_names import translated
 from kohort.errors import ApiError, ErrorCode
 from kohort.spark.options.client import connecting
-from kohort.spark.pipeline.definition import ClientSettings, Pipeline, Sink
-from kohort.spark.pipeline.frames import source_rows
+from kohort.spark.pipeline.definition import ClientSettings, Pipeline, Sink, source_rows
 from kohort.spark.pipeline.parse_sources import KafkaCluster, cluster_of
 from kohort.spark.pipeline.sections import YamlSection
 from kohort.spark.records_frame import HEADERS_TYPE, json_bytes
