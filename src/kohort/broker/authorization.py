@@ -1,4 +1,4 @@
-"""Rights of a client, and guards that check them before the handlers (protocol/security.md#checks).
+"""Rights of a client, and guards that check the rights before a handler runs (protocol/security.md#checks).
 
 With an authorizer, the guard of an API removes entries about denied resources from the request. The handler serves the
 remaining entries, and errors for the denied ones are added to its response. If no entry remains, the handler does not
@@ -21,7 +21,7 @@ from kohort.wire.schema import Message
 
 T = TypeVar("T")
 Amend = Callable[[Any], Message | Steps[Message]]
-"""Function that adds errors of denied resources to a handler's response, or removes hidden resources from it."""
+"""Function that adds errors for denied resources to a handler's response, or removes hidden resources from it."""
 CHECK_US: Final = 5
 REFUSE_US: Final = 1.5
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED

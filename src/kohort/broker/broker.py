@@ -113,9 +113,6 @@ class Broker:
             return 0
         return earliest(self._state.wake_at_ms, self._connections.wake_at_ms)
 
-    def in_flight(self) -> list[ReplyTo]:
-        return self._connections.in_flight()
-
     def take_notes(self) -> list[Note]:
         notes, self._notes = self._notes, []
         return [*notes, *self._throttling.take_notes(), *self._state.take_notes()]

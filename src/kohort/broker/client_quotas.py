@@ -124,8 +124,8 @@ class ClientQuotas:
             return 0
         now_ms = request.now_ms
         usage.throttle = max(self._used(Quota.FETCHED, usage, size, now_ms), self._time(usage, now_ms))
-        if usage.throttle.ms:
-            self._take_back(usage, size, now_ms)
+        if usage.throttle.ms and (limit := self.kept.table.limit(Quota.FETCHED, usage.user, usage.client_id)):
+            self._rate(Quota.FETCHED, limit, now_ms).record(-size, now_ms, self._window)
         return usage.throttle.ms
 
     def change_partitions(self, request: Request, count: int, *, strict: bool) -> None:
@@ -167,11 +167,6 @@ class ClientQuotas:
         usage.is_measured = True
         throttle = self._used(Quota.REQUEST_TIME, usage, usage.spent_ns / NS_PER_PERCENT, now_ms)
         return throttle._replace(ms=min(throttle.ms, self._window.sample_ms))
-
-    def _take_back(self, usage: RequestUsage, used: float, now_ms: int) -> None:
-        limit = self.kept.table.limit(Quota.FETCHED, usage.user, usage.client_id)
-        if limit is not None:
-            self._rate(Quota.FETCHED, limit, now_ms).record(-used, now_ms, self._window)
 
     def _rate(self, quota: Quota, limit: Limit, now_ms: int) -> UsageRate:
         return self._rates[quota].of((limit.user, limit.client_id), now_ms)

@@ -1,4 +1,4 @@
-"""First Fetch of each moved partition by its new owner: from then on, the rebalance delays no records of the partition.
+"""First Fetch of each moved partition by its new owner, which ends the delay that the rebalance caused.
 
 A Fetch request contains no group id: it counts for a member with the same client id and host. The broker writes a
 journal entry for each moved partition when its new owner first fetches it. The number of awaited partitions is limited.

@@ -56,7 +56,7 @@ class Disconnected:
 
 @_event
 class Tick:
-    """Event: the time ``wake_at_ms`` of the broker has come."""
+    """Event: the time ``Broker.wake_at_ms`` was reached."""
 
 
 @_event
@@ -103,7 +103,7 @@ class Serve:
 
 @_event
 class EndWaits:
-    """Event: end all waits. Waiting fetches return the available records, and log flushes are checked now."""
+    """Event: waiting fetches return the available records now, and log flushes are checked now."""
 
 
 @_event

@@ -17,7 +17,6 @@ from kohort.config.listeners import demands_signed_tokens, listener_config, list
 from kohort.errors import ConfigError
 from kohort.extras import needs
 from kohort.notes import Note, debug, warning
-from kohort.secret import Secret
 from kohort.security.jaas import OAUTH_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
 from kohort.security.jaas import OPTION as JAAS_OPTION
 from kohort.security.sasl.exchange import OAUTHBEARER, PLAIN, ServerExchange
@@ -70,7 +69,10 @@ class LoginMechanisms:
     def _begin(self, mechanism: str, options: ListenerConfig, listener: str) -> Callable[[], ServerExchange]:
         prefix = f"listener.name.{listener.lower()}.{mechanism.lower()}."
         if mechanism == PLAIN:
-            return partial(PlainServer, _plain_users(options, listener, prefix))
+            users = _entry(options, prefix, PLAIN_MODULE).under("user_")
+            if not users:
+                raise ConfigError(f"{prefix}{JAAS_OPTION}: PLAIN has no users on listener {listener}: {PLAIN_ADVICE}")
+            return partial(PlainServer, users)
         if mechanism == OAUTHBEARER:
             return partial(OAuthBearerServer, self._validator(options, listener, prefix))
         find = partial(self.users.find, mechanism=mechanism)
@@ -93,7 +95,9 @@ class LoginMechanisms:
     def _signed(self, options: ListenerConfig, url: str | None, listener: str) -> SignedTokens:
         option = "sasl.oauthbearer.jwks.endpoint.url"
         if not url:
-            raise ConfigError(f"{option} is missing: the listener {listener} needs a URL of keys for signed tokens")
+            raise ConfigError(
+                f"{option} is missing: listener {listener} needs the URL of the keys that sign its tokens"
+            )
         if not url.startswith(URLS):
             raise ConfigError(f"{option}={url!r}: expected https://HOST/PATH or file:/PATH")
         with needs("security", "OAUTHBEARER with signed tokens"):
@@ -143,13 +147,6 @@ def _entry(options: ListenerConfig, prefix: str, module: str) -> JaasEntry:
     if entry.module != module:
         raise ConfigError(f"{option}: expected an entry of {module}, not of {entry.module}")
     return entry
-
-
-def _plain_users(options: ListenerConfig, listener: str, prefix: str) -> Mapping[str, Secret]:
-    users = _entry(options, prefix, PLAIN_MODULE).under("user_")
-    if not users:
-        raise ConfigError(f"{prefix}{JAAS_OPTION}: PLAIN has no users on listener {listener}: {PLAIN_ADVICE}")
-    return users
 
 
 def _unsecured(entry: JaasEntry, prefix: str, wall: WallTime) -> UnsecuredTokens:

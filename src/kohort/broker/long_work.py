@@ -78,7 +78,7 @@ class LongWork:
         except StopIteration:
             return None
         except Exception:
-            self._tasks.append((request, iter((CloseConnection("an error in the broker"),))))
+            self._tasks.append((request, iter((CloseConnection("internal error of the broker in a long request"),))))
             raise
         self._quotas.rest(request.reply_to.connection)
         self._tasks.append((request, steps))
@@ -178,7 +178,7 @@ class RequestSplitter:
 
 
 def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSplitter | None:
-    """Return an object that divides a large request into parts; None for a request that is not divided."""
+    """Return the splitter of a large request; None for a request that is served as a whole."""
     parts = cost.parts_of(request.version)
     if parts is not None:
         splitter = RequestSplitter(state, cost, parts)

@@ -1,8 +1,9 @@
 """``__consumer_offsets``: appends the group coordinator's records, and loads them.
 
 The coordinator gets ``append`` and has no access to logs. Loading replays each record of a partition in order
-(protocol/groups.md#loading). At the start, all partitions that this node leads are loaded before any request. Later,
-partitions are loaded a thousand records at a time, and their groups return COORDINATOR_LOAD_IN_PROGRESS meanwhile.
+(protocol/groups.md#loading). At broker start, all partitions that this node leads are loaded before any request. A
+partition that the node leads later is loaded a thousand records at a time; meanwhile, requests of its groups get
+COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class OffsetsTopic:
         return notes
 
     def serve(self, coordinator: Coordinator, now_ms: int) -> None:
-        """Load the groups that this node coordinates, at the start, before any request."""
+        """Load the groups that this node coordinates, before the first request."""
         self._coordinator = coordinator
         replies = [*self.follow(now_ms), *self.load_rest(now_ms)]
         assert not replies, "the groups are loaded before the first request"

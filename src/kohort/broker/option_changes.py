@@ -79,7 +79,7 @@ def levels_of_logs(state: BrokerState) -> BrokerLevels:
 def check_broker(state: BrokerState, name: str) -> None:
     """Raise ApiError if ``name`` is not the id of this node."""
     if name != str(state.node.node_id):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown broker {name!r}, this is {state.node.node_id}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown broker {name!r}: this is broker {state.node.node_id}")
 
 
 def alter_broker(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
@@ -133,7 +133,7 @@ def _checked(state: BrokerState, values: Mapping[str, str], name: str, operation
 
 def _check_level(broker: str, name: str) -> None:
     if not broker and name.startswith(OF_ONE_BROKER):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is an option of a single broker: name a broker id")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} cannot be set for all brokers: set it on a single broker")
 
 
 def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
@@ -146,7 +146,7 @@ def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
     if unknown:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown node {unknown[0]}, expected {sorted(cluster.nodes)}")
     if len(set(stopped)) == len(cluster.nodes):
-        raise ApiError(ErrorCode.INVALID_CONFIG, "at least one node must stay up; stop the broker process instead")
+        raise ApiError(ErrorCode.INVALID_CONFIG, "cannot stop all nodes: stop the broker process instead")
     return stopped
 
 

@@ -27,7 +27,7 @@ FlushTarget = tuple[PartitionLog, int]
 
 @dataclass(slots=True, eq=False)
 class Parked:
-    """A waiting fetch; it is woken when ``missing_bytes`` were appended to its partitions."""
+    """A Fetch request that waits until ``missing_bytes`` are appended to its partitions."""
 
     reply_to: ReplyTo
     keys: list[PartitionKey]
@@ -167,7 +167,7 @@ class FlushWaits:
         self.wake_at_ms = now_ms + CHECK_EVERY_MS
 
     def answer(self, request: Request, needs: Sequence[FlushTarget], answer: Message, otherwise: Message) -> Answer:
-        """Send the response ``answer`` when the logs in ``needs`` are flushed, or ``otherwise`` if a flush failed."""
+        """Send ``answer`` when the logs in ``needs`` are flushed, or the response ``otherwise`` if a flush failed."""
         if not needs:
             return answer
         pending = PendingAnswer(request.reply_to, needs, lambda failed: otherwise if failed else answer)

@@ -132,10 +132,8 @@ NO_ERROR: Final = Refusal(ErrorCode.NONE, "")
 
 def refusal_of(error: KohortError) -> Refusal:
     """Return error code and message of an exception for a response."""
-    if isinstance(error, RecordsRefused):
-        return Refusal(error.code, error.message, error.refused)
     if isinstance(error, ApiError):
-        return Refusal(error.code, error.message)
+        return Refusal(error.code, error.message, error.refused if isinstance(error, RecordsRefused) else ())
     if isinstance(error, CorruptRecord):
         return Refusal(ErrorCode.CORRUPT_MESSAGE, str(error))
     if isinstance(error, StorageError):

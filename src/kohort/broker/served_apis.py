@@ -1,4 +1,4 @@
-"""Served APIs and versions: all, or those of the Kafka release in ``kohort.as.version``.
+"""APIs and versions that the broker serves: all, or those of the Kafka release in ``kohort.as.version``.
 
 The lowest versions do not depend on the release: versions of clients before 2.1 are not implemented (KIP-896).
 """

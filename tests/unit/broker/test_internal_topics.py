@@ -174,7 +174,7 @@ def test_hanging_transaction_in_the_offsets_topic_can_be_ended_after_a_restart(s
 
 class TestInvalidRecords:
     @pytest.mark.parametrize("cleanly", [True, False])
-    def test_marker_in_the_transaction_topic_is_skipped_at_the_start(self, stage, ann, cleanly):
+    def test_marker_in_the_transaction_topic_is_skipped_at_broker_start(self, stage, ann, cleanly):
         log = own_logs(stage)[TRANSACTIONS]
         log.end_transaction(Marker(1, 0, committed=True, coordinator_epoch=0), stage.now_ms)
 
@@ -208,7 +208,7 @@ class TestInvalidRecords:
         check_all_is_there(stage, ann)
 
     @pytest.mark.parametrize("cleanly", [True, False])
-    def test_unknown_control_batch_is_skipped_at_the_start(self, stage, ann, cleanly):
+    def test_unknown_control_batch_is_skipped_at_broker_start(self, stage, ann, cleanly):
         for log in own_logs(stage).values():
             batch = garbage(key=b"j", producer_id=9, producer_epoch=0, is_transactional=True, is_control=True)
             log.append(batch, stage.now_ms, from_client=False)
@@ -252,7 +252,7 @@ class TestInvalidRecords:
         assert committed_offset(ann.wire, others[0], "a") == (0, -1)
 
 
-def test_open_transaction_with_internal_topics_is_ended_at_the_start():
+def test_open_transaction_with_internal_topics_is_ended_at_broker_start():
     stage = BrokerStage()
     ann = populate(stage)
     transactions = stage.broker.state.cluster.transactions

@@ -38,7 +38,7 @@ def test_expired_fetches_are_woken_in_the_order_of_their_deadlines():
     assert woken(purgatory, 200) == [2, 1]
 
 
-def test_changed_partition_wakes_all_its_fetches():
+def test_deleted_or_moved_partition_wakes_all_its_fetches():
     purgatory = Purgatory()
     purgatory.park(parked(1, A0, missing=10**9), 200)
     purgatory.park(parked(2, A1), 200)

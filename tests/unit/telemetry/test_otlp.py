@@ -30,7 +30,7 @@ def test_gauges_and_sums_are_parsed_with_their_labels():
     assert not pushed.is_cut
 
 
-def test_several_resources_are_merged():
+def test_metrics_of_several_resources_are_merged():
     data = metrics_data(gauge("a", 1), group_id="g") + metrics_data(gauge("b", 2), client_rack="r")
 
     pushed = parsed(data)
@@ -39,11 +39,11 @@ def test_several_resources_are_merged():
     assert [one.name for one in pushed.values] == ["a", "b"]
 
 
-def test_empty_message_is_valid():
+def test_empty_metrics_message_is_valid():
     assert parsed(b"").values == []
 
 
-def test_points_without_value_are_skipped():
+def test_data_points_without_value_are_skipped():
     none = field(1, b"a") + field(5, field(1, b""))
 
     pushed = parsed(metrics_data(gauge("avg", math.nan), gauge("max", -math.inf), none, gauge("", 1.0)))
@@ -120,7 +120,7 @@ def test_megabyte_of_garbage_is_scanned_in_steps(data):
     assert steps > 50, "a step is five milliseconds, by estimate"
 
 
-def test_result_does_not_depend_on_the_step_length():
+def test_parsed_metrics_do_not_depend_on_the_step_length():
     data = metrics_data(*(gauge(f"m{n}", n, topic="t") for n in range(50)), group_id="g")
     at_once_ = parsed(data)
 

@@ -26,14 +26,14 @@ def kept(instances):
     return [len(report.values) for report in instances.reports(1)]
 
 
-def test_value_with_usual_labels_counts_once(instances):
+def test_metric_value_with_short_labels_counts_once_for_the_limit(instances):
     for number in range(2, 7):
         push(instances, number, *[MetricValue("m", 1.0, {"topic": "orders"})] * 40)
 
     assert kept(instances) == [40, 40]
 
 
-def test_value_with_long_labels_counts_several_times(instances):
+def test_metric_value_with_long_labels_counts_several_times_for_the_limit(instances):
     wordy = MetricValue("m", 1.0, {"label": "x" * CHARS_OF_VALUE * 9})
     for number in range(2, 7):
         push(instances, number, *[wordy] * 4)
@@ -41,7 +41,7 @@ def test_value_with_long_labels_counts_several_times(instances):
     assert kept(instances) == [4, 4]
 
 
-def test_replaced_report_frees_its_memory(instances):
+def test_replaced_client_report_frees_its_values(instances):
     for _ in range(5):
         push(instances, 2, *[MetricValue("m", 1.0)] * 60)
     push(instances, 3, *[MetricValue("m", 1.0)] * 40)

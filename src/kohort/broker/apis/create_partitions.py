@@ -60,7 +60,7 @@ def _check(state: BrokerState, entry: wire.CreatePartitionsTopic) -> Topic:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     have = len(topic.partitions)
     if entry.count <= have:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions: a topic cannot lose any")
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions: the new number must be larger")
     if entry.assignments is not None:
         if len(entry.assignments) != entry.count - have:
             raise ApiError(

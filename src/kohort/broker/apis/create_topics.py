@@ -44,7 +44,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     results: list[wire.CreatableTopicResult] = []
     seen: set[str] = set()
     valid: dict[int, _Wanted] = {}
-    """Topics to create, which passed the checks, by index of their response entry in ``results``."""
+    """Topics to create, by the index of their entry in ``results``."""
     pace = Pace()
     for entry in message.topics:
         if entry.name not in seen:
@@ -109,7 +109,7 @@ def _check(state: BrokerState, entry: wire.CreatableTopic) -> _Wanted:
     overrides = {c.name: c.value for c in entry.configs}
     missing = [name for name, value in overrides.items() if value is None]
     if missing:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(missing)}: the value is missing")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"options without a value: {', '.join(missing)}")
     return _Wanted(NewTopic(entry.name, count, overrides), factor, assignments)
 
 

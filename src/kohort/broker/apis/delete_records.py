@@ -36,7 +36,7 @@ def _delete(state: BrokerState, name: str, entry: wire.DeleteRecordsPartition) -
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
         if "delete" not in topic.config.cleanup_policy:
             raise ApiError(
-                ErrorCode.POLICY_VIOLATION, f"topic {name} is compacted; DeleteRecords needs cleanup.policy=delete"
+                ErrorCode.POLICY_VIOLATION, f"topic {name} is without cleanup.policy=delete, which DeleteRecords needs"
             )
         offset = log.high_watermark if entry.offset == HIGH_WATERMARK else entry.offset
         if not 0 <= offset <= log.high_watermark:

@@ -13,6 +13,7 @@ from typing import Final
 from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import CHECK_US, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights
 from kohort.broker.cluster.placement import NO_LEADER, Placement
+from kohort.broker.leaders import endpoints_of
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -56,7 +57,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     return wire.MetadataResponse(
         brokers=[
             wire.MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in cluster.nodes_at(request.caller.listener)
+            for node in endpoints_of(state, cluster.live, request.caller.listener)
         ],
         cluster_id=state.topics.cluster_id,
         controller_id=cluster.controller_id,

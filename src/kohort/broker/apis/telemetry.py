@@ -51,7 +51,7 @@ def push_telemetry(state: BrokerState, request: Request) -> AnswerInSteps:
     instances.check_push(client, message.subscription_id, request.now_ms, terminating=message.terminating)
     most = state.config.telemetry_max_bytes
     if message.compression_type not in CODECS:
-        problem = f"pushes with unknown codec {message.compression_type}"
+        problem = f"pushes with unknown compression type {message.compression_type}"
         raise instances.refuse(client, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, problem)
     if len(message.metrics) > most:
         problem = f"pushes {len(message.metrics)} bytes, above telemetry.max.bytes={most}"
@@ -74,7 +74,7 @@ def _report_to_coordinator(state: BrokerState, request: Request, report: ClientR
         return
     values = {one.name.removeprefix(CONSUMER): one.value for one in report.values if not one.labels}
     last_poll_s, gap_ms = values.get("last.poll.seconds.ago"), values.get("time.between.poll.max")
-    report_ = MemberMetrics(
+    metrics = MemberMetrics(
         at_ms=request.now_ms,
         last_poll_ms_ago=None if last_poll_s is None or last_poll_s < 0 else int(last_poll_s * 1000),
         longest_poll_gap_ms=None if gap_ms is None else int(gap_ms),
@@ -83,7 +83,7 @@ def _report_to_coordinator(state: BrokerState, request: Request, report: ClientR
         rebalance_latency_ms=values.get("coordinator.rebalance.latency.max"),
     )
     who = ClientIdentity(report.member_id or "", request.client_id, request.client_host)
-    state.coordinator.add_client_metrics(report.client_instance_id, who, report_)
+    state.coordinator.add_client_metrics(report.client_instance_id, who, metrics)
 
 
 def _facts(state: BrokerState, request: Request) -> ClientFacts:

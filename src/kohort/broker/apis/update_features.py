@@ -46,10 +46,7 @@ def update_features(state: BrokerState, request: Request) -> AnswerInSteps:
 def _upgrade_type(update: wire.FeatureUpdateKey, version: int) -> UpgradeType:
     if version < FIRST_VERSION_WITH_TYPES:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
-    try:
-        return UpgradeType(update.upgrade_type)
-    except ValueError:
-        return UpgradeType.UNKNOWN
+    return UpgradeType(update.upgrade_type) if update.upgrade_type in list(UpgradeType) else UpgradeType.UNKNOWN
 
 
 def _check(state: BrokerState, update: wire.FeatureUpdateKey, upgrade_type: UpgradeType) -> None:

@@ -84,11 +84,6 @@ class AccessControl:
         return Authorizer(self._acls, self._super_users, allow_if_no_acl=self._allow_if_no_acl)
 
 
-def access_control(config: BrokerConfig, store: SecurityStore) -> AccessControl | None:
-    """Return the authorizer; None if none is configured. Raises ConfigError and StorageError."""
-    return AccessControl(config, store) if config.authorizer_class_name else None
-
-
 def _super_users(text: str) -> list[Principal]:
     try:
         return [parse_principal(one.strip()) for one in text.split(";") if one.strip()]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from kohort.broker.cluster.access_control import access_control
+from kohort.broker.cluster.access_control import AccessControl
 from kohort.broker.cluster.nodes import AdvertisedNode, BrokerOptionsChanged, LeadersMoved, NodeMessage
 from kohort.broker.cluster.placement import (
     NO_LEADER,
@@ -35,7 +35,6 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.log.storage import Storage
 from kohort.log.topics import Topic, Topics
-from kohort.model import Node
 from kohort.notes import warning
 from kohort.steps import Steps
 
@@ -59,7 +58,7 @@ class Cluster:
         self.topics = Topics(storage, config, rng, now_ms)
         self.wall = self.topics.wall
         self.security = SecurityStore(storage)
-        self.access = access_control(config, self.security)
+        self.access = AccessControl(config, self.security) if config.authorizer_class_name else None
         self.quotas = StoredQuotas(self.security)
         self.group_options = StoredGroupOptions(storage)
         self.subscriptions = StoredSubscriptions(config, storage)
@@ -104,10 +103,6 @@ class Cluster:
     def controller_id(self) -> int:
         return min(self.live, default=NO_LEADER)
 
-    def nodes_at(self, listener: str) -> list[Node]:
-        nodes = (self.nodes[node_id].at.get(listener) for node_id in sorted(self.live))
-        return [node for node in nodes if node is not None]
-
     def live_at(self, listener: str) -> set[int]:
         return {node_id for node_id in self.live if listener in self.nodes[node_id].at}
 
@@ -127,7 +122,7 @@ class Cluster:
             self._inboxes[node_id].append(message)
 
     def want(self, node_id: int, *, up: bool) -> None:
-        """Start or stop a node. Raises ApiError for an unknown node, or for a stop of the last node that is up."""
+        """Start or stop a node. Raises ApiError for an unknown node, and for stopping the last running node."""
         if node_id not in self.nodes:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown node {node_id}, expected {sorted(self.nodes)}")
         if up:
@@ -135,7 +130,7 @@ class Cluster:
         elif self.wanted == {node_id}:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"node {node_id} is the last node that is up; stop the broker process instead",
+                f"node {node_id} is the last running node: stop the broker process instead",
             )
         else:
             self.wanted.discard(node_id)
@@ -154,10 +149,7 @@ class Cluster:
         self._complete_reassignments()
 
     def _complete_reassignments(self) -> None:
-        """Complete pending reassignments and elect leaders, even if the disk write fails.
-
-        An election that is not stored does no harm: the next start elects leaders again.
-        """
+        """Complete pending reassignments and elect leaders, even if they cannot be stored: a restart elects again."""
         if self.is_alone:
             return
         changes = [

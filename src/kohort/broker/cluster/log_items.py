@@ -42,7 +42,7 @@ def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
             raise CorruptLog(f"{log.tp} at offset {offset}: {error}") from error
         if offset == before:
             raise CorruptLog(
-                f"{log.tp} has an incomplete batch at offset {offset}; the log ends at {log.log_end_offset}"
+                f"{log.tp} has an incomplete batch at offset {offset}, before its end offset {log.log_end_offset}"
             )
     yield found
 

@@ -260,10 +260,7 @@ class TransactionCoordinator:
     # ---------------------------------------------------------------- markers
 
     def _complete(self, known: Transaction, now_ms: int) -> None:
-        """Write a transaction's markers, then its final record; retry after failures.
-
-        The next ticks write what remains after the first markers; the producer's next transaction must wait.
-        """
+        """Write a transaction's markers, then its final record; later ticks write what remains or failed."""
         topic, partition = self.ensure(now_ms), self.partition_of(known.transactional_id)
         coordinator_epoch = topic.partitions[partition].leader_epoch
         commit = known.state is TransactionState.PREPARE_COMMIT

@@ -239,7 +239,7 @@ def test_acls_above_the_limit_are_rejected(guarded, admin, monkeypatch):
         ),
     ],
 )  # fmt: skip
-def test_invalid_stored_acl_stops_the_start_with_its_position(guarded, held):
+def test_invalid_stored_acl_prevents_the_broker_start_with_its_position(guarded, held):
     sections = {"version": 1, "acls": held, "users": [], "quotas": []}
     guarded.storage.replace("kohort-security.json", json.dumps(sections).encode())
 

@@ -299,6 +299,6 @@ def test_stored_quotas_are_loaded():
         [{"entity": {"user": "a"}, "values": {"nope": 1}}],
     ],
 )
-def test_invalid_stored_quotas_stop_the_start(section):
+def test_invalid_stored_quotas_prevent_the_broker_start(section):
     with pytest.raises(StorageError, match=r"kohort-security\.json: section 'quotas' cannot be read \(.*\)\. Repair"):
         BrokerStage(kept(section))

@@ -164,8 +164,8 @@ def test_resource_type_without_options_is_described_as_an_empty_list(peer):
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        (LOGGER, "", "unknown broker '', this is 1"),
-        (LOGGER, "9", "unknown broker '9', this is 1"),
+        (LOGGER, "", "unknown broker '': this is broker 1"),
+        (LOGGER, "9", "unknown broker '9': this is broker 1"),
         (GROUP, "", "Default group resources are not allowed."),
         (METRICS, "", "Client metrics subscription name must not be empty"),
         (99, "a", "unknown resource type 99"),

@@ -66,7 +66,7 @@ def test_request_without_rights_is_rejected_without_effect(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_one_right_permits_only_its_operation(name):
+def test_right_to_one_operation_permits_no_other_operation(name):
     walk = Walk()
     wrong = []
     for right in SINGLE:

@@ -181,7 +181,7 @@ def test_describe_topic_partitions_lists_all_topics_by_name_with_leaders(peer):
     assert {tuple(p.eligible_leader_replicas + p.last_known_elr + p.offline_replicas) for p in first.partitions} == {()}
 
 
-def test_describe_log_dirs_pages_contain_each_partition_once(peer):
+def test_pages_of_topic_partitions_contain_each_partition_once(peer):
     peer.create("a", partitions=3)
     peer.create("b", partitions=1)
     peer.create("c", partitions=4)

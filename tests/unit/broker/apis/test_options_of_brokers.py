@@ -50,7 +50,7 @@ def described(peer, option, name=ONE, kind=BROKER):
     ]
 
 
-def test_largest_batch_changes_at_run_time_and_back(stage, peer):
+def test_message_max_bytes_changes_at_run_time_and_back(stage, peer):
     peer.create("a")
     assert peer.produce("a", b"v" * 200).error_code == 0
 
@@ -186,7 +186,7 @@ def test_alter_configs_replaces_all_options_of_the_broker_or_the_default(peer):
     assert described(peer, "message.max.bytes")[0][:2] == ("200", DYNAMIC_BROKER)
 
 
-def test_append_extends_a_list_option_that_was_set_at_the_start(peer):
+def test_append_extends_a_list_option_that_was_set_at_broker_start(peer):
     assert change(peer, ALL, ("log.cleanup.policy", APPEND, "compact"))[0] == 0
     assert described(peer, "log.cleanup.policy")[0][0] == "delete,compact"
 
@@ -244,7 +244,7 @@ def test_failed_write_changes_no_broker_option(stage, peer, monkeypatch):
 @pytest.mark.parametrize(
     "content", [b"{", b'{"version": 2}', b'{"version": 1, "options": {"": {"no.such": "1"}}}', b'{"version": 1}']
 )
-def test_invalid_broker_options_file_stops_the_start_with_advice(stage, content):
+def test_invalid_broker_options_file_prevents_the_broker_start_with_advice(stage, content):
     stage.broker.close(stage.now_ms)
     stage.storage.replace("kohort-broker-options.json", content)
 

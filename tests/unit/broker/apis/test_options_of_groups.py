@@ -178,7 +178,7 @@ def test_group_options_above_the_size_limit_are_rejected(peer):
 @pytest.mark.parametrize(
     "held", [b"[]", b'{"version": 2, "groups": {}}', b'{"version": 1, "groups": {"g": {"x": 1}}}', b"{"]
 )
-def test_invalid_group_options_file_stops_the_start(stage, held):
+def test_invalid_group_options_file_prevents_the_broker_start(stage, held):
     stage.storage.replace(GROUP_OPTIONS_FILE, held)
     with pytest.raises(StorageError, match=r"kohort-group-options\.json cannot be read .* Repair"):
         stage.restart()

@@ -123,7 +123,7 @@ def test_created_scram_user_can_log_in_at_once(mechanism):
     ("name", "password", "mechanism"),
     [("alice", "wrong", SHA_256), ("bob", "planted", SHA_256), ("alice", "planted", SHA_512)],
 )
-def test_second_node_uses_the_same_users(name, password, mechanism):
+def test_second_node_uses_the_same_scram_users(name, password, mechanism):
     stage = sasl_stage("PLAIN", SHA_256, SHA_512)
     alter(stage.connect(), upsertion())
     peer = connect(stage)
@@ -139,7 +139,7 @@ def test_second_node_uses_the_same_users(name, password, mechanism):
     assert peer.closed
 
 
-def test_users_survive_a_restart_without_stored_passwords():
+def test_scram_users_survive_a_restart_without_stored_passwords():
     storage = MemoryStorage()
     stage = BrokerStage(storage)
     alter(stage.connect(), upsertion())
@@ -152,7 +152,7 @@ def test_users_survive_a_restart_without_stored_passwords():
 
 
 @pytest.mark.parametrize("content", ['[{"name": "x"}]', "[7]", '[{"name": "x", "mechanism": "MD5"}]'])
-def test_invalid_stored_users_stop_the_start(content):
+def test_invalid_stored_scram_users_prevent_the_broker_start(content):
     storage = MemoryStorage()
     storage.replace(SECURITY_FILE, f'{{"version": 1, "users": {content}}}'.encode())
     with pytest.raises(StorageError, match="the credential of a SCRAM user cannot be read"):

@@ -154,7 +154,7 @@ def test_delete_topic_enable_false_forbids_deletion():
     assert answer.error_code == ErrorCode.TOPIC_DELETION_DISABLED
 
 
-def test_number_of_partitions_can_only_grow(peer):
+def test_create_partitions_rejects_a_smaller_number_of_partitions(peer):
     create(peer, topic("a", 2))
 
     def widen(name: str, count: int, version: int = 3):

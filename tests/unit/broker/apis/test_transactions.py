@@ -71,7 +71,7 @@ def test_read_committed_fetch_lists_aborted_transactions(peer, producer):
     assert fetched(peer, "a", isolation=UNCOMMITTED).aborted_transactions is None
 
 
-def test_transaction_over_two_topics_commits_in_both(peer, producer):
+def test_transaction_over_two_topics_commits_its_records_in_both_topics(peer, producer):
     producer.send("a", b"left")
     producer.send("b", b"right")
     assert committed_values(peer, "a") == committed_values(peer, "b") == []

@@ -96,7 +96,7 @@ def test_expired_token_is_rejected_with_json(tests_stage):
     assert "claim exp was 1 s ago" in peer.closed
 
 
-def test_keys_are_fetched_at_the_start_and_tokens_wait_for_them(stage):
+def test_oauthbearer_keys_are_fetched_at_broker_start_and_tokens_wait_for_them(stage):
     peer = connect(stage)
     assert log_in(peer, bearer(signed(stage))) is None
     assert peer.closed is None
@@ -138,7 +138,7 @@ def test_client_that_disconnects_during_a_key_fetch_is_dropped(stage):
     assert peer.take() is None
 
 
-def test_unknown_key_id_fetches_the_keys_again(stage):
+def test_token_with_unknown_key_id_fetches_the_oauthbearer_keys_again(stage):
     wishes(stage)
     stage.give(KeysFetched(URL, b'{"keys": []}'))
     stage.clock.advance(5000)
@@ -149,7 +149,7 @@ def test_unknown_key_id_fetches_the_keys_again(stage):
     assert peer.take().error_code == 0
 
 
-def test_wrong_audience_is_logged(stage):
+def test_token_with_wrong_audience_is_logged(stage):
     wishes(stage)
     stage.give(KeysFetched(URL, JWKS))
     peer = connect(stage)

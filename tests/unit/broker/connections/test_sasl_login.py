@@ -426,13 +426,13 @@ def test_connection_without_login_is_closed_when_idle():
         (
             "OAUTHBEARER",
             {"sasl.server.callback.handler.class": "org.apache.x.secured.OAuthBearerValidatorCallbackHandler"},
-            "needs a URL of keys for signed tokens",
+            "needs the URL of the keys that sign its tokens",
         ),
         ("OAUTHBEARER", {"sasl.server.callback.handler.class": "com.example.Own"}, r"com\.example\.Own"),
         ("OAUTHBEARER", {"sasl.oauthbearer.jwks.endpoint.url": "ftp://x"}, "expected https://HOST/PATH or file:/PATH"),
     ],
 )
-def test_mechanism_without_required_option_stops_the_start(mechanism, overrides, words):
+def test_mechanism_without_required_option_prevents_the_broker_start(mechanism, overrides, words):
     with pytest.raises(ConfigError, match=words):
         sasl_stage(mechanism, overrides=overrides)
 
@@ -442,7 +442,7 @@ def test_sasl_plain_without_users_prevents_the_broker_start():
         BrokerStage(listeners=["SASL_PLAINTEXT://127.0.0.1:9093"])
 
 
-def test_unsecured_oauthbearer_mechanism_is_logged_at_the_start():
+def test_unsecured_oauthbearer_mechanism_is_logged_at_broker_start():
     stage = sasl_stage("OAUTHBEARER")
     assert any("accepts any token" in line for line in stage.said())
 

@@ -92,7 +92,7 @@ def test_sending_continues_when_the_client_reads_again():
     assert stage.broker.state.unread.held_bytes == 0
 
 
-def test_other_clients_are_served_between_pieces():
+def test_other_clients_are_served_between_pieces_of_a_large_answer():
     stage = stage_with_a_large_topic()
     slow, other = stage.connect(), stage.connect()
     slow.send(large_fetch(), 12)
@@ -101,7 +101,7 @@ def test_other_clients_are_served_between_pieces():
     assert slow.take() is None
 
 
-def test_pieces_are_small_above_half_of_the_limit():
+def test_pieces_of_answers_are_small_above_half_of_the_unread_limit():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=8 * MIB)
     for _ in range(5):
         peer = stage.connect()

@@ -16,7 +16,7 @@ from kohort_lab.sim.checks.broken import CheckFailed
 
 def check_parked(broker: Broker) -> None:
     """Check between events that each waiting request has an open connection, unmet conditions and a timer."""
-    waiting = set(broker.in_flight())
+    waiting = set(broker.state.connections.in_flight())
     remembered = {asked.reply_to for asked in waiting_requests(broker.state.coordinator)} | set(broker.long_work)
     for parked in broker.state.purgatory:
         connection = parked.reply_to.connection
