@@ -94,7 +94,7 @@ class CompactedTransactions(CompactingMachine):
             elif header.is_transactional and not header.is_control:
                 met.add(header.producer_id)
         needed = known - {pid for pid, producer in self.log.producers if producer.batches}
-        assert set(of_nothing) <= needed, f"markers of nothing are left of {of_nothing}"
+        assert set(of_nothing) <= needed, f"markers without records are left of producers {of_nothing}"
 
     def batches(self, start):
         offset = start

@@ -42,7 +42,7 @@ def read_from(log, offset):
         before = offset
         try:
             data = b"".join(log.read(offset, 500))
-            assert data, f"nothing at {offset}, and no word about it"
+            assert data, f"no batch and no error at {offset}"
             for at, header in split_batches(data):
                 check_crc(data, at, header)
                 offset = header.next_offset
@@ -105,6 +105,6 @@ def test_a_batch_is_appended_though_the_head_of_its_segment_is_damaged():
     stage.fill(6)
     stage.topics.close()
     stage.storage._folders["orders-0"][f"{0:020d}.log"][16] = 9
-    assert stage.crash() == [], "the end of the log is whole, and nothing else is read"
+    assert stage.crash() == [], "the log end is intact, and only it is read"
 
     assert stage.append("next").base_offset == 6

@@ -266,7 +266,7 @@ def test_without_numba_all_records_are_read_in_python(monkeypatch):
     way.missed = WORTH_LOADING
 
     assert way.found() is None
-    assert way.missed == 0, "it is not looked for at every piece"
+    assert way.missed == 0, "the next search for numba follows WORTH_LOADING records"
 
 
 def test_small_buffer_is_always_read_in_python(monkeypatch):

@@ -295,7 +295,7 @@ def test_query_reads_few_bytes_from_disk():
     one_after_another(held(storage), count)
     kept = held(storage)
     kept.load(segment_name(0))
-    assert storage.read_bytes == count * ENTRY_BYTES, "a start sees that all is in order"
+    assert storage.read_bytes == count * ENTRY_BYTES, "loading reads each entry once"
 
     storage.read_bytes = 0
     assert of(kept.between(0, EVERY)) == [0]
@@ -304,7 +304,7 @@ def test_query_reads_few_bytes_from_disk():
 
     storage.read_bytes = 0
     assert kept.between(count * EVERY, count * EVERY + 1) == []
-    assert storage.read_bytes == 0, "who reads at the end of the log needs none"
+    assert storage.read_bytes == 0, "a query at the log end reads no entry"
 
 
 def test_truncated_or_changed_txnindex_file_raises_corrupt_log():
@@ -322,4 +322,4 @@ def test_truncated_or_changed_txnindex_file_raises_corrupt_log():
             stage.log.aborted_between(0, 1)
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         stage.topics.aborted_pages.forget(stage.log.aborted._segments[0], 0)
-    assert stage.log.aborted_between(2, 3) == [], "what lies behind the last marker needs no file"
+    assert stage.log.aborted_between(2, 3) == [], "a query after the last marker reads no file"

@@ -63,7 +63,7 @@ def test_page_cache_limit_holds_for_new_and_growing_pages():
 
     pages.add(second, 0, entry(5))
 
-    assert pages.get(first, 0) is None, "it was not used for the longest"
+    assert pages.get(first, 0) is None, "the least recently used page is dropped"
     assert (pages.used, pages.get(second, 0)) == (8, [entry(number) for number in range(6)])
 
 

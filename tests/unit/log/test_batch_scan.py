@@ -35,7 +35,7 @@ def test_scan_reads_one_window_at_a_time():
 
     assert found == list(zip(positions, LONG, strict=True))
     assert max(file.reads) <= WINDOW_BYTES
-    assert sum(file.reads) < 2 * file.size, "what is across the end of a window is read twice, and nothing else"
+    assert sum(file.reads) < 2 * file.size, "only batches across the end of a window are read twice"
 
 
 def test_scan_reads_small_batches_once():
@@ -117,7 +117,7 @@ def test_whole_batches_reads_at_most_the_given_size():
     assert file.reads == [1_000]
 
     whole_batches(file, positions[3], file.size, 300)
-    assert file.reads == [1_000, 300], "a batch that fills it is read once"
+    assert file.reads == [1_000, 300], "a batch of the window's size is read once"
 
 
 def test_whole_batches_detects_flipped_bit():

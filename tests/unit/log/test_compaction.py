@@ -30,7 +30,7 @@ def batches_of(log):
     found, offset = [], log.log_start_offset
     while offset < log.log_end_offset:
         data = b"".join(log.read(offset, 1 << 20))
-        assert data, f"nothing at {offset}, though the log ends at {log.log_end_offset}"
+        assert data, f"no batch at {offset}, but the log ends at {log.log_end_offset}"
         for at, header in split_batches(data):
             found.append((header, read_batch(data, at)))
             offset = header.next_offset

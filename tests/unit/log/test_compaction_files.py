@@ -196,7 +196,7 @@ def test_compaction_step_decompresses_64_kilobytes():
         stage.log.append(build_batch([record], codec=Codec.ZSTD), stage.now_ms)
     stage.append("another", key=b"0")
     stage.log.roll(stage.now_ms)
-    assert stage.log.segments[0].size < 4_000, "all are in one piece of what is read"
+    assert stage.log.segments[0].size < 4_000, "all batches are in one read of the file"
     compaction = compaction_of(stage)
 
     said = done(compaction)
@@ -252,7 +252,7 @@ def test_aborted_records_are_not_counted_as_kept():
 
     done(compaction)
 
-    assert ", 4 records 2, in " in str(compaction), "the marker, and the last of b"
+    assert ", 4 records 2, in " in str(compaction), "the marker and the last record of b are kept"
 
 
 def test_timestamps_zero_survive_compaction():

@@ -193,7 +193,7 @@ def test_cluster_id_mismatch_with_catalogue_is_reported():
         (Level.WARNING, f"{PROPERTIES} has cluster {other.cluster_id!r}, the catalogue {cluster_id!r}")
     ]
     topics.close()
-    assert opened(storage).recovery_notes == [], "from now on they are of this one"
+    assert opened(storage).recovery_notes == [], "the catalogue has the new cluster id"
 
 
 def test_catalogue_without_cluster_id_gets_it_at_start():

@@ -35,7 +35,7 @@ def test_folders_being_deleted_are_not_reported_as_unknown():
     topics = opened(storage)
     topics.create("t", 600, {}, NOW)
     next(topics.delete_all(["t"], NOW))
-    assert any(not name.endswith("-delete") for name in storage.folders()), "some are not given up yet"
+    assert any(not name.endswith("-delete") for name in storage.folders()), "some folders are not yet renamed"
 
     again = opened(storage)
 

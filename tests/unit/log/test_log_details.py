@@ -56,7 +56,7 @@ def test_index_pointing_beside_a_batch_is_detected():
     stage.fill(30)
     check_invariants(stage.log)
     segment = stage.log.segments[0]
-    assert list(segment.index_entries()), "something is indexed"
+    assert list(segment.index_entries()), "the index has entries"
     segment._max_timestamp += 1
 
     with pytest.raises(AssertionError, match="its batches"):

@@ -41,7 +41,7 @@ def test_produce_needs_exactly_one_batch(stage):
 def test_incomplete_batch_is_rejected(stage):
     whole = batch(["some value"])
     for size in range(1, len(whole)):
-        assert refused(stage, whole[:size]) is ErrorCode.CORRUPT_MESSAGE, "it lost its end on its way"
+        assert refused(stage, whole[:size]) is ErrorCode.CORRUPT_MESSAGE, "a truncated batch is retriable"
 
 
 def test_old_message_formats_are_rejected(stage):

@@ -26,7 +26,7 @@ def test_buffer_is_reused_without_views():
     lent = file.lend(0, MEGABYTE)
     first = lent.obj
 
-    assert file.lend(5, MEGABYTE).obj is not first, "it is in use"
+    assert file.lend(5, MEGABYTE).obj is not first, "the first buffer has a view"
     del lent
     assert file.lend(5, MEGABYTE).obj is first
     assert bytes(file.lend(5, MEGABYTE)) == file.read(5, MEGABYTE)

@@ -46,7 +46,7 @@ def handed_out(log, offset=0):
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise
             return found, offset
-        assert data, f"nothing at {offset} and no word about it"
+        assert data, f"no batch and no error at {offset}"
         for at, header in split_batches(data):
             found |= {r.offset: (r.value or b"").decode() for r in read_batch(data, at)}
             offset = header.next_offset
@@ -67,7 +67,7 @@ def test_unclean_restart_repairs_base_offset(which, bit):
     assert not [note for note in notes if "truncated" in note or "deleted" in note]
     stage.append("next")
     stage.check()
-    assert not [note for note in stage.crash() if "repaired base offset" in note], "it was mended on the disk"
+    assert not [note for note in stage.crash() if "repaired base offset" in note], "the first start repaired the file"
 
 
 @pytest.mark.parametrize("bit", BITS)
@@ -83,7 +83,7 @@ def test_clean_restart_repairs_or_rejects_base_offset(which, bit):
     found, refused_at = handed_out(stage.log)
     assert found.items() <= names.items()
     if refused_at is not None:
-        assert refused_at == chosen(stage, which), "what lies before it is handed out"
+        assert refused_at == chosen(stage, which), "batches before the damaged one are readable"
         behind, refused_again = handed_out(stage.log, refused_at + 1)
         assert (behind, refused_again) == ({k: v for k, v in names.items() if k > refused_at}, None)
 
@@ -111,7 +111,7 @@ def test_compacted_log_starts_with_misplaced_batch(bit, clean):
         stage.clock.advance(15_000)
         stage.topics.tick(stage.now_ms)
     kept, _ = handed_out(stage.log)
-    assert len(kept) < 40, "it has gaps"
+    assert len(kept) < 40, "the compacted log has gaps"
     offset = sorted(kept)[len(kept) // 3]
     if clean:
         stage.topics.close()

@@ -125,7 +125,7 @@ def test_in_flight_batches_survive_crash_after_roll(stage):
 
     for repeated in range(sequence - 5, sequence):
         assert send(stage, repeated) == AppendResult(repeated, repeated, -1, 0, duplicate=True)
-    assert first == sequence - 1, "only one of them lies behind the snapshot"
+    assert first == sequence - 1, "only one batch lies after the snapshot"
     assert refusal(stage, sequence - 6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -259,7 +259,7 @@ def test_recall_reads_256_kilobytes_before_snapshot():
 
     stage.restart()
 
-    assert known(stage) == [5, 6, 7], "the last one, and what begins in the 262,144 bytes before it"
+    assert known(stage) == [5, 6, 7], "the last batch, and batches that begin in the 262,144 bytes before it"
 
 
 def test_recall_budget_ignores_replayed_batches():

@@ -165,7 +165,7 @@ def test_keyed_record_has_key_and_position():
     ]
     assert [(r.start, r.end) for r in found] == [(0, 9), (9, 17), (17, 25), (25, 32)]
     assert b"".join(body[r.start : r.end] for r in found) == body
-    assert [body[r.rest] for r in found] == [0, 2, 4, 6], "where its offset delta begins"
+    assert [body[r.rest] for r in found] == [0, 2, 4, 6], "the offset delta is at rest"
 
 
 @pytest.mark.parametrize(

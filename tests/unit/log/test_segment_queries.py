@@ -127,7 +127,7 @@ def test_segments_after_log_start_are_kept():
     found = [below_start(stage.log.segments[1:], base + step) for base in bases(stage)[:4] for step in (-1, 0)]
 
     assert found == [0, 0, 0, 0, 0, 1, 1, 2]
-    assert below_start(stage.log.segments[-1:], 1_000) == 0, "the last one stays"
+    assert below_start(stage.log.segments[-1:], 1_000) == 0, "the last segment is kept"
 
 
 def test_compacted_topic_ignores_retention():
@@ -259,7 +259,7 @@ def test_max_timestamp_without_timestamps_is_first_record(log):
     assert latest(Written()) is None
 
     log.segment(3, timed(3, 0))
-    assert latest(log) == (3, 0), "the first millisecond of 1970 is a time"
+    assert latest(log) == (3, 0), "timestamp 0 is valid"
 
 
 def test_max_timestamp_returns_first_record_with_it(log):

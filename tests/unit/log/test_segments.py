@@ -272,7 +272,7 @@ def test_segment_caches_16_read_positions(storage):
     remembered = [offset for offset in range(1, 20) if segment.bytes_from(offset) == segment.size - offset * SIZE]
 
     assert remembered == list(range(2, 18))
-    assert segment.bytes_from(1) == segment.size, "at least what there is"
+    assert segment.bytes_from(1) == segment.size, "the position of offset 1 is not cached"
 
 
 def test_slice_after_last_batch_is_exhausted(storage):
@@ -289,7 +289,9 @@ def test_too_large_batch_ends_the_slice(storage):
     assert segment.slice(0, SIZE - 1, 3, 3, at_least_one=False, preload=0) == (None, False)
     found, is_all = segment.slice(0, SIZE, 3, 3, at_least_one=False, preload=0)
     assert (len(found), found.next_offset, is_all) == (SIZE, 1, False)
-    assert segment.slice(1, 1 << 20, 1, 3, at_least_one=True, preload=0) == (None, False), "it begins at the end"
+    assert segment.slice(1, 1 << 20, 1, 3, at_least_one=True, preload=0) == (None, False), (
+        "the batch begins at the given end"
+    )
 
 
 def test_slice_continues_after_missing_offsets():
@@ -319,7 +321,7 @@ def test_seal_flushes_indexes_before_log(storage):
     assert storage.flushes == ["index", "timeindex", "log"]
     assert segment.is_flushed
     segment.seal()
-    assert storage.flushes == ["index", "timeindex", "log", "index", "timeindex"], "its log is there"
+    assert storage.flushes == ["index", "timeindex", "log", "index", "timeindex"], "the log is already flushed"
 
 
 def test_empty_segment_is_flushed_without_file(storage):
@@ -353,7 +355,7 @@ def test_release_closes_unused_segment(storage):
 
     assert segment.release() is True
     assert not segment.is_open
-    assert segment.release() is False, "there is nothing to give back"
+    assert segment.release() is False, "no file is open"
 
 
 def test_dropped_segment_writes_nothing(storage):
@@ -389,7 +391,7 @@ def test_truncation_clears_cached_positions(storage):
 
     assert (segment.size, storage.files("p-0")["00000000000000000000.log"]) == (3 * SIZE, 3 * SIZE)
     assert [header.base_offset for _, header in segment.headers()] == [0, 1, 2]
-    assert segment.bytes_from(4) == 3 * SIZE, "where a reader stopped is not known any more"
+    assert segment.bytes_from(4) == 3 * SIZE, "truncation clears the cached positions"
 
 
 def test_flushed_size_survives_close_until_truncation(storage):
@@ -399,7 +401,7 @@ def test_flushed_size_survives_close_until_truncation(storage):
     segment.close()
     assert segment.is_flushed
     segment.flush()
-    assert storage.flushes == ["log"], "it is there"
+    assert storage.flushes == ["log"], "the log is already flushed"
 
     segment.truncate(3 * SIZE)
     assert not segment.is_flushed

@@ -381,7 +381,7 @@ def test_topics_have_their_own_options_beyond_cache_size():
     assert [config.retention_ms for config in read] == list(range(len(given)))
     assert configs.cached.cache_info().currsize == CONFIGS_KEPT
     for overrides, config in zip(given[-2:], read[-2:], strict=True):
-        assert configs.of(dict(overrides)) is config, "the last ones are remembered"
+        assert configs.of(dict(overrides)) is config, "the latest configurations are cached"
 
 
 class RefusingStorage(MemoryStorage):
@@ -492,7 +492,7 @@ def test_renamed_folder_of_long_name_fits_file_system(ending):
 
     for partition in ("0", "9999"):
         renamed = renamed_folder(f"{'n' * 249}-{partition}", 5, ending)
-        assert len(renamed) == 255, "the topic name is only cut to the limit"
+        assert len(renamed) == 255, "the topic name is truncated to the limit only"
         assert renamed == f"{'n' * (255 - len(f'-{partition}{suffix}'))}-{partition}{suffix}"
         assert parse_folder(renamed) is None
     assert renamed_folder("orders-12", 5, ending) == f"orders-12{suffix}"

@@ -146,7 +146,7 @@ def test_interrupted_deletion_continues_at_start(storage):
     at_once(topics.create_all(wanted(600), NOW))
     deleting = topics.delete_all([f"t{i}" for i in range(600)], NOW)
     next(deleting)
-    assert [name for name in storage.folders() if not name.endswith("-delete")], "some are not given up yet"
+    assert [name for name in storage.folders() if not name.endswith("-delete")], "some folders are not yet renamed"
 
     again = opened(storage)
     while again.wake_at_ms == NOW:
@@ -170,7 +170,7 @@ def test_deletion_yields_while_writing_checkpoints(storage):
             steps += 1
         at_once(deleting)
 
-    assert steps > 49, "one for each that stays"
+    assert steps > 49, "one step for each remaining log"
     assert parse_offsets(storage.read(RECOVERY_POINTS_FILE)) == {TopicPartition("t49", 0): 1}
 
 

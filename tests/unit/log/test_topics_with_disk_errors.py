@@ -110,14 +110,14 @@ def test_start_removes_partitions_of_failed_creation(storage):
 
     assert told(results) == ["t0", "KAFKA_STORAGE_ERROR: topic 't1': no space left for t1-1/partition.metadata", "t2"]
     assert "t1-0" in storage.folders()
-    assert topics._making == {}, "nothing of it is kept in memory"
+    assert topics._making == {}, "memory keeps no part of the failed topic"
     storage.refused = "nothing"
     topics.next_producer_id()  # any later write
     again = opened(storage)
     while again.wake_at_ms <= NOW:
         again.tick(NOW)
     assert [topic.name for topic in again] == ["t0", "t2"]
-    assert storage.folders() == ["t0-0", "t0-1", "t1-1", "t2-0", "t2-1"], "t1-1 bears no id by which it is known"
+    assert storage.folders() == ["t0-0", "t0-1", "t1-1", "t2-0", "t2-1"], "t1-1 has no topic id, so it is not deleted"
 
 
 def test_failed_partitions_can_be_added_later(storage):
@@ -141,7 +141,7 @@ def test_recreated_topic_renames_old_folders_first(storage):
     deleting = topics.delete_all(["t"], NOW)
     next(deleting)
     leaving = [log.folder for log in old.partitions if log.folder in storage.folders()]
-    assert 0 < len(leaving) < 600, "some are not given up yet"
+    assert 0 < len(leaving) < 600, "some folders are not yet renamed"
 
     new = topics.create("t", 600, {}, NOW)
     at_once(deleting)
