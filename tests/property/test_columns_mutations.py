@@ -81,7 +81,7 @@ def mutated(data: bytes, changes: list[tuple[int, int]], first: int) -> bytes:
     return bytes(changed)
 
 
-def test_first_of_two_faults_is_reported_also_if_the_second_batch_is_misplaced():
+def test_first_of_two_faults_is_reported_if_the_second_batch_is_misplaced():
     first = [NewRecord(None, b"v", [("h", None)], 1), NewRecord(None, b"w", [("h", b"x")], 2)]
     damaged = bytearray(build_batch(first))
     damaged[-1] ^= 0x7F  # the last header's value
@@ -97,7 +97,7 @@ def test_first_of_two_faults_is_reported_also_if_the_second_batch_is_misplaced()
     assert by_arrow(both, 1, None) == expected
 
 
-def test_earlier_of_two_faults_is_reported_behind_a_batch_with_a_header_name_that_is_not_utf8():
+def test_earlier_of_two_faults_is_reported_after_batch_with_invalid_utf8_header_name():
     records = [NewRecord(None, b"v", (), 1), NewRecord(None, b"w", [("name", b"x")], 2)]
     name_at = bytes(build_batch(records)).index(b"name") - HEADER_BYTES
 
@@ -122,7 +122,7 @@ def test_earlier_of_two_faults_is_reported_behind_a_batch_with_a_header_name_tha
 
 @settings(max_examples=100)
 @given(st.lists(lots, min_size=1, max_size=3), st.sampled_from(Codec), mutations, st.integers(0, 8), st.integers(0, 30))
-def test_any_bytes_changed_anywhere_are_read_alike_by_all_three_or_found_corrupt(lot, codec, changes, start, length):
+def test_changed_batches_have_equal_results_in_all_three_readers(lot, codec, changes, start, length):
     parts, base = [], 0
     for part in lot:
         parts.append(build_batch(part, base_offset=base, codec=codec))
@@ -138,7 +138,7 @@ def test_any_bytes_changed_anywhere_are_read_alike_by_all_three_or_found_corrupt
 
 @settings(max_examples=150)
 @given(lots, mutations)
-def test_any_record_bytes_changed_under_a_sound_header_are_read_alike_or_found_corrupt(lot, changes):
+def test_changed_records_in_valid_batch_have_equal_results_in_all_three_readers(lot, changes):
     damaged = mutated(build_batch(lot), changes, HEADER_BYTES)
 
     expected = plain(damaged, 0, None)
@@ -150,7 +150,7 @@ def test_any_record_bytes_changed_under_a_sound_header_are_read_alike_or_found_c
 
 @settings(max_examples=100)
 @given(st.binary(max_size=300), st.integers(0, 40))
-def test_random_bytes_in_the_shape_of_a_batch_never_do_harm(noise, count):
+def test_random_records_in_valid_batch_have_equal_results_in_all_three_readers(noise, count):
     head = bytearray(build_batch([], base_offset=0))
     head[8:12] = struct.pack(">i", HEADER_BYTES - 12 + len(noise))
     head[23:27] = struct.pack(">i", 1 << 20)
@@ -163,7 +163,7 @@ def test_random_bytes_in_the_shape_of_a_batch_never_do_harm(noise, count):
 
 @settings(max_examples=100)
 @given(lots, st.sampled_from(Codec))
-def test_what_columns_encode_the_plain_reader_reads_back(lot, codec):
+def test_encoded_columns_are_read_back_by_the_plain_reader(lot, codec):
     batch = encode_batch(
         RecordColumns(
             [r.key for r in lot], [r.value for r in lot], [r.timestamp_ms for r in lot], [r.headers for r in lot]
@@ -178,7 +178,7 @@ def test_what_columns_encode_the_plain_reader_reads_back(lot, codec):
 
 @settings(max_examples=60)
 @given(lots, st.integers(1, 5), st.integers(60, 600))
-def test_splitting_by_partition_loses_nothing_and_keeps_the_order_of_each_key(lot, partitions, batch_bytes):
+def test_partitioned_rows_keep_all_records_and_the_order_of_each_key(lot, partitions, batch_bytes):
     values = [b"%d" % i for i in range(len(lot))]
 
     found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}

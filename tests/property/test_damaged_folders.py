@@ -100,7 +100,7 @@ def test_broker_starts_on_damaged_files_and_serves_only_original_records(policy,
     assert dict(read_from(stage.log, end)) in ({end: b"new"}, {})
 
 
-def test_a_batch_is_appended_though_the_head_of_its_segment_is_damaged():
+def test_append_succeeds_after_damage_of_first_batch_in_segment():
     stage = LogStage()
     stage.fill(6)
     stage.topics.close()

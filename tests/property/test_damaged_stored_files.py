@@ -97,7 +97,7 @@ STOPPED = {cleanly: stopped(cleanly=cleanly) for cleanly in (True, False)}
 KINDS = sorted({kind_of(path) for content in STOPPED.values() for path in content})
 
 
-def test_all_kinds_of_files_are_present():
+def test_stopped_brokers_leave_all_kinds_of_files():
     assert {f"{t}.log" for t in (OFFSETS, TRANSACTIONS, "__kohort_journal", "a")} < set(KINDS)
     assert {"snapshot", "txnindex", "index", "timeindex", "leader-epoch-checkpoint", "partition.metadata"} < set(KINDS)
     assert {"recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "kohort-topics.json"} < set(KINDS)
@@ -114,7 +114,7 @@ def start_on(storage: MemoryStorage, path: str) -> BrokerStage | None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_the_broker_starts_or_says_which_file_it_needs(kind, cleanly):
+def test_broker_starts_on_damaged_file_or_error_names_it(kind, cleanly):
     content = STOPPED[cleanly]
     paths = [path for path in content if kind_of(path) == kind]
     others = {kind_of(path): data for path, data in content.items() if kind_of(path) != kind}
@@ -133,7 +133,7 @@ def test_the_broker_starts_or_says_which_file_it_needs(kind, cleanly):
             stage.broker.close(stage.now_ms)
 
 
-def test_several_nodes_start_on_any_placements_or_say_that_they_need_them():
+def test_nodes_start_on_damaged_placements_or_error_names_the_file():
     stage = ClusterStage(2)
     stage.nodes[1].connect().create("a", 2)
     stage.restart(2)
@@ -155,7 +155,7 @@ def test_several_nodes_start_on_any_placements_or_say_that_they_need_them():
     assert all(line.startswith("kohort-cluster.json cannot be read (") for line in said)
 
 
-def test_acls_are_read_or_the_start_is_refused_by_the_name_of_their_file():
+def test_damaged_acls_are_read_or_error_names_the_file():
     stage = GuardedStage()
     stage.let_everything()
     (own,) = (data for path, data in content_of(stage.storage).items() if path == SECURITY_FILE)

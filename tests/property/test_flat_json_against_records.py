@@ -138,7 +138,7 @@ def test_kernel_reads_plain_rows_by_itself() -> None:
     ]  # fmt: skip
 
 
-def test_kernel_leaves_nested_values_and_types_that_it_does_not_know() -> None:
+def test_kernel_rejects_nested_values_and_unsupported_types() -> None:
     nested = pa.array([b'{"id": 1, "more": [1]}'] * 1000, pa.binary())
 
     assert flat_columns(nested, SCHEMA, UTC) is None

@@ -65,7 +65,7 @@ def swallow(call: Callable[[], object], *allowed: type[Exception]) -> None:
 
 @MANY
 @given(data=st.data())
-def test_every_message_comes_back_at_every_version(data: st.DataObject) -> None:
+def test_every_message_round_trips_at_every_version(data: st.DataObject) -> None:
     message, version = data.draw(CASES)
     value = data.draw(messages(message, version))
     body = encode_bytes(value, version)
@@ -80,7 +80,9 @@ def test_every_message_comes_back_at_every_version(data: st.DataObject) -> None:
 @given(case=CASES, body=st.binary(max_size=200))
 @example(case=(MetadataRequest, 9), body=b"\xff\xff\xff\xff\x0f")
 @example(case=(MetadataRequest, 1), body=b"\x7f\xff\xff\xff" + bytes(50))
-def test_random_bytes_raise_only_protocol_errors_and_cost_little(case: tuple[type[Message], int], body: bytes) -> None:
+def test_random_message_raises_only_protocol_errors_in_little_memory(
+    case: tuple[type[Message], int], body: bytes
+) -> None:
     message, version = case
 
     def read() -> None:
@@ -93,7 +95,7 @@ def test_random_bytes_raise_only_protocol_errors_and_cost_little(case: tuple[typ
 
 @MANY
 @given(data=st.data())
-def test_a_message_with_bytes_changed_raises_only_protocol_errors_and_costs_little(data: st.DataObject) -> None:
+def test_changed_message_raises_only_protocol_errors_in_little_memory(data: st.DataObject) -> None:
     message, version = data.draw(CASES)
     body = bytearray(encode_bytes(data.draw(messages(message, version)), version))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -110,7 +112,7 @@ def test_a_message_with_bytes_changed_raises_only_protocol_errors_and_costs_litt
 
 @MANY
 @given(body=st.binary(max_size=100))
-def test_random_bytes_are_refused_by_headers_and_consumer_blobs_alike(body: bytes) -> None:
+def test_random_headers_and_subscriptions_raise_only_protocol_errors(body: bytes) -> None:
     swallow(lambda: parse_request_header(body), ProtocolError)
     swallow(lambda: parse_subscription(body), ProtocolError)
     swallow(lambda: parse_assignment(body), ProtocolError)
@@ -118,7 +120,7 @@ def test_random_bytes_are_refused_by_headers_and_consumer_blobs_alike(body: byte
 
 @FEWER
 @given(bodies=st.lists(st.binary(max_size=40), max_size=6), cuts=st.lists(st.integers(0, 300), max_size=10))
-def test_frames_do_not_depend_on_how_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_equal_for_any_pieces_of_the_stream(bodies: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(struct.pack(">i", len(body)) + body for body in bodies)
     edges = sorted({0, len(stream), *(c for c in cuts if c < len(stream))})
     reader = FrameReader(max_bytes=1000)
@@ -129,14 +131,14 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut(bodies: list[bytes], cuts
 
 @MANY
 @given(value=st.integers(-(2**63), 2**63 - 1))
-def test_a_varint_comes_back(value: int) -> None:
+def test_varint_round_trips(value: int) -> None:
     written = varint_bytes(value)
     assert read_varint(b"?" + written + b"?", 1) == (value, 1 + len(written))
 
 
 @FEWER
 @given(records=RECORDS, codec=CODECS, base_offset=st.integers(0, 2**60))
-def test_a_batch_comes_back(records: list[NewRecord], codec: Codec, base_offset: int) -> None:
+def test_batch_round_trips(records: list[NewRecord], codec: Codec, base_offset: int) -> None:
     batch = build_batch(records, codec=codec, base_offset=base_offset)
     (found,) = split_batches(batch + batch[:-1])
     check_crc(batch, *found)
@@ -147,7 +149,7 @@ def test_a_batch_comes_back(records: list[NewRecord], codec: Codec, base_offset:
 
 @MANY
 @given(records=RECORDS, codec=CODECS, data=st.data())
-def test_a_batch_with_bytes_changed_raises_only_corrupt_record_and_costs_little(
+def test_changed_batch_raises_only_corrupt_record_in_little_memory(
     records: list[NewRecord], codec: Codec, data: st.DataObject
 ) -> None:
     batch = bytearray(build_batch(records, codec=codec))
@@ -166,7 +168,7 @@ def test_a_batch_with_bytes_changed_raises_only_corrupt_record_and_costs_little(
 
 @FEWER
 @given(codec=CODECS, data=st.binary(max_size=2000))
-def test_a_blob_comes_back_and_not_a_byte_more_than_is_accepted(codec: Codec, data: bytes) -> None:
+def test_compressed_bytes_round_trip_up_to_the_size_limit(codec: Codec, data: bytes) -> None:
     blob = compress(codec, data)
     assert decompress(codec, blob, len(data)) == data
     if data:
@@ -176,8 +178,10 @@ def test_a_blob_comes_back_and_not_a_byte_more_than_is_accepted(codec: Codec, da
 
 @MANY
 @given(codec=CODECS, blob=st.binary(max_size=100), magic=st.sampled_from([0, 3, 7, 11, 16]))
-def test_random_blobs_raise_only_corrupt_record_and_cost_little(codec: Codec, blob: bytes, magic: int) -> None:
-    """Random from the start, and behind the head of a real blob."""
+def test_random_compressed_bytes_raise_only_corrupt_record_in_little_memory(
+    codec: Codec, blob: bytes, magic: int
+) -> None:
+    """Random bytes alone, and after the first bytes of a compressed text."""
     blob = compress(codec, b"head " * 10)[:magic] + blob
 
     def read() -> None:
@@ -187,7 +191,7 @@ def test_random_blobs_raise_only_corrupt_record_and_cost_little(codec: Codec, bl
     assert peak_of(read) < AT_LEAST + 4 * (1 << 16)
 
 
-def test_a_batch_of_records_that_hold_nothing_costs_what_its_bytes_allow() -> None:
-    """The most records that a batch can hold are empty ones; their count is checked before a list is made."""
+def test_memory_of_batch_with_empty_records_is_limited_by_its_bytes() -> None:
+    """A batch has the most records if all are empty; their count is checked before a list is allocated."""
     batch = build_batch([NewRecord(None, None)] * 2000)
     assert peak_of(lambda: read_batch(batch)) < AT_LEAST + PER_BYTE * len(batch)
