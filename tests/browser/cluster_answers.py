@@ -15,7 +15,7 @@ ABOUT_ITSELF: Mapping[int, dict[str, Any]] = {
     1: {"loads": 0, "load_avg_ms": None, "load_max_ms": None, "late_ms": 2, "late_max_ms": 9, "unknown": None},
     2: {
         "loads": None, "load_avg_ms": None, "load_max_ms": None, "late_ms": None, "late_max_ms": None,
-        "unknown": "it is stopped",
+        "unknown": "stopped",
     },
 }  # fmt: skip
 

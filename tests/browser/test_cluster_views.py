@@ -19,7 +19,7 @@ def test_brokers_view_shows_load_time_and_delay_or_reason(open_page):
     never = nodes.get_by_role("row").filter(has_text="one:9091")
     expect(never.get_by_role("img", name="the node has loaded none since its start")).to_have_count(1)
     stopped = nodes.get_by_role("row").filter(has_text="stopped")
-    expect(stopped.get_by_role("img", name="unknown: it is stopped")).to_have_count(2)
+    expect(stopped.get_by_role("img", name="unknown: stopped")).to_have_count(2)
 
 
 def test_topic_view_shows_records_of_offset_in_address(open_page):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kohort.console.lag_history import MOST_OF_GROUP, MOST_TOPICS, TREND_MS, TREND_POINTS, LagPoint, thinned
 from kohort.console.reachability import ClusterUnreachable, GroupUnknown
 from kohort.console.routes import Route, TimeSpan
-from kohort.console.sources import ConsoleSource, GroupsKnown
+from kohort.console.sources import ConsoleSource
 from kohort.insight.findings.doctor import ADVICE, SEVERITIES, DoctorFinding, examine
 from kohort.insight.findings.events import find_events
 from kohort.insight.findings.fenced import find_fenced, is_observed_only
@@ -123,7 +123,7 @@ class ConsoleAnswers:
         known = self._source.groups(span.at_ms)
         groups = list(known.groups.values()) if group is None else [self.finding(group, span.at_ms)]
         unknown = known.unknown if group is None else {}
-        found = [one for state in groups for one in examine(state, rebalances_known(known, state.group))]
+        found = [one for state in groups for one in examine(state, known.rebalances_of(state.group))]
         found += [_not_described(name, why) for name, why in unknown.items()]
         found.sort(key=lambda one: (SEVERITIES.index(one.severity), one.group))
         without_health = sum(state.health is None for state in groups)
@@ -173,10 +173,6 @@ def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | Non
         since_ms = max(end_ms - DAY_MS, covered or 0)
     found = source.all_rebalances(since_ms, span.end_ms)
     return SpanOfCauses(since_ms, end_ms, {name: _real(of) for name, of in found.items() if group in (None, name)})
-
-
-def rebalances_known(known: GroupsKnown, group: str) -> Sequence[RebalanceFinding] | None:
-    return None if known.rebalances is None else known.rebalances.get(group, [])
 
 
 def _not_described(group: str, why: str) -> DoctorFinding:

@@ -126,7 +126,7 @@ class ClusterQueries:
         return peek(clients.consumer, group, place, ends, range(-before, after))
 
     def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
-        """Return at most ``many`` records of a partition, from offset ``at`` on (None: its last records)."""
+        """Read at most ``many`` records of a partition from offset ``at`` on; None: the last records."""
         with clients.admin() as admin:
             starts, ends = ends_of(admin, [place], "earliest"), ends_of(admin, [place], "latest")
         if place not in ends:

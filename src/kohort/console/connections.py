@@ -159,7 +159,7 @@ class ConsoleConnection(H11Protocol):
         self.since_s = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept a connection; if there are too many, first close the one that is idle longest."""
+        """Accept a connection; at the limit, first close the connection that is idle longest."""
         if len(self.connections) >= AT_ONCE - 1:  # at ``AT_ONCE`` connections, uvicorn would answer 503
             waiting = [one for one in self.connections if isinstance(one, ConsoleConnection) and one.phase != "work"]
             if waiting:

@@ -9,6 +9,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,7 +23,7 @@ from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.findings.timeline import find_timeline
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
-from kohort.model import TopicPartition
+from kohort.model import TopicPartition, by_topic
 from kohort.results.console import JournalReport
 from kohort.verbs.describing import partitions_named
 from kohort.watch.background import BackgroundWatch
@@ -182,10 +183,7 @@ def _member(lane: LaneFinding, last: RebalanceFinding | None) -> MemberSnapshot 
 
 def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
     """Return a lower bound of each topic's partition count: the highest assigned partition number plus one."""
-    found: dict[str, int] = {}
-    for tp in places:
-        found[tp.topic] = max(found.get(tp.topic, 0), tp.partition + 1)
-    return found
+    return {topic: max(numbers) + 1 for topic, numbers in by_topic(places).items()}
 
 
 BACK_MS: Final = 86_400_000
@@ -207,7 +205,7 @@ class JournalThread:
         store: Path | None = None,
         watch: bool = True,
     ) -> None:
-        """Create the journal reader. ``store``: journal file of a watcher; ``watch``: start a watcher if needed."""
+        """``store``: journal file of a watcher; ``watch``: start a watcher if the cluster has no journal."""
         self._clients, self._kept, self._added = clients, kept, added
         self._store, self._may_watch = store, watch
         self._ending = threading.Event()
@@ -226,7 +224,7 @@ class JournalThread:
 
     @property
     def is_known(self) -> bool:
-        """True if the cluster has a journal, and the watcher that writes it has not stopped."""
+        """True if the cluster has a journal, and its writer has not stopped."""
         return self._status.kind is not None and not self._status.stale
 
     def begin(self) -> None:
@@ -242,21 +240,18 @@ class JournalThread:
             self._thread.join(within_s)
 
     def _run(self) -> None:
-        retry_s, since_ms = RETRY_S, wall_ms() - BACK_MS
+        retry_s, start_ms = RETRY_S, wall_ms() - BACK_MS
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
                     access = JournalAccess(self._consumer_with, admin, os.environ, self._store, self._warn)
-                    source = open_journal(access, None, since_ms)
+                    source = open_journal(access, None, max(start_ms, (self._kept.until_ms or 0) + 1))
                     if source is None:
                         self._start_watcher(access)
                     else:
-                        try:
-                            retry_s = RETRY_S
+                        retry_s = RETRY_S
+                        with closing(source):
                             self._follow(source)
-                        finally:
-                            source.close()
-                            since_ms = max(since_ms, (self._kept.until_ms or 0) + 1)
             except Wakeup:
                 return  # ``JournalThread.end`` called ``wakeup`` of the consumer
             except Exception as error:  # noqa: BLE001 - a stopped thread would leave an old journal

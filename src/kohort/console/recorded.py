@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,8 +43,8 @@ class RecordedSource:
         self._known: GroupsKnown | None = None
 
     def about(self) -> SourceAbout:
-        told = JournalReport(kind="recording", since_ms=self._kept.since_ms, until_ms=self._until_ms)
-        return SourceAbout("recorded", self._title, journal=told)
+        journal = JournalReport(kind="recording", since_ms=self._kept.since_ms, until_ms=self._until_ms)
+        return SourceAbout("recorded", self._title, journal=journal)
 
     def now_ms(self) -> int:
         return self._until_ms
@@ -94,11 +95,8 @@ def read_recording(path: Path) -> RecordedSource:
     with path.open("rb") as file:
         is_store = file.read(len(SQLITE)) == SQLITE
     if is_store:
-        reader = StoreReader(path)
-        try:
+        with closing(StoreReader(path)) as reader:
             return RecordedSource(reader.entries(None)[0], f"recording {path.name}", until_ms=reader.until_ms)
-        finally:
-            reader.close()
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -111,9 +109,8 @@ def _entries_of(path: Path, text: str) -> list[JournalEntry]:
         whole = json.loads(text)
         lines = [(1, event) for event in whole["events"]] if "events" in whole else [(1, whole)]
     except (ValueError, TypeError, KeyError, RecursionError):
-        lines = [
-            (number, _line(path, number, line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()
-        ]
+        numbered = enumerate(text.splitlines(), 1)
+        lines = [(number, _line(path, number, line)) for number, line in numbered if line.strip()]
     return [_entry(path, number, event) for number, event in lines]
 
 

@@ -36,6 +36,9 @@ class GroupsKnown:
         """Groups that the cluster listed but did not describe, with the reason by group."""
         return {group: why for group, why in self.unseen_groups.items() if group not in self.groups}
 
+    def rebalances_of(self, group: str) -> Sequence[RebalanceFinding] | None:
+        return None if self.rebalances is None else self.rebalances.get(group, [])
+
 
 @dataclass(frozen=True, slots=True)
 class SourceAbout:

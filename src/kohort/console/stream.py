@@ -1,6 +1,6 @@
 """Streams of server-sent events: one per browser tab, each with a queue of limited size.
 
-A tab that reads too slowly gets a ``resync`` event and reloads. All code here runs on the loop of the server.
+A tab that reads too slowly gets a ``resync`` event, and requests all data again. All code runs on the server's loop.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
@@ -19,20 +19,20 @@ MOST_KEPT: Final = 256
 MOST_KEPT_BYTES: Final = 4 << 20
 """Maximum total size of sent events that are kept for tabs that reconnect with Last-Event-ID, in bytes."""
 RETRY_MS: Final = 1_000
+ENCODED: Final = b"id: %d\nevent: %s\ndata: %s\n\n"
 RESYNC: Final = b"id: %d\nevent: resync\ndata: {}\n\n"
 WITHOUT_VALUES: Final = ("reach", "resync")
 """Names of events that users with limited rights may get, because the events contain no data of groups."""
 GOODBYE: Final = b"event: bye\ndata: {}\n\n"
 
 
-class Event:
+class Event(NamedTuple):
     """An encoded server-sent event; ``group``: group whose tabs get it, None for all tabs."""
 
-    __slots__ = ("data", "group", "name", "number")
-
-    def __init__(self, number: int, name: str, data: bytes, group: str | None) -> None:
-        self.number, self.group, self.name = number, group, name
-        self.data = b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), data)
+    number: int
+    name: str
+    data: bytes
+    group: str | None
 
 
 class EventQueue:
@@ -42,7 +42,8 @@ class EventQueue:
         self.group, self._is_narrowed = group, is_narrowed
         self._resync_queued = False
         self._events: deque[bytes] = deque()
-        self._bytes = 0
+        self.size = 0
+        """Total size of the unsent events, in bytes."""
         self._is_lost = False
         self._woken = asyncio.Event()
 
@@ -55,20 +56,16 @@ class EventQueue:
                 return
             self._resync_queued, data = True, RESYNC % event.number
         self._events.append(data)
-        self._bytes += len(data)
-        if len(self._events) > MOST_QUEUED or self._bytes > MOST_QUEUED_BYTES:
+        self.size += len(data)
+        if len(self._events) > MOST_QUEUED or self.size > MOST_QUEUED_BYTES:
             self.replace_by_resync(event.number)
         self._woken.set()
 
     def replace_by_resync(self, number: int) -> None:
         self._events.clear()
         self._events.append(RESYNC % number)
-        self._bytes, self._is_lost = len(self._events[0]), True
+        self.size, self._is_lost = len(self._events[0]), True
         self._woken.set()
-
-    @property
-    def size(self) -> int:
-        return self._bytes
 
     async def next(self, within_s: float) -> bytes | None:
         """Wait for unsent events of the browser tab and return all; None if no event arrives within ``within_s``."""
@@ -80,7 +77,7 @@ class EventQueue:
                 return None
         data = b"".join(self._events)
         self._events.clear()
-        self._bytes, self._is_lost, self._resync_queued = 0, False, False
+        self.size, self._is_lost, self._resync_queued = 0, False, False
         return data
 
     def wake(self) -> None:
@@ -111,14 +108,10 @@ class Hub:
             if queue.group is not None:
                 self._streams_of_group -= Counter({queue.group: 1})
 
-    @property
-    def queued_bytes(self) -> int:
-        return sum(queue.size for queue in self._streams)
-
     def publish(self, name: str, data: bytes, group: str | None = None) -> None:
         """Send an event with JSON ``data`` to all browser tabs, or to the tabs that show one group."""
         self._number += 1
-        event = Event(self._number, name, data, group)
+        event = Event(self._number, name, ENCODED % (self._number, name.encode(), data), group)
         self._kept.append(event)
         self._kept_bytes += len(event.data)
         while len(self._kept) > MOST_KEPT or self._kept_bytes > MOST_KEPT_BYTES:

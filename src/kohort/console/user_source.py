@@ -108,15 +108,15 @@ class UserSource:
             raise lost.without_groups() from None
         seen = self._seen([*known.groups, *known.unknown])
         topics = self._rights.topics()
-        told = known.rebalances
         found = {name: one for name, one in known.groups.items() if name in seen}
         if at_ms is None:  # a past state contains no offsets, so no topic must be hidden
-            narrow = {name: self._narrowed(one, topics, told) for name, one in found.items()}
+            narrow = {name: self._narrowed(one, topics, known) for name, one in found.items()}
             found = {name: one for name, one in narrow.items() if one is not None}
+        rebalances = known.rebalances
         return GroupsKnown(
             at_ms=known.at_ms,
             groups=found,
-            rebalances=None if told is None else {name: told[name] for name in told if name in seen},
+            rebalances=None if rebalances is None else {name: rebalances[name] for name in rebalances if name in seen},
             unseen=known.unseen,
             unseen_groups={name: why for name, why in known.unseen_groups.items() if name in seen},
         )
@@ -127,29 +127,26 @@ class UserSource:
             raise lost
         return self._rights.groups(names)
 
-    def _narrowed(
-        self, found: GroupFinding, topics: frozenset[str], rebalances: Mapping[str, Sequence[RebalanceFinding]] | None
-    ) -> GroupFinding | None:
+    def _narrowed(self, found: GroupFinding, topics: frozenset[str], known: GroupsKnown) -> GroupFinding | None:
         """Return the state of a group with only topics that the user may DESCRIBE; None for a deleted group."""
         if all(one.topic in topics for one in found.partitions):
             return found
-        looks = [narrowed(look, topics) for look in self._source.snapshots(found.group)]
-        told = None if rebalances is None else rebalances.get(found.group, [])
-        return find_group(looks, told) if looks else None
+        snapshots = [narrowed(snapshot, topics) for snapshot in self._source.snapshots(found.group)]
+        return find_group(snapshots, known.rebalances_of(found.group)) if snapshots else None
 
     def snapshots(self, group: str) -> Sequence[GroupSnapshot]:
         if not self.sees(group):
             return ()
         topics = self._rights.topics()
-        return [narrowed(look, topics) for look in self._source.snapshots(group)]
+        return [narrowed(snapshot, topics) for snapshot in self._source.snapshots(group)]
 
     def entries(self, group: str, until_ms: int | None) -> Sequence[JournalEntry]:
         return self._source.entries(group, until_ms) if self.sees(group) else ()
 
     def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
-        told = self._source.all_rebalances(since_ms, until_ms)
-        seen = self._seen(list(told))
-        return {group: found for group, found in told.items() if group in seen}
+        every = self._source.all_rebalances(since_ms, until_ms)
+        seen = self._seen(list(every))
+        return {group: found for group, found in every.items() if group in seen}
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
         if not self.sees(group):
@@ -173,20 +170,20 @@ class UserSource:
     def end(self) -> None: ...
 
 
-def narrowed(look: GroupSnapshot, topics: frozenset[str]) -> GroupSnapshot:
+def narrowed(snapshot: GroupSnapshot, topics: frozenset[str]) -> GroupSnapshot:
     """Return a snapshot without offsets of topics that the user may not DESCRIBE, which OffsetFetch omits, too."""
-    assigned = {tp for member in look.members for tp in member.assignment}
+    assigned = {tp for member in snapshot.members for tp in member.assignment}
     partitions = [
         one if one.partition.topic in topics else PartitionSnapshot(partition=one.partition, error=HIDDEN)
-        for one in look.partitions
+        for one in snapshot.partitions
         if one.partition.topic in topics or one.partition in assigned
     ]
     return replace(
-        look,
+        snapshot,
         partitions=tuple(partitions),
-        members=tuple(_narrowed_member(member, topics) for member in look.members),
-        partition_counts={name: many for name, many in look.partition_counts.items() if name in topics},
-        topic_ids={name: topic_id for name, topic_id in look.topic_ids.items() if name in topics},
+        members=tuple(_narrowed_member(member, topics) for member in snapshot.members),
+        partition_counts={name: count for name, count in snapshot.partition_counts.items() if name in topics},
+        topic_ids={name: topic_id for name, topic_id in snapshot.topic_ids.items() if name in topics},
     )
 
 

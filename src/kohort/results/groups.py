@@ -228,7 +228,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     stable_share_1h: float | None = None
     """Share of the last hour in which the group did not rebalance; null without a journal."""
     topics: list[str] = []
-    """Up to 100 topics that the group subscribes to or has committed offsets of."""
+    """Topics with a subscription or committed offsets of the group, at most 100."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):
@@ -245,7 +245,7 @@ class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: int
     behind: int
-    """Number of partitions of the topic in which the group has a lag."""
+    """Number of the topic's partitions with a lag."""
     lag: int | None
     stable_lag: int | None
     lag_ms: int | None

@@ -49,7 +49,7 @@ class PipelineSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineChecked(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.dry-run"):
-    """A pipeline that Spark can run, with the lag of its sources and the columns of its sinks."""
+    """A pipeline that passed the checks of Spark: lag of its sources, columns of its sinks."""
 
     name: str
     sources: list[PipelineSource]

@@ -48,15 +48,7 @@ def node_rows(admin: Admin) -> tuple[list[NodeRow], int]:
         for node in described.nodes
     ]
     found += [
-        NodeRow(
-            node=n,
-            address=None,
-            state="stopped",
-            leads=0,
-            group_partitions=0,
-            controller=False,
-            unknown="it is stopped",
-        )
+        NodeRow(node=n, address=None, state="stopped", leads=0, group_partitions=0, controller=False, unknown="stopped")
         for n in stopped
     ]
     return found, leads[NO_LEADER]

@@ -118,10 +118,8 @@ def compared(
 
     ways = [(name, False) for name in ASSIGNORS if snapshot.protocol == "classic"]
     ways += [(name, True) for name in SERVER_ASSIGNORS]
-    found = [
-        predict(snapshot, replace(scenario, assignor=name, to_consumer=modern), assume, around) for name, modern in ways
-    ]
-    return [_row(one) for one in found]
+    scenarios = [replace(scenario, assignor=name, to_consumer=modern) for name, modern in ways]
+    return [_row(predict(snapshot, each, assume, around)) for each in scenarios]
 
 
 def _row(found: WhatIfFinding) -> ComparedAssignor:

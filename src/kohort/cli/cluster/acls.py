@@ -130,14 +130,12 @@ _RESOURCES: Final = (
         help="Topic name; repeatable like all resource options.",
     ),
     click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Group id."),
-    click.option("--cluster", "on_cluster", is_flag=True, help="The cluster as the resource."),
+    click.option("--cluster", "on_cluster", is_flag=True, help="Select the cluster as resource."),
     click.option("--transactional-id", "transactional_ids", metavar="NAME", multiple=True, help="Transactional id."),
 )  # fmt: skip
 _OPTIONS: Final = (
     click.option(
-        "--resource-pattern-type",
-        "pattern",
-        type=click.Choice(["literal", "prefixed"]),
+        "--resource-pattern-type", "pattern", type=click.Choice(["literal", "prefixed"]),
         help="Treat the resource names as whole names [literal] or prefixes.",
     ),
     click.option(
@@ -156,7 +154,7 @@ _OPTIONS: Final = (
         "--consumer", "consumes", is_flag=True, help="All operations that a consumer needs on --topic and --group."
     ),
     click.option("--idempotent", is_flag=True, help="With --producer: also IdempotentWrite, for brokers before 3.0."),
-)
+)  # fmt: skip
 
 
 def _acl_options(options: dict[str, Any]) -> AclOptions:
@@ -214,9 +212,7 @@ Examples:
 
 @acls.command("list", help=LIST_HELP, short_help="List ACLs.")
 @with_options(*_RESOURCES)
-@click.option(
-    "--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Principal of the ACLs; may be repeated."
-)
+@click.option("--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Principal to list; repeatable.")
 @click.option(
     "--resource-pattern-type",
     "pattern",

@@ -101,9 +101,7 @@ Examples:
 
 @client_metrics.command("set", help=SET_HELP, short_help="Create or change a subscription.")
 @click.argument("name")
-@click.option(
-    "--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metrics to push; may be repeated."
-)
+@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metrics to push; repeatable.")
 @click.option("--interval", "interval_ms", type=Duration(), help="Time between two pushes, at least 100ms.")
 @click.option("--match", metavar="PROPERTY=PATTERN", multiple=True, help="Client property to match; repeatable.")
 @cluster_options
@@ -163,9 +161,7 @@ Examples:
 @click.argument("client", required=False)
 @click.option("--group", metavar="GROUP", help="Group of the clients to show.")
 @click.option("--metric", metavar="PREFIX", default="", help="Prefix of the metrics to show.")
-@click.option(
-    "--since", "back_ms", type=DURATION, default="15m", show_default=True, help="Age of the oldest push to show."
-)
+@click.option("--since", "back_ms", type=DURATION, default="15m", help="Age of the oldest push to show [15m].")
 @cluster_options
 @output_of(ClientsShown)
 def show(client: str | None, group: str | None, metric: str, back_ms: int, cluster: ClusterAccess, output: str) -> None:

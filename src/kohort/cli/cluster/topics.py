@@ -41,7 +41,7 @@ Examples:
 @click.argument("names", nargs=-1, required=True)
 @click.option("--partitions", type=click.IntRange(min=1), help="Number of partitions [num.partitions of the broker].")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Number of replicas [default of the broker].")
-@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Topic option of Kafka; may be repeated.")
+@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Topic option of Kafka; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Skip topics that exist already.")
 @cluster_options_without_config
 @output_of(TopicsCreated)

@@ -51,14 +51,13 @@ Examples:
 
 
 @click.command("find-hanging", help=FIND_HELP, short_help="Find transactions that no coordinator will end.")
-@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Topic to search [all]; may be repeated.")
+@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Topic to search [all]; repeatable.")
 @click.option(
     "--open-for",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
     default=LONGEST_S,
-    show_default=True,
-    help="Minimum age of the producer's last batch; at least transaction.max.timeout.ms of the brokers.",
+    help=f"Minimum age of the producer's last batch [{LONGEST_S}]; at least transaction.max.timeout.ms of the brokers.",
 )
 @cluster_options
 @output_of(HangingTransactionsFound)
@@ -127,7 +126,7 @@ def transactions() -> None:
 
 @transactions.command("list", help=LIST_HELP, short_help="List transactional ids and their open transactions.")
 @click.option(
-    "--state", "states", metavar="STATE", multiple=True, help="Transaction state, such as Ongoing; may be repeated."
+    "--state", "states", metavar="STATE", multiple=True, help="Transaction state, such as Ongoing; repeatable."
 )
 @click.option(
     "--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Minimum age of the transactions to list."

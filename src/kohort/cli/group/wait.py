@@ -81,18 +81,10 @@ class WaitConditions:
 @click.command("wait", help=HELP, short_help="Wait until a group is stable and its lag is small.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--stable", is_flag=True, help="Wait until the group is stable.")
-@click.option(
-    "--for", "for_ms", type=DURATION, default="30s", show_default=True, help="Time for which conditions must hold."
-)
-@click.option(
-    "--timeout", "timeout_ms", type=DURATION, default="5m", show_default=True, help="Longest wait for the conditions."
-)
-@click.option(
-    "--max-lag", type=click.IntRange(min=0), metavar="N", help="Largest allowed lag of the group, in records."
-)
-@click.option(
-    "--every", "every_ms", type=DURATION, default="1s", show_default=True, help="Time between two samples of the group."
-)
+@click.option("--for", "for_ms", type=DURATION, default="30s", help="Time for which the conditions must hold [30s].")
+@click.option("--timeout", "timeout_ms", type=DURATION, default="5m", help="Longest wait for the conditions [5m].")
+@click.option("--max-lag", type=click.IntRange(0), metavar="N", help="Largest allowed lag of the group, in records.")
+@click.option("--every", "every_ms", type=DURATION, default="1s", help="Time between two samples of the group [1s].")
 @cluster_options
 @output_of(WaitedFor)
 def wait(

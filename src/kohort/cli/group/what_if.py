@@ -53,7 +53,7 @@ Examples:
 @click.command("what-if", help=HELP, short_help="Predict the effect of a change on a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--add", type=click.IntRange(1, MOST_NEW_MEMBERS), metavar="N", help="Number of members to add.")
-@click.option("--remove", multiple=True, metavar="MEMBER", help="Member that leaves the group; may be repeated.")
+@click.option("--remove", multiple=True, metavar="MEMBER", help="Member that leaves the group; repeatable.")
 @click.option(
     "--kill",
     multiple=True,
@@ -69,7 +69,7 @@ Examples:
 @click.option("--drain-rate", type=RATE, metavar="N", help="Records per second that one member processes.")
 @click.option("--watch-for", "watch_ms", type=DURATION, help="Time over which both rates are measured.")
 @click.option(
-    "--assume", multiple=True, metavar="KEY=TIME", help="Assumed timeout (session.timeout.ms=10s); may be repeated."
+    "--assume", multiple=True, metavar="KEY=TIME", help="Assumed timeout (session.timeout.ms=10s); repeatable."
 )
 @click.option("--compare", is_flag=True, help="Compare the predictions of all assignors.")
 @cluster_options

@@ -48,7 +48,7 @@ COLUMNS = ("HEALTH", "GROUP", "STATE", "MEMBERS", "LAG", "LAG-TIME", "ETA", "REB
 
 
 @click.command(help=GROUPS_HELP, short_help="List the groups with lag and health, the worst first.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="State of the groups to list; may be repeated.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="State of the groups to list; repeatable.")
 @sampling_options
 @cluster_options
 @output_of(GroupsListed)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from kohort.cli.terminal.cluster import ClusterAccess
+from kohort.cli.terminal.options import FILE
 from kohort.cli.terminal.show import harmless, time_text
 from kohort.verbs.refusals import NothingThere
 
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
     from kohort.watch.journal_source import JournalSource
 
 WAIT_MS: Final = 500
-store_option = click.option(
-    "--store",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Journal file written by kohort watch.",
-)
+store_option = click.option("--store", type=FILE, help="Journal file written by kohort watch.")
 
 
 @contextmanager
@@ -40,10 +37,8 @@ def journal_of(
     if source is None:
         yield None
         return
-    try:
+    with closing(source):
         yield source
-    finally:
-        source.close()
     if source.unread:
         warn(f"{source.unread} entries of the journal have a kind that this version cannot read")
 

@@ -6,15 +6,16 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.terminal.options import NEW_FILE
 from kohort.cli.terminal.output import output_of, print_lines, print_result
 from kohort.cli.terminal.show import harmless, time_text
 from kohort.cli.terminal.wording import heading
+from kohort.insight.names import count
 from kohort.results.groups import WatchedRebalances
 from kohort.results.result import line_of
 from kohort.verbs.refusals import NothingThere
@@ -51,33 +52,17 @@ STEP_MS: Final = 500
     metavar="GROUP",
     multiple=True,
     shell_complete=complete_groups,
-    help="Group of the rebalances to print; may be repeated.",
+    help="Group to print; repeatable.",
 )
 @click.option("--once", is_flag=True, help="Print the new rebalances, and exit.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(0, 3600),
-    default=2.0,
-    show_default=True,
-    help="Seconds between two samples of the groups; 0: no samples.",
-)
-@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Journal file to write.")
+@click.option("--interval", type=click.FloatRange(0, 3600), default=2.0, help="Seconds between samples [2]; 0: none.")
+@click.option("--store", type=NEW_FILE, help="Journal file to write.")
 @click.option("--to-topic", is_flag=True, help="Also write the journal to the topic __kohort_journal.")
+@click.option("--days", type=click.IntRange(1, 3650), default=7, help="Retention of journal entries in days [7].")
+@click.option("--max-size", type=click.IntRange(1), default=1024, help="Maximum size of the journal in MiB [1024].")
+@click.option("--max-groups", type=click.IntRange(1), default=20_000, help="Limit of groups in memory [20000].")
 @click.option(
-    "--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="Retention of journal entries, in days."
-)
-@click.option(
-    "--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Maximum journal file size, in MiB."
-)
-@click.option(
-    "--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Limit of groups in memory."
-)
-@click.option(
-    "--max-partitions",
-    type=click.IntRange(1),
-    default=500_000,
-    show_default=True,
-    help="Limit of partitions in memory.",
+    "--max-partitions", type=click.IntRange(1), default=500_000, help="Limit of partitions in memory [500000]."
 )
 @cluster_options
 @output_of(WatchedRebalances)
@@ -155,9 +140,8 @@ def _new_rebalances(
         if watcher.is_caught_up and not was_there:
             if once:
                 return
-            size = watcher.groups.sizes[0]
-            count = f"{size} group{'s' * (size != 1)}"
-            click.echo(f"watching {count}, after {watcher.records} records; journal in {kept.path}", err=True)
+            size = count(watcher.groups.sizes[0], "group")
+            click.echo(f"watching {size}, after {watcher.records} records; journal in {kept.path}", err=True)
 
 
 def rebalance_line(found: RebalanceFinding) -> str:

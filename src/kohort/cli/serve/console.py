@@ -171,35 +171,21 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Show live groups and their history in a browser.")
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    default=LISTEN,
-    show_default=True,
-    help="Address to listen on; port 0: a free port.",
-)
+@click.option("--listen", metavar="HOST:PORT", default=LISTEN, help=f"Address [{LISTEN}]; port 0: a free port.")
 @click.option("--allow-changes", is_flag=True, help="Allow changes of offsets, members and groups.")
-@click.option("--allow-host", metavar="NAME", multiple=True, help="Host name that browsers may use; may be repeated.")
+@click.option("--allow-host", metavar="NAME", multiple=True, help="Host name that browsers may use; repeatable.")
 @click.option("--login", type=click.Choice(["cluster"]), help="Require the login of a user of the cluster (SASL).")
 @click.option("--password-file", type=FILE, help="File with the password for the console.")
 @click.option("--tls-cert", type=FILE, help="Certificate chain for TLS (PEM).")
 @click.option("--tls-key", type=FILE, help="Private key of the certificate (PEM).")
-@click.option("--pipeline", "pipelines", type=FILE, multiple=True, help="Pipeline file to show; may be repeated.")
+@click.option("--pipeline", "pipelines", type=FILE, multiple=True, help="Pipeline file to show; repeatable.")
 @click.option("--recording", type=FILE, help="File with a recording to show.")
 @click.option("--export", type=NEW_FILE, help="HTML file to write; needs --group.")
-@click.option(
-    "--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group of the exported HTML file."
-)
-@click.option(
-    "--interval", type=click.FloatRange(1, 3600), default=5.0, show_default=True, help="Seconds between group samples."
-)
+@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group for --export.")
+@click.option("--interval", type=click.FloatRange(1, 3600), default=5.0, help="Seconds between two group samples [5].")
 @click.option("--watch/--no-watch", default=True, help="Record a journal for clusters without journal.")
-@click.option(
-    "--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Limit of the shown groups."
-)
-@click.option(
-    "--journal-size", type=click.IntRange(1, 4_096), default=64, show_default=True, help="Journal memory limit, in MiB."
-)
+@click.option("--max-groups", type=click.IntRange(1, 10_000), default=2_000, help="Maximum number of groups [2000].")
+@click.option("--journal-size", type=click.IntRange(1, 4_096), default=64, help="Memory of the journal in MiB [64].")
 @store_option
 @cluster_options
 @output_of(ConsoleReady)

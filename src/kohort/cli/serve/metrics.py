@@ -41,26 +41,15 @@ Examples:
     "compat",
     metavar="NAMES",
     default="kafka_exporter",
-    show_default=True,
-    help="Metric names of other exporters to add: kafka_exporter.",
+    help="Metric names to add [kafka_exporter].",
 )
 @click.option(
     "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Allow other computers and all host names on /metrics."
 )
 @click.option(
-    "--max-partitions",
-    type=click.IntRange(min=0),
-    default=1_000,
-    show_default=True,
-    help="Maximum number of partitions of a group with series of their own.",
+    "--max-partitions", type=click.IntRange(0), default=1_000, help="Limit of partitions with series, by group [1000]."
 )
-@click.option(
-    "--max-series",
-    type=click.IntRange(min=1_000),
-    default=200_000,
-    show_default=True,
-    help="Maximum number of series on the page; further ones are left out.",
-)
+@click.option("--max-series", type=click.IntRange(1_000), default=200_000, help="Limit of series on the page [200000].")
 @store_option
 @cluster_options
 def metrics(
