@@ -216,7 +216,7 @@ class Campaign:
             crowd.wait_until_at_work()
 
     def _without_a_node(self, broker) -> bool:  # type: ignore[no-untyped-def]  # of a module that is loaded
-        """Stop one of several nodes for a while; return True if all are to be killed meanwhile."""
+        """Stop one node and start it again; return True if the process is to be killed instead of that start."""
         rng = self._rng
         stop_one(broker.bootstrap, self._options.nodes, rng)
         self._tally.nodes_stopped += 1

@@ -43,7 +43,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 GROUP_PROTOCOL = "TEST_CONSUMER_GROUP_PROTOCOL"
 TEST_S = 900
 AT_ONCE = 4
-"""Tests that run at once; most of them wait most of the time."""
+"""Number of tests that run in parallel; most tests mostly wait."""
 BROKER_VERSION = "4.0.0"
 SCENARIOS = ("default", "noautocreate")
 NODES = "3"

@@ -12,7 +12,7 @@ from kohort_lab.history.logs import Logs
 from kohort_lab.history.values import SentValues
 
 NEVER: Final = 1 << 62
-"""End time of an operation without a known end."""
+"""End time of an operation whose end is not in the history."""
 SILENT_US: Final = 500_000
 """Silence after which a client counts as possibly frozen, in microseconds."""
 
@@ -92,7 +92,7 @@ class TransactionFacts:
 
     @property
     def took_effect(self) -> bool:
-        """True if the commit is known: by its response, or by a reader."""
+        """True if a response or a reader proves that the transaction was committed."""
         return self.committed or (self.seen_line > 0 and not self.cannot_be_committed)
 
 

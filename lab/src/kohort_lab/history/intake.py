@@ -160,7 +160,7 @@ class Intake:
         }
 
     def take(self, line: int, operation: dict[str, Any]) -> None:
-        """Process one operation. Raises WrongField."""
+        """Gather the facts of one history operation. Raises WrongField."""
         kind = operation.get("op")
         take = self._takes.get(kind) if isinstance(kind, str) else None
         if take is None:

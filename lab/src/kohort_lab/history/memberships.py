@@ -159,7 +159,7 @@ class Memberships:
         return number
 
     def _look(self, group: GroupFacts, log: SeenLog, client: HistoryClient, entry: CommitEntry) -> None:
-        """Compare a commit with the reader's position and with its previous commit."""
+        """Compare a commit with the position of the reader, and with the previous commit of the member."""
         doubt = self._past_what_was_read(log, client, entry)
         if doubt is not None:
             self._note(doubt)

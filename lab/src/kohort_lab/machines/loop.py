@@ -22,7 +22,7 @@ from kohort.security.sasl.exchange import ClientExchange, Derivation
 
 Address = tuple[str, int]
 STEPS_MOST: Final = 100_000
-"""Limit of events without clock movement: more mean an endless exchange."""
+"""Limit of events without clock movement: more events mean an endless exchange of messages."""
 TICKS_MOST: Final = 100
 """Limit of ticks in one moment: a tick of one node may make another node's tick due."""
 

@@ -95,7 +95,7 @@ def reachable_modern() -> list[str]:
 
 
 class ModernReach(Watcher):
-    """Observer of the group after every event, and of all responses."""
+    """Observer of all responses, and of the state of the group after every event."""
 
     def __init__(self, group: Callable[[], ModernGroup | None], timers: Callable[[], Collection[TimerKind]]) -> None:
         self.reached: set[str] = set()

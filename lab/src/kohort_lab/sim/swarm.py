@@ -14,13 +14,13 @@ FAULTS = ("cut", "crash broker", "kill member", "freeze member", "freeze broker"
           "admin")  # fmt: skip
 FAULTS_OF_STRANGERS = ("impostor", "kick")
 CHANGES_MIND = "change mind"
-"""Subscribe to one of several topics for a while."""
+"""Subscribe to only one of the topics, and later to all again."""
 UNSUBSCRIBES = "unsubscribe"
 """Unsubscribe and subscribe again in one process."""
 PAUSES = "pause"
-"""Pause one partition for a while."""
+"""Pause one partition, and resume it later."""
 SEEKS = "seek"
-"""Seek one partition back."""
+"""Seek one partition to an earlier offset."""
 BOTH = (["range", "cooperative-sticky"], ["cooperative-sticky"], ["range"], ["roundrobin"], ["sticky"])
 
 

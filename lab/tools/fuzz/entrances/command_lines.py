@@ -196,7 +196,7 @@ def unreachable(self: ClusterAccess, client: Any, config: type, said: Any, optio
 
 
 def leaves(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield every command that is not a group, with its path."""
+    """Yield every command with its path, without command groups."""
     if not isinstance(command, click.Group):
         yield path, command
         return

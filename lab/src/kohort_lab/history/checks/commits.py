@@ -33,7 +33,7 @@ def check_commits(facts: HistoryFacts) -> None:
 
 
 def _visible_between(facts: HistoryFacts, log: int, start: int, end: int, committed_only: bool) -> int:
-    """Return a line about a record in ``[start, end)`` that a reader must see, or 0."""
+    """Return a history line about a record in ``[start, end)`` that a reader must see; 0 if there is none."""
     for offset, value, page in facts.logs.all[log].known(start, end):
         if facts.is_gone(log, offset):
             continue
@@ -55,7 +55,7 @@ def _check_doubts(facts: HistoryFacts) -> None:
 
 
 def _stood_at_a_commit(facts: HistoryFacts, doubt: Doubt) -> bool:
-    """Return True if the offset is an earlier start position of the member before its seek."""
+    """True if the member started at this offset before its seek."""
     if doubt.left_start is None:
         return False
     sought, group = doubt.left_start
@@ -77,7 +77,7 @@ def effective(facts: HistoryFacts, entry: CommitEntry) -> EffectiveCommit | None
 
 
 def _check_starts(facts: HistoryFacts, group: GroupFacts, log: int, starts: list[SessionStart]) -> None:
-    """Compare each start with the commits that were current then, per clock."""
+    """Compare the start position of each member with the commits that were current at that time, for each clock."""
     for clock in {facts.clients[start.client].clock for start in starts}:
         entries = [entry for entry in group.entries(log) if facts.clients[entry.client].clock == clock]
         found = [commit for entry in entries if (commit := effective(facts, entry)) is not None]
@@ -125,7 +125,7 @@ class CommitsInOrder:
         return bool(self._unanswered)
 
     def standing_at(self, start: SessionStart) -> list[EffectiveCommit]:
-        """Return the commits that may be current at a start; an empty list if a first commit is uncertain."""
+        """Return the commits that may be current when a member starts; empty if the first commit is uncertain."""
         standing = [commit for commit in self._unanswered if commit.at <= start.done]
         overwritten_before = -1
         for at in range(bisect_right(self._answered, (start.done, NEVER)) - 1, -1, -1):
@@ -140,7 +140,7 @@ class CommitsInOrder:
 
 
 def _judge_start(facts: HistoryFacts, log: int, start: SessionStart, standing: list[EffectiveCommit]) -> None:
-    """Check that a start equals one of the commits that may be current."""
+    """Check that the start position of a member equals one of the commits that may be current."""
     if any(commit.offset == start.position for commit in standing):
         return
     low, high = min(standing, key=lambda c: c.offset), max(standing, key=lambda c: c.offset)

@@ -43,7 +43,7 @@ class BrokerActor:
 
     @property
     def topics(self) -> Topics | None:
-        """Topics; None while the process is down."""
+        """Topics of the running broker; None while its process is down."""
         return self.broker.state.topics if self.broker is not None else None
 
     def start(self) -> None:

@@ -20,7 +20,7 @@ from kohort_lab.sim.checks.cleared import check_gone, check_offsets, check_own_t
 
 TIMEOUT_MS: Final = 5_000
 LATER: Final = "h"
-"""Group without members, ever."""
+"""Group that never has members."""
 SIDE: Final = "side"
 
 

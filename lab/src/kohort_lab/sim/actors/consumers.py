@@ -112,13 +112,13 @@ class ConsumerActor(EngineActor):
 
     @property
     def is_held_up(self) -> bool:
-        """True if frozen, in a slow handler, or with user actions pending."""
+        """True if the process is frozen, in a slow handler, or has pending user actions."""
         handles = self.listens or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
         return self.frozen or handles or bool(self._wishes) or self._away_ms > 0
 
     @property
     def is_rebalancing(self) -> bool:
-        """True if a join, a callback or a rejoin is due."""
+        """True if the member has to join, to rejoin or to run a rebalance callback."""
         group = self.machine.group if self.machine is not None else None
         return group is None or group.rebalance.is_due or not group.membership.is_stable
 
@@ -249,7 +249,7 @@ class ConsumerActor(EngineActor):
         if self._life != life or not self._polling or self.world.now_ms < self._poll_ends_ms:
             return
         if self.listens:
-            return  # the end of the callback runs this again
+            return  # the end of the callback calls this method again
         if self.frozen:
             self.world.after(self.frozen_until_ms - self.world.now_ms, lambda: self._poll_times_out(life))
         else:
@@ -301,7 +301,7 @@ class ConsumerActor(EngineActor):
             self.step_soon()
 
     def _hear(self, error: KohortError) -> None:
-        """Handle an error of poll() as the user."""
+        """Handle an error of poll() as an application does."""
         if self.pace.polls_on and isinstance(error, ApiError) and error.code in DENIED:
             self.history.add(self.name, "is denied", str(error))
             self._leave_poll()
@@ -311,8 +311,8 @@ class ConsumerActor(EngineActor):
         self.restart_later()
 
     def take(self, records: list[Record]) -> None:
-        """Process polled records as the user."""
-        del records  # the watcher has received them
+        """Process polled records as an application does."""
+        del records  # the watcher has received the records
         assert self.machine is not None
         if self.rng.random() < self.pace.commit_each_poll:
             self.pace.commits.append(self.machine.commit(None, None))

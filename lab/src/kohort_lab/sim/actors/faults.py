@@ -38,7 +38,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class OwnFaults:
-    """Faults of one world: those in ``always`` strike in every plan, the others if the plan lists them."""
+    """Faults of one world: every plan has the faults in ``always``, and any others that it lists."""
 
     of_nobody: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     of_a_consumer: Mapping[str, Callable[[ConsumerActor], None]] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Faults:
             consumer.pace.slow = 0.0
             if not consumer.alive:
                 consumer.restart_later()
-            self._world.after(LEAVE_ENDS_MS, consumer.start)  # a leaving member restarts after its leave
+            self._world.after(LEAVE_ENDS_MS, consumer.start)  # a member that is leaving restarts after its leave
 
     def _next(self) -> None:
         if self._enabled:

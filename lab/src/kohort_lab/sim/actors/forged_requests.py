@@ -39,7 +39,7 @@ from kohort.wire.messages.produce import (
 from kohort.wire.record_batch import NewRecord, build_batch
 
 NOBODY = -1
-"""Generation of a commit from outside of the group."""
+"""Generation of a commit by a client that is no member of the group."""
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 PARTITIONS_MOST = 3
 """Partitions of ``__consumer_offsets``; a forged write goes to each."""

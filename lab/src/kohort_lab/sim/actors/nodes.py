@@ -35,7 +35,7 @@ class ClusterActor:
         self._check = check_decision if checked else None
         self.disk = FaultyDisk(context.world.fork_rng())
         self.cluster: Cluster | None = None
-        """Cluster; None while the process is down."""
+        """Cluster of the running process; None while the process is down."""
         self.frozen_until_ms = 0
         self.clock_ahead_ms = 0
         self._world = context.world
@@ -57,7 +57,7 @@ class ClusterActor:
 
     @property
     def topics(self) -> Topics | None:
-        """Topics; None while the process is down."""
+        """Topics of the running nodes; None while their process is down."""
         return self.cluster.topics if self.cluster is not None else None
 
     @property
@@ -100,7 +100,7 @@ class ClusterActor:
         return Broker(self._configs[number], ClusterNode(cluster, number), rng, self.now_ms, check=self._check)
 
     def kill(self, why: str, *, restart_in_ms: int | None = None, writing: bool = False) -> None:
-        """Kill the process and all of its nodes at once."""
+        """Kill the process, and with it all nodes."""
         if self.cluster is None:
             return
         self._watcher.broker_dies(self, writing=writing)

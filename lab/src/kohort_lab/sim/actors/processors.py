@@ -22,7 +22,7 @@ from kohort_lab.sim.run_context import RunContext
 
 LOOK_AGAIN_MS: Final = 20
 Work = Iterator[Promise[None] | None]
-"""Steps of the user's code: resumes when the promise is done, or after a pause for None."""
+"""User's code as a generator: it resumes when the yielded promise is done, or after a pause if it yields None."""
 
 
 class TransactionalActor(EngineActor):

@@ -79,13 +79,13 @@ class SecurityAdmin:
         self._is_calm = False
 
     def forbid(self) -> None:
-        """Add a DENY ACL for a while."""
+        """Add a DENY ACL, and remove it after a random time."""
         acl = self._denial()
         self._admin.do(f"forbids: {acl}", lambda _: create_acls([acl]))
         self._later(lambda: self._admin.do(f"forbids no more: {acl}", lambda _: delete_acls([acl.filter])))
 
     def limit(self) -> None:
-        """Set a quota for a while."""
+        """Set a quota, and remove it after a random time."""
         quota = self._rng.choice(sorted(QUOTAS))
         targets = self._targets
         of = {
@@ -107,7 +107,7 @@ class SecurityAdmin:
         self._later(lambda: self._set_quota(entity, quota, None))
 
     def change_user(self) -> None:
-        """Remove a member's user for a while, or set its password again."""
+        """Remove the user of a member and add it again later, or set its password again."""
         user = self._rng.choice(self._targets.members)
         if self._rng.random() < 0.5:
             gone = UserScramCredentialDeletion(user, MECHANISM)

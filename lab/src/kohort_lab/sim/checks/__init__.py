@@ -1,1 +1,1 @@
-"""Checks of a simulated run, most of them after every event."""
+"""Checks of a simulated run; most checks run after every event."""

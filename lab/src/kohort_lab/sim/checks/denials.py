@@ -44,7 +44,7 @@ class DenialsHold(Watcher):
         self._group_id = group_id
         self._users = users
         self._rights = rights
-        """Rights of each user that may be denied."""
+        """Rights that an ACL may deny to each user."""
         self._section: list[Any] = []
         self._since_ms: dict[tuple[str, Right], int] = {}
         self._ends: dict[str, list[int]] = {}

@@ -45,7 +45,7 @@ class Joiners(Watcher):
         self.leaders_moved()
 
     def leaders_moved(self) -> None:
-        self._dropped.clear()  # numbers that were not persisted are free again
+        self._dropped.clear()  # generation ids that were not persisted may be used again
 
     def asked(self, exchange: Exchange) -> None:
         asked = exchange.asked

@@ -84,7 +84,7 @@ class ModernOwners(Watcher):
             self._synced.add(asked.member_id)
 
     def look(self, *, moved: bool) -> None:
-        """Check unless nothing changed. ``moved``: True if the group changed.
+        """Run the check if an assignment or the group changed; ``moved``: True if the group changed.
 
         Revocations need no check, and assignments are checked as they are applied.
         """

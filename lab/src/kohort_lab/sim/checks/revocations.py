@@ -29,7 +29,7 @@ class Revocations:
 
     @property
     def waits(self) -> bool:
-        """True if a revocation was pending at the last check."""
+        """True if a member had a pending revocation at the last check."""
         return bool(self._waits)
 
     def check(self, now_ms: int, world_ms: int, *, works: bool) -> None:

@@ -101,7 +101,7 @@ class GroupWorld(ABC):
 
     @abstractmethod
     def cut_off(self, member: GroupMember, for_ms: int) -> None:
-        """Cut a member off from its coordinator for a while; other brokers stay reachable."""
+        """Cut a member off from its coordinator temporarily; other brokers stay reachable."""
 
     def began(self) -> None:  # noqa: B027  # a generation that keeps nothing beside the brokers adds nothing
         """Start additional servers after the brokers."""
@@ -181,7 +181,7 @@ class GroupWorld(ABC):
 
     @property
     def is_settled(self) -> bool:
-        """True if each partition has had one owner for a while and no change is pending."""
+        """True if each partition has had one owner for ``QUIET_MS`` and no change is pending."""
         quiet = self.world.now_ms - self.holdings.changed_ms >= QUIET_MS
         return quiet and self.holdings.is_whole and not any(member.is_rebalancing for member in self.alive)
 

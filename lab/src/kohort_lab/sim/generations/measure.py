@@ -1,4 +1,4 @@
-"""Cost of each change for a group of one generation: one run, one seed, one change after another."""
+"""Cost of each change for a group of one generation: a run applies the changes in sequence, under one seed."""
 
 from __future__ import annotations
 

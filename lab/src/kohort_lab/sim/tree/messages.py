@@ -35,7 +35,7 @@ class End(Struct, tag=True, array_like=True):
 
 
 class Create(Struct, tag=True, array_like=True):
-    """Create a node, if it does not exist."""
+    """Request to create a node of the tree, if it does not exist."""
 
     path: str
     data: str
@@ -44,13 +44,13 @@ class Create(Struct, tag=True, array_like=True):
 
 
 class Delete(Struct, tag=True, array_like=True):
-    """Delete any client's node."""
+    """Request to delete a node, of any client."""
 
     path: str
 
 
 class Write(Struct, tag=True, array_like=True):
-    """Set a node's data; create the node if missing."""
+    """Request to set the data of a node; creates a missing node."""
 
     path: str
     data: str
@@ -81,7 +81,7 @@ class Numbered(Struct, tag=True, array_like=True):
 
 
 class SessionOpened(Struct, tag=True, array_like=True):
-    """Session of this connection."""
+    """Response with the session of this connection."""
 
     session_id: int
 

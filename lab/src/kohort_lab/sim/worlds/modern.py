@@ -80,7 +80,7 @@ def options_of(plan: Plan) -> ModernOptions:
         converts=converts,
         moves=strikes and rng.random() < 0.6,
         strangers=strikes and rng.random() < 0.3,
-        # A static leader does not learn of partitions added while it was away; a coordinator does.
+        # Partitions added during the absence of a static leader stay unassigned, unless the coordinator assigns.
         grows=rng.random() < 0.4 and (not plan.static or (protocols == CONSUMER and not converts)),
         regex=rng.random() < 0.25,
         interval_ms=rng.choice([0, 0, 1_000, 1_000, 5_000]),

@@ -27,7 +27,7 @@ SETTLED_MS: Final = 5_000
 
 
 class SettledDetector:
-    """Poller of ``why_not``; true after a sufficient time without a reason."""
+    """Poller of ``why_not``: the world is settled after a sufficient time without a reason."""
 
     def __init__(self, world: World, why_not: Callable[[], str | None]) -> None:
         self._world = world
@@ -58,7 +58,7 @@ class StartedProcess(BrokerProcess, Protocol):
 
     @property
     def topics(self) -> Topics | None:
-        """Topics; None while the process is down."""
+        """Topics of the running process; None while the process is down."""
 
     def start(self) -> None: ...
 
@@ -150,11 +150,11 @@ class Simulation(ABC):
         return UserPace(most_records=self.plan.poll_records, poll_ms=self.plan.poll_ms)
 
     def topics(self) -> Topics | None:
-        """Return the topics; None while no broker is up."""
+        """Return the topics of the running brokers; None while no broker runs."""
         return self.process.topics
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of a topic, or None if it was never resolved."""
+        """Return the name of the topic with this id, also of a deleted topic that an earlier call found; else None."""
         topics = self.process.topics
         topic = topics.by_id(topic_id) if topics is not None else None
         if topic is not None:
