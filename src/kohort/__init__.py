@@ -86,7 +86,7 @@ _LATE: Final = {
     "kohort.instruments.instrument": "Instrumentation instrument",
     "kohort.instruments.prometheus": "MeasuredClient MetricsCollector",
 }
-"""Public names by module, imported when first used (PEP 562): they bring sockets and threads with them."""
+"""Public names by module. The first use of a name imports its module (PEP 562), which may load sockets and threads."""
 _LAZY: Final = {name: module for module, names in _LATE.items() for name in names.split()}
 
 __all__ = [

@@ -151,7 +151,7 @@ class Timers(Generic[K]):
         return times[0] if times else None
 
     def pop_due(self, now_ms: int) -> Iterator[K]:
-        """Yield the keys that are due, earliest first; each is removed before it is yielded."""
+        """Yield the keys of due timers, earliest first. A timer is removed before its key is yielded."""
         while (at_ms := self.wake_at_ms) is not None and at_ms <= now_ms:
             for key in list(self._slots[at_ms]):  # the caller may set and cancel timers meanwhile
                 if self._deadlines.get(key) == at_ms:

@@ -35,7 +35,7 @@ SHOWN_MAX: Final = 80
 _COUNT_TOO_LARGE: Final = re.compile(r"(?<!\\)\{(?:\d{9,}(?:,\d*)?|\d+,\d{9,})\}", re.ASCII)
 """RE2 matches such a count literally; RE2J rejects it as too large."""
 _COSTLY: Final = re.compile(r"\\(?:([pP])|.)|\{(\d{1,8})(?:,(\d{0,8}))?\}", re.ASCII | re.DOTALL)
-"""An escape, with group 1 for a Unicode class; or a repeat count."""
+"""Matches an escape (group 1: a Unicode class) or a repeat count."""
 
 
 class PatternRefused(ApiError):

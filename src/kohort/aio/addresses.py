@@ -60,7 +60,7 @@ def _remove(lookups: dict[tuple[str, int], Lookup], key: tuple[str, int], done: 
 
 
 async def first_connected(addresses: Sequence[AddressInfo], limit_s: float) -> socket.socket:
-    """Connect to the first address that answers; each attempt has a share of the time, the last one all that remains.
+    """Connect to the first address that answers. Attempts share ``limit_s`` seconds; the last one has all that remain.
 
     Raises OSError of the last failed address.
     """

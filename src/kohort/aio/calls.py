@@ -27,7 +27,7 @@ W = TypeVar("W")
 
 
 def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
-    """Run a client call in this thread, blocking in ``wait_out`` for each wait that it yields. Return its result.
+    """Run a client call in this thread and return its result; ``wait_out`` blocks for each wait that the call yields.
 
     An error of a wait, also an interrupt, is raised at the ``yield``, so that ``finally`` clauses of a call can wait.
     """
@@ -46,7 +46,7 @@ def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
 
 
 async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awaitable[Any]]) -> R:
-    """Run a client call as a coroutine, awaiting ``wait_out`` for each wait that it yields. Return its result."""
+    """Run a client call as a coroutine and return its result; await ``wait_out`` for each wait that the call yields."""
     failed: BaseException | None = None
     while True:
         try:
@@ -151,7 +151,7 @@ class PollUntil:
 
 @dataclass(slots=True)
 class Run:
-    """Wait request: run a function of the user or the client; the asyncio API awaits a result that is awaitable."""
+    """Wait request: run a function of the user or the client. The asyncio API awaits an awaitable result."""
 
     work: Callable[[], Any]
 

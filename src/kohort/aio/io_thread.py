@@ -124,7 +124,7 @@ class IoThread:
         self._open.pop(client, None)
 
     def finish(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run ``work`` of a garbage-collected client without waiting; the exit of the process waits for its end."""
+        """Start ``work`` of a garbage-collected client without waiting; the process exit waits for the work."""
         run_soon(self.loop, work, self._final_tasks)
 
     def after_fork(self) -> None:
@@ -165,7 +165,7 @@ class IoThread:
 
 
 class _Process:
-    """Holder of the I/O thread of this process; a forked child process creates its own."""
+    """I/O thread of this process, and a lock for its creation; a forked child process creates its own thread."""
 
     lock = threading.Lock()
     current: IoThread | None = None

@@ -1,4 +1,4 @@
-"""Options of a client's TLS and login, by librdkafka's names, and Kafka's for its files.
+"""TLS and login options of clients. Names are librdkafka's, and Kafka's for key stores and trust stores.
 
 ``config/security_names.py`` has other spellings.
 """

@@ -40,7 +40,7 @@ KAFKAS_CALLBACKS: Final = frozenset(
         "ScramServerCallbackHandler",
     }
 )
-"""Simple class names of Kafka; all but the first are the default behaviour."""
+"""Simple names of Kafka's callback classes; all but SIGNED_TOKENS name the default behaviour."""
 CALLBACKS: Final = ValueRule(
     lambda name: not name or name.rpartition(".")[2] in KAFKAS_CALLBACKS,
     "OAuthBearerValidatorCallbackHandler; other classes of Java cannot be loaded here",

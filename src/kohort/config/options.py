@@ -121,7 +121,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def kafka_int(name: str, text: str) -> int:
-    """Parse an integer as Kafka parses options of groups and client metrics. Raises ConfigError with its message."""
+    """Parse an integer as Kafka parses options of groups and client metrics. Raises Kafka's error."""
     digits = text.strip()
     if not re.fullmatch("[+-]?[0-9]{1,19}", digits) or not -(1 << 31) <= int(digits) < 1 << 31:
         raise ConfigError(f"Invalid value {text} for configuration {name}: Not a number of type INT")

@@ -86,7 +86,7 @@ class OpenSpan:
         span, self._span = self._span, None
         if span is None:
             return None
-        # in another task, such as the garbage collector's, the span is not current
+        # the garbage collector may end the span in another task, where it is not the current span
         if self._token is not None and contexts.get_current() is self.context:
             contexts.detach(self._token)
         self._token = None
@@ -226,7 +226,7 @@ class ClientTelemetry:
 
 
 def key_of(key: bytes | str | None) -> Attributes:
-    """Return the attribute of a record's key if it is a short text."""
+    """Return the span attribute of a record's key, if the key is a short text."""
     if key is None or len(key) > KEY_MOST_BYTES:
         return {}
     try:

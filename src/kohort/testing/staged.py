@@ -170,7 +170,7 @@ class StagedBroker(Broker):
         return self._on_loop(self._close_connections, client_id)
 
     def requests(self, api: str | None = None, *, client_id: str | None = None) -> list[SeenRequest]:
-        """Return the received requests in order, of one API or of all; the last ten thousand.
+        """Return the received requests in order, at most the last 10,000, of one API or of all.
 
         Raises UsageError for an unknown API.
         """

@@ -183,11 +183,12 @@ class GroupHandler(Handler, ABC):
 
 
 class ConsumerGroup:
-    """``ConsumerGroup(bootstrap_servers="localhost:9092", group_id="g").run("t", handler)``; options as ``Consumer``'s.
+    """``ConsumerGroup(bootstrap_servers="localhost:9092", group_id="g").run("t", handler)``.
 
-    With ``enable.auto.commit`` (default) marked offsets are committed regularly and at the end of each session.
-    Fetching pauses for a claim whose handler takes no records for ``max_processing_time_ms`` milliseconds. Raises
-    ConfigError for an unknown option or an invalid value, and UsageError without a ``group.id``.
+    Options are those of ``Consumer``. With ``enable.auto.commit`` (default) marked offsets are committed regularly and
+    at the end of each session. Fetching pauses for a claim whose handler takes no records for
+    ``max_processing_time_ms`` milliseconds. Raises ConfigError for an unknown option or an invalid value, and
+    UsageError without a ``group.id``.
 
     Guide: docs/guides/consumer-group.md.
     """

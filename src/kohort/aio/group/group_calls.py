@@ -109,7 +109,7 @@ class GroupCalls:
             raise state.failure
 
     def _is_assigned(self) -> bool | None:
-        """True once the group is stable and all positions are known, or once the session must end; None before."""
+        """Return True once the group is stable with known positions, or the session must end; else None."""
         with self._waits.guard:
             settled = self._machine.group.rebalance.is_stable
             known = all(s.has_position for s in self._machine.subscription.assigned.values())

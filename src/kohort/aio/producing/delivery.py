@@ -97,7 +97,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._position()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery when the record is delivered or failed, or at once if it is already.
+        """Call ``callback`` with this delivery when the record is delivered or failed; at once for a finished delivery.
 
         The callback runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are
         logged.
@@ -136,7 +136,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
 
 class Owner:
-    """A producer as its deliveries use it: its lock, and checks of the calling thread and process."""
+    """Lock of a producer, and checks of the calling thread and process, for the producer's deliveries."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The blocking producer: it adds records to the buffer that the I/O thread sends."""
+"""The blocking producer adds records to a buffer in the caller's thread; the I/O thread sends them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class BrokerLog:
         return next((kind.until_ms for kind in self._kinds.values()), None)
 
     def write(self, notes: Iterable[Note], now_ms: int) -> None:
-        """Write notes to the log; of a kind that was written within the last minute, only count the notes."""
+        """Write notes to the log. Notes of a kind that was logged within the last minute are only counted."""
         self._end_minutes(now_ms)
         for note in notes:
             if self._log.isEnabledFor(note.level) and self._is_due(note, now_ms):

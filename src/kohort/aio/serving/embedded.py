@@ -179,7 +179,7 @@ class Broker:
         self._on_loop(self._cluster_server().stop_node, node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Start a stopped node. It serves when this returns; inside ``async with`` soon afterwards.
+        """Start a stopped node, and wait until it serves; inside ``async with`` do not wait.
 
         Raises UsageError for a broker with one node, and ApiError for an unknown node.
         """
@@ -253,7 +253,7 @@ class Broker:
         return asyncio.run_coroutine_threadsafe(call(), self._loop).result()
 
     def start(self) -> Broker:
-        """Start the broker on a new thread; return when it serves.
+        """Start the broker on a new thread, and wait until it serves.
 
         Raises UsageError if it runs already, ConfigError or StorageError if it cannot start, such as DataDirInUse.
         """

@@ -29,7 +29,7 @@ from kohort.wire.codec import Buffer
 LOCK_FILE: Final = ".lock"
 REPLACEMENT: Final = ".tmp"
 DELETED: Final = ".deleted"
-"""Suffix of a log file from its removal to its deletion on disk; a broker start deletes leftover files."""
+"""Suffix of a log file between its removal and its deletion on disk; a broker start deletes leftover files."""
 IOV_MAX: Final = 1024
 FOLDER_MODE: Final = 0o770
 FILE_MODE: Final = 0o640

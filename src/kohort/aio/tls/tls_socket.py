@@ -179,7 +179,7 @@ class Above:
     """Protocol on top of TLS; subclasses override its events."""
 
     def secured(self, certificate: bytes | None) -> None:
-        """Handle the finished TLS handshake; ``certificate`` (DER) is the peer's."""
+        """Handle the end of the TLS handshake; ``certificate`` is the peer's certificate in DER."""
 
     def plain_waits(self, read_into: ReadInto) -> None: ...
 
