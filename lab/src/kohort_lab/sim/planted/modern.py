@@ -7,6 +7,7 @@ from typing import Any, Final
 from kohort.client.group.consumer_heartbeat import HeartbeatFields
 from kohort.client.group.membership import Rebalancing
 from kohort.client.group.membership_consumer import ConsumerMembership
+from kohort.client.group.reconciliation import Reconciliation
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer import (
     fencing,
@@ -210,7 +211,8 @@ def revoked_before_told(patch: Patch) -> None:
 @bug(AREA, "the user gets no revocation callback and keeps the partitions", WORLD)
 def revocation_untold(patch: Patch) -> None:
     def tell(real: Any, this: Rebalancing, kind: str, partitions: Any, **then: Any) -> None:
-        real(this, kind, () if kind == "revoked" else partitions, **then)
+        untold = kind == "revoked" and isinstance(this, Reconciliation)
+        real(this, kind, () if untold else partitions, **then)
 
     patch.method(Rebalancing, "_request_callback", tell)
 
@@ -218,7 +220,8 @@ def revocation_untold(patch: Patch) -> None:
 @bug(AREA, "the user gets no callback for lost partitions before the rejoin", WORLD)
 def loss_untold(patch: Patch) -> None:
     def tell(real: Any, this: Rebalancing, kind: str, partitions: Any, **then: Any) -> None:
-        real(this, kind, () if kind == "lost" else partitions, **then)
+        untold = kind == "lost" and isinstance(this, Reconciliation)
+        real(this, kind, () if untold else partitions, **then)
 
     patch.method(Rebalancing, "_request_callback", tell)
 
