@@ -65,7 +65,6 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
     ErrorCode.STALE_MEMBER_EPOCH: ErrorEntry(
         "The commit or fetch of offsets has an earlier epoch of the member (KIP-848).",
         "the client retries with its present epoch, unless it has lost the partition",
-        ("ZOMBIE_COMMIT",),
     ),
     ErrorCode.GROUP_MAX_SIZE_REACHED: ErrorEntry(
         "The group has group.max.size members.",

@@ -74,7 +74,7 @@ EVENTS: Final = (
     EventEntry(
         code="ZOMBIE_COMMIT",
         sentence="A removed or outdated member continued to work: the coordinator rejected its commits.",
-        proof="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH or a fencing error in response to its commits",
+        proof="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or a fencing error in response to its commits",
         look_alikes=(("UNFENCED_COMMIT", "the commit had no member id, and was accepted"),),
         advice="records handled since its removal are handled twice: make handling idempotent, find its cause",
     ),
@@ -206,8 +206,8 @@ def _offset_text(move: OffsetMove) -> str:
 
 
 def _fenced(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
-    if entry.api not in COMMITS:
-        return None
+    if entry.api not in COMMITS or entry.error == "STALE_MEMBER_EPOCH":
+        return None  # a member whose epoch just changed commits again with its new epoch
     fact = Evidence("refused", f"{entry.api} of generation {entry.generation}: {entry.error}", entry.at_ms)
     tried = [_tried_text(move) for move in entry.offsets[:SHOWN]]
     facts = [fact, *([Evidence("tried", ", ".join(tried), entry.at_ms)] if tried else [])]
@@ -215,15 +215,12 @@ def _fenced(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
     if known is not None:
         known.evidence += facts
         return None
-    still = "an outdated member" if entry.error in BEHIND else "no longer a member"
+    still = "an outdated member" if entry.error == "ILLEGAL_GENERATION" else "no longer a member"
     name = name_and_place(entry.member)
     sentence = f"Member {name} is {still} but continued to work: its commit was rejected ({entry.error})."
     event = GroupEvent(entry.group, entry.at_ms, "ZOMBIE_COMMIT", "proof", sentence, facts, entry.member)
     group.zombies[entry.member.member_id] = event
     return event
-
-
-BEHIND: Final = ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH")
 
 
 def _tried_text(move: OffsetMove) -> str:

@@ -106,13 +106,21 @@ class TestZombies:
 
         assert "an outdated member" in event.sentence
 
-    def test_zombie_commits_in_consumer_group_are_reported(self, stage):
+    def test_commit_of_removed_consumer_group_member_is_reported(self, stage):
+        stage.come("m1", client_id="app")
+        stage.come("m2", client_id="gone")
+        stage.beat("m2", -1)
+        assert stage.commit({("t", 0): 3}, member_id="m2", generation=2, version=9) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+        event = told(stage)[-1]
+
+        assert (event.cause, event.evidence[1].value) == ("ZOMBIE_COMMIT", "t-0 to 3")
+
+    def test_commit_with_earlier_epoch_of_consumer_group_member_is_no_event(self, stage):
         stage.come("m1", client_id="app")
         assert stage.commit({("t", 0): 3}, member_id="m1", generation=0, version=9) == [ErrorCode.STALE_MEMBER_EPOCH]
 
-        (event,) = told(stage)
-
-        assert (event.cause, event.evidence[1].value) == ("ZOMBIE_COMMIT", "t-0 to 3")
+        assert told(stage) == []
 
     def test_rejected_heartbeats_cause_no_event(self, stage):
         _, generation = alone(stage)

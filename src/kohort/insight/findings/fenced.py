@@ -18,9 +18,9 @@ from kohort.insight.names import count, kind_text, name_of, printable, seconds
 
 COMMITS: Final = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 ZOMBIE: Final = frozenset({"UNKNOWN_MEMBER_ID"})
-BEHIND: Final = frozenset({"ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"})
+BEHIND: Final = frozenset({"ILLEGAL_GENERATION", "FENCED_MEMBER_EPOCH"})
 DUPLICATE: Final = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
-BENIGN: Final = frozenset({"REBALANCE_IN_PROGRESS"})
+BENIGN: Final = frozenset({"REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH"})
 
 
 class TriedOffset(msgspec.Struct, frozen=True, kw_only=True):
