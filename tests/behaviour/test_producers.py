@@ -445,9 +445,12 @@ def _refusals(inherited, delivery, results):
     results.put("closed")
 
 
-def test_inherited_producer_is_unusable_in_the_child_and_works_in_the_parent(bootstrap, admin, producer, name):
+def test_inherited_producer_is_unusable_in_the_child_and_works_in_the_parent(bootstrap, admin, name):
     admin.create_topics({name: 1})
-    with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    with (
+        kohort.Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer,  # the record waits during the fork
+        kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
+    ):
         consumer.assign([TopicPartition(name, 0)])
         held, done = threading.Event(), threading.Event()
 
@@ -471,5 +474,6 @@ def test_inherited_producer_is_unusable_in_the_child_and_works_in_the_parent(boo
         assert results.get(timeout=WAIT_S) == "closed"
         child.join(WAIT_S)
         assert all("created before fork()" in text for text in found.values()), found
+        producer.flush(WAIT_MS)
         assert delivery.result(WAIT_MS).offset == 0
         assert [record.value for record in consumer.poll(10_000)] == [b"the parent's"]
