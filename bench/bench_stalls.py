@@ -126,7 +126,7 @@ def _join(loaded: LoadedBroker, n: int) -> Request:
 
 
 def _join_large(loaded: LoadedBroker, n: int) -> Request:
-    protocols = [group_classic.JoinGroupRequestProtocol(name="range", metadata=bytes((100 << 20) - 1000))]
+    protocols = [group_classic.JoinGroupRequestProtocol(name="range", metadata=bytes((16 << 20) - 1000))]
     return group_classic.JoinGroupRequest(
         group_id="large",
         session_timeout_ms=10_000,
@@ -206,7 +206,7 @@ def cases() -> list[Case]:
         Case("FindCoordinator", lambda h, n: (
             find_coordinator.FindCoordinatorRequest(coordinator_keys=names(n)), 4)),
         Case("JoinGroup, many protocols", _join),
-        Case("JoinGroup, 100 MB", _join_large),
+        Case("JoinGroup, 16 MiB", _join_large),
         Case("SyncGroup, many members", _sync),
         Case("LeaveGroup, many members", _leave),
         Case("Heartbeat", lambda h, n: (group_classic.HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000), 3)),

@@ -218,6 +218,8 @@ class LoadedBroker:
     def restart(self) -> None:
         """Close the broker and start it again on the same files."""
         self.broker.close(self.now_ms)
+        del self.broker  # two brokers at once would leave holes in the memory of the one that is measured
+        gc.collect()
         self.broker = Broker(self.config, self.storage, random.Random(1), self.now_ms)
         self.connect()
         self.settle()

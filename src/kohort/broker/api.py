@@ -34,7 +34,7 @@ class AnswerBound(Enum):
     FIXED = "a few kilobytes"
     REQUEST = "one short entry per entry of the request"
     STATE = "one entry per object of the broker"
-    UNREAD = "queued.max.request.bytes; further entries have the error POLICY_VIOLATION"
+    UNREAD = "half of queued.max.request.bytes; further entries have the error POLICY_VIOLATION"
     FETCH = "fetch.max.bytes, with one piece in memory"
     PAGE = "max.request.partition.size.limit; a cursor continues the list"
 

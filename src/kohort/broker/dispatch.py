@@ -41,6 +41,8 @@ from kohort.wire.large_messages import free_in_steps
 from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
+FREED_EARLY: Final = 1 << 20
+"""A larger frame is freed before its request is served, unless the request refers to its bytes (Produce)."""
 
 
 def _declared() -> Iterator[BrokerApi]:
@@ -93,6 +95,9 @@ def _served_in_steps(
         request.message, _ = yield from decode_in_steps(api.request, request.version, frame, body_at)
     except ProtocolError as error:
         raise CloseConnection(f"malformed {api.name} version {request.version}: {error}", "malformed") from None
+    if len(frame) > FREED_EARLY:
+        del frame
+        yield  # the references of the callers end with their event
     answer = _serve_decoded(state, api, request)
     return (yield from answer.steps) if isinstance(answer, Task) else answer
 

@@ -9,7 +9,7 @@ A large request is split into parts, each served like a separate request, and th
 for APIs with independent array entries: partitions, groups or resources. The size of a part counts its entries and the
 objects behind them, such as the members of a group. Responses of reading APIs are encoded part by part
 (``kohort.wire.large_messages``) and count as unread responses while they grow; entries beyond
-``queued.max.request.bytes`` get an error.
+half of ``queued.max.request.bytes`` get an error.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _served(
 ) -> Steps[Message]:
     refuse, limit = splitter.parts.refuse, state.unread.answer_bytes
     if refuse is not None and growing.written_bytes > limit:
-        return refuse(part, f"the response exceeds {limit} bytes (queued.max.request.bytes): request fewer items")
+        return refuse(part, f"the response exceeds {limit} bytes (queued.max.request.bytes / 2): request fewer items")
     answer = serve_one(state, part)
     if isinstance(answer, Task):
         answer = yield from answer.steps

@@ -19,16 +19,16 @@ class TakenNames:
     """Names of all topics. Two names must not differ only by ``.`` and ``_``: metric names equate them."""
 
     def __init__(self) -> None:
-        self._by_flat: dict[str, set[str]] = {}
+        self._by_flat: dict[str, tuple[str, ...]] = {}
 
     def add(self, name: str) -> None:
-        self._by_flat.setdefault(_flat(name), set()).add(name)
+        self.discard(name)
+        self._by_flat[_flat(name)] = (*self._by_flat.get(_flat(name), ()), name)
 
     def discard(self, name: str) -> None:
-        names = self._by_flat.get(_flat(name), set())
-        names.discard(name)
-        if not names:
-            self._by_flat.pop(_flat(name), None)
+        names = tuple(one for one in self._by_flat.pop(_flat(name), ()) if one != name)
+        if names:
+            self._by_flat[_flat(name)] = names
 
     def check_new(self, name: str) -> None:
         """Check a new topic's name. Raises ApiError: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS."""

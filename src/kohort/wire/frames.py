@@ -72,6 +72,10 @@ class FrameReader:
         """Length of the partial frame; 0 before its length arrived."""
         return self._left + self.pending_bytes if self._left else 0
 
+    def first_bytes(self, count: int) -> bytes:
+        """Return the first bytes of the partial frame, fewer if fewer arrived."""
+        return bytes(self._begun[:count])
+
     def take_begun(self) -> bytes:
         """Return the bytes of the partial frame and forget it: the caller reads the rest."""
         begun = bytes(self._begun)

@@ -31,6 +31,8 @@ COUNT_US: Final = 0.3
 CHECK_US: Final = 20
 ENTRY_US: Final = 500
 """Estimated microseconds to describe all options of one created topic."""
+NO_CONFIGS: Final[list[wire.CreatableTopicConfigs]] = []
+"""Shared by all refused topics, which nothing changes."""
 ITEM_US: Final = 1
 
 
@@ -97,7 +99,7 @@ class _Wanted:
 
 
 def _refused(name: str, error: KohortError) -> wire.CreatableTopicResult:
-    return wire.CreatableTopicResult(name=name, **refusal_of(error).fields)
+    return wire.CreatableTopicResult(name=name, configs=NO_CONFIGS, **refusal_of(error).fields)
 
 
 def _check(state: BrokerState, entry: wire.CreatableTopic) -> _Wanted:

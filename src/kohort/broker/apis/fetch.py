@@ -38,8 +38,13 @@ FIRST_VERSION_WITH_ZSTD: Final = 10
 FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = wire.PartitionData().diverging_epoch
+NO_LEADER: Final = wire.PartitionData().current_leader
+NO_ABORTED: Final[list[wire.AbortedTransaction]] = []
+"""Shared by all responses, which nothing changes."""
 WATCHED_MOST: Final = 5_000
 """Maximum number of partitions per waiting fetch that are watched for appends; the first partitions are watched."""
+FREED_EARLY: Final = 5_000
+"""A Fetch of more partitions frees its request before the response is built, to save memory."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
 ENTRY_US: Final = 0.3
@@ -85,6 +90,9 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
         return wire.FetchResponse(error_code=error.code)
     if state.cluster.first_fetches:
         _note_first_fetches(state, request)
+    if len(plan.wanted) > FREED_EARLY:
+        for requested in message.topics:
+            yield from emptied(requested.partitions, pace)  # the plan replaces them
     reading = OpenFetch(request, plan)
     if state.access is not None:
         reading.denied = yield from denied_topics(state, request, plan.wanted)
@@ -170,7 +178,7 @@ def _throttle_ms(
     The fetch session stays unchanged (protocol/security.md#throttled-fetches).
     """
     incremental = reading.plan.session is not None
-    returned = [(fetched, data) for fetched, data in results if not incremental or fetched.differs(data)]
+    returned = [result for result in results if not incremental or result[0].differs(result[1])]
     answer = wire.FetchResponse(responses=(yield from _by_topic(returned, pace, topic_ids=reading.plan.topic_ids)))
     buffers = yield from encode_framed_in_steps(b"", answer, reading.request.version)
     return state.quotas.fetched(reading.request, sum(map(len, buffers)))
@@ -274,18 +282,19 @@ def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[wire
 
 
 def _refused(state: BrokerState, request: Request, fetched: SessionPartition, code: ErrorCode) -> wire.PartitionData:
-    leader_id = leader_epoch = -1
+    leader = NO_LEADER
     if code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
         key = fetched.topic
         topic = state.topics.by_id(key) if isinstance(key, bytes) else state.topics.get(key)
         leader_id, leader_epoch = leader_now(state, topic, fetched.partition)
+        leader = wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
     return wire.PartitionData(
         partition_index=fetched.partition,
         error_code=code,
         high_watermark=-1,
-        current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+        current_leader=leader,
         # as in Kafka, the list of aborted transactions is empty for missing topics; clients ignore it
-        aborted_transactions=[] if code in NOT_FOUND else None,
+        aborted_transactions=NO_ABORTED if code in NOT_FOUND else None,
         records=b"",
     )
 

@@ -193,8 +193,8 @@ class UnreadAnswers:
 
     @property
     def answer_bytes(self) -> int:
-        """Maximum bytes of a response; entries above the limit are replaced by errors."""
-        return MOST_ANSWER_BYTES if self._limit == NO_LIMIT else self._limit
+        """Maximum bytes of one describing response; entries above it are replaced by errors."""
+        return MOST_ANSWER_BYTES if self._limit == NO_LIMIT else self._limit // 2
 
     @property
     def piece_bytes(self) -> int:

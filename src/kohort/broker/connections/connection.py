@@ -7,6 +7,7 @@ reading from the connection.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,15 +15,23 @@ from typing import Final
 
 from kohort.broker.connections.budgets import Outbox
 from kohort.broker.request import Caller, ConnectionId, ReplyTo
+from kohort.config.broker import BrokerConfig
 from kohort.errors import ProtocolError
 from kohort.notes import Note
 from kohort.security.acls import Principal
+from kohort.wire.apis import APIS
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameReader
+from kohort.wire.messages.produce import ProduceRequest
 
 LARGE_BYTES: Final = 64 << 10
 """Frames above this size are decoded in steps."""
 PAUSE_BYTES: Final = 1 << 18
+LARGEST_WITHOUT_RECORDS: Final = 16 << 20
+"""Size limit of all requests but Produce, in bytes; a larger ``message.max.bytes`` replaces it, as for a SyncGroup
+whose assignments fit into one record.
+"""
+API_KEY: Final = struct.Struct(">h")
 TLS_HELLO: Final = b"\x16\x03"
 WITHOUT_TLS: Final = "security.protocol=PLAINTEXT or SASL_PLAINTEXT"
 
@@ -38,6 +47,7 @@ class Connection:
         "connection_id",
         "frames",
         "in_flight",
+        "largest_without_records",
         "login",
         "muted_until_ms",
         "outbox",
@@ -48,10 +58,11 @@ class Connection:
         "waiting_bytes",
     )
 
-    def __init__(self, connection_id: ConnectionId, caller: Caller, max_frame_bytes: int, now_ms: int) -> None:
+    def __init__(self, connection_id: ConnectionId, caller: Caller, config: BrokerConfig, now_ms: int) -> None:
         self.connection_id = connection_id
         self.caller = caller
-        self.reader = FrameReader(max_frame_bytes, uncopied_above=LARGE_BYTES)
+        self.reader = FrameReader(config.socket_request_max_bytes, uncopied_above=LARGE_BYTES)
+        self.largest_without_records = max(LARGEST_WITHOUT_RECORDS, config.message_max_bytes)
         self.frames: deque[bytes | bytearray] = deque()
         self.waiting_bytes = 0
         self.in_flight: ReplyTo | None = None
@@ -84,7 +95,19 @@ class Connection:
         for frame in frames:
             self.frames.append(frame)
             self.waiting_bytes += len(frame)
+        if not frames and self.reader.frame_bytes > self.largest_without_records:
+            self._check_carries_records()
         return len(frames)
+
+    def _check_carries_records(self) -> None:
+        """Raise ProtocolError for a large request that is not Produce, as soon as its API key is received."""
+        key = self.reader.first_bytes(API_KEY.size)
+        if len(key) == API_KEY.size and (number := API_KEY.unpack(key)[0]) != ProduceRequest.API_KEY:
+            name = APIS[number].name if number in APIS else f"API {number}"
+            raise ProtocolError(
+                f"{name} request of {self.reader.frame_bytes} bytes exceeds the limit of {self.largest_without_records}"
+                f" bytes for requests without records"
+            )
 
     def describe_error(self, error: ProtocolError, data: bytes) -> str:
         """Describe an invalid frame for the server log, with advice for a frame that looks like TLS."""

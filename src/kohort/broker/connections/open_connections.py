@@ -31,7 +31,7 @@ class OpenConnections:
 
     def __init__(self, config: BrokerConfig, quotas: StoredQuotas) -> None:
         self._by_number: dict[ConnectionId, Connection] = {}
-        self._max_frame_bytes = config.socket_request_max_bytes
+        self._config = config
         self._idle_ms = config.connections_max_idle_ms
         self._idle: Timers[ConnectionId] = Timers()
         self._muted: Timers[ConnectionId] = Timers()
@@ -40,6 +40,7 @@ class OpenConnections:
         self.frame_budget = FrameBudget(config.queued_max_request_bytes)
 
     def reconfigure(self, config: BrokerConfig) -> None:
+        self._config = config
         self._quotas.reconfigure(config)
 
     def __len__(self) -> int:
@@ -74,7 +75,7 @@ class OpenConnections:
         if refusal and admission.at_ms <= now_ms:
             return refusal.about(caller.host)
         self.opened += 1
-        connection = self._by_number[number] = Connection(number, caller, self._max_frame_bytes, now_ms)
+        connection = self._by_number[number] = Connection(number, caller, self._config, now_ms)
         connection.refused = refusal or None
         if admission.at_ms > now_ms:
             self.mute(connection, admission.at_ms)

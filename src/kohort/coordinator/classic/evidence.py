@@ -144,7 +144,7 @@ class RefusingGroup(NamedTuple):
     """Group that refuses a request: the fields of the request's journal entry."""
 
     group_id: str
-    noted: set[tuple[str, str, str]]
+    noted: dict[tuple[str, str, str], None]
     """Refused requests that are already journaled, each as (member id or client id, API, error)."""
     members: int
     current: int
@@ -190,7 +190,7 @@ def note_refusal(
     key = (name, api, code.name)
     if key in group.noted or len(group.noted) >= FENCED_MAX:
         return
-    group.noted.add(key)
+    group.noted[key] = None
     instance_id = getattr(message, "instance_id", None) or getattr(message, "group_instance_id", None)
     who = ClientIdentity(member_id, request.client_id, request.client_host, instance_id)
     if rejected_join:

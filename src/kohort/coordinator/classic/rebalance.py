@@ -177,7 +177,7 @@ def _begin_generation(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     for member in rebalance.members.values():
         member.is_new = False
         member.longest_gap_ms = 0
-        rebalance.pending_sync.add(member.member_id)
+        rebalance.pending_sync[member.member_id] = None
         keep_session(group, member, ctx, out)
         request = rebalance.take_join(member)
         if request is not None:

@@ -109,7 +109,7 @@ def _assignment_written(
 def _note_synced(group: ClassicGroup, member: Member, ctx: Context, out: Outcome) -> None:
     rebalance = group.round
     if member.member_id in rebalance.pending_sync:
-        rebalance.pending_sync.remove(member.member_id)
+        del rebalance.pending_sync[member.member_id]
         if not rebalance.pending_sync:
             out.timers.append(CancelTimer(TimerKey("sync", group.group_id)))
             rebalance.last_to_sync = member.identity

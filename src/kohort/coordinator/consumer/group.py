@@ -82,7 +82,7 @@ class VolatileState:
     regex_may_describe: MayDescribe = may_describe_all
     """Function that returns True for topics that the client that began the pattern search may describe (ACL)."""
     resolving: TopicSearch | None = None
-    fenced: set[tuple[str, str, str]] = field(default_factory=set)
+    fenced: dict[tuple[str, str, str], None] = field(default_factory=dict)
     """Refused requests of this epoch that are already journaled, each as (member id or client id, API, error)."""
     fenced_in_epoch: int = 0
     epoch_raised_ms: int | None = None

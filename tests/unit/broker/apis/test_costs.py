@@ -229,8 +229,8 @@ class TestWorkInSteps:
 class TestLargestResponse:
     @pytest.fixture
     def stage(self) -> BrokerStage:
-        """A broker with a limit of 64 KiB unread answers, and groups of 40 KB each."""
-        stage = BrokerStage(queued_max_request_bytes=64 << 10)
+        """A broker with a limit of 64 KiB for a describing response, and groups of 40 KB each."""
+        stage = BrokerStage(queued_max_request_bytes=128 << 10)
         write_groups(stage, **{f"g{n}": classic_group(f"g{n}", 10, metadata_bytes=4_000) for n in range(60)})
         return stage
 

@@ -136,6 +136,34 @@ def test_frame_above_socket_request_max_bytes_closes_the_connection():
     assert "more than the 100 accepted" in peer.closed
 
 
+def test_join_group_of_17_mib_closes_the_connection_before_its_body_arrives(peer):
+    peer.send_bytes(struct.pack(">ih", 17 << 20, 11))
+
+    assert "JoinGroup request of 17825792 bytes exceeds the limit of 16777216 bytes" in peer.closed
+
+
+def test_request_of_17_mib_with_an_unknown_api_key_closes_the_connection(peer):
+    peer.send_bytes(struct.pack(">i", 17 << 20))
+    assert peer.closed is None
+    peer.send_bytes(struct.pack(">h", 999))
+
+    assert "API 999 request of 17825792 bytes" in peer.closed
+
+
+def test_produce_of_17_mib_is_read(peer):
+    peer.send_bytes(struct.pack(">ih", 17 << 20, 0))
+
+    assert peer.closed is None
+
+
+def test_message_max_bytes_above_16_mib_raises_the_limit_of_requests_without_records():
+    peer = BrokerStage(message_max_bytes=18 << 20).connect()
+
+    peer.send_bytes(struct.pack(">ih", 17 << 20, 14))
+
+    assert peer.closed is None
+
+
 def test_idle_connection_is_closed_unless_its_fetch_waits():
     stage = BrokerStage(connections_max_idle_ms=1000)
     idle, waiting = stage.connect(), stage.connect()

@@ -183,7 +183,7 @@ def check_counts(group: ClassicGroup) -> None:
     require(dict(rebalance.supporters) == names, "the number of supporters per protocol is wrong", group)
     require(rebalance.instances == instances, "instance ids of the group differ from those of its members", group)
     require(rebalance.pending_join.keys().isdisjoint(members), "a pending member id is a member", group)
-    require(rebalance.pending_sync <= members.keys(), "the group awaits a SyncGroup of a non-member", group)
+    require(rebalance.pending_sync.keys() <= members.keys(), "the group awaits a SyncGroup of a non-member", group)
 
 
 def check_state(group: ClassicGroup) -> None:
