@@ -94,7 +94,8 @@ class Commands(click.Group):
                 raise
             fail(ctx, str(error), exit_code_of(error))
         except BrokenPipeError:
-            discard_stdout()
+            # the reader of stdout closed the pipe (``| head``): without this, Python's flush at exit would fail
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(ExitCode.DONE)
         except OSError as error:
             if ctx.params.get("debug"):
@@ -108,11 +109,6 @@ class Commands(click.Group):
 def fail(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> None:
     click.echo(harmless(f"kohort {ctx.invoked_subcommand}: {message}"), err=True)
     ctx.exit(code)
-
-
-def discard_stdout() -> None:
-    """Redirect stdout to /dev/null if its reader closed the pipe (``| head``): Python's flush at exit would fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=Commands, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})

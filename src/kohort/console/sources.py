@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kohort.insight.snapshot import GroupSnapshot
     from kohort.watch.opening import WatchClients
 
-Kind = Literal["live", "recorded"]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupsKnown:
@@ -42,7 +40,7 @@ class GroupsKnown:
 
 @dataclass(frozen=True, slots=True)
 class SourceAbout:
-    kind: Kind
+    kind: Literal["live", "recorded"]
     title: str
     cluster_id: str | None = None
     address: str | None = None

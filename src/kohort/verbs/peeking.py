@@ -74,13 +74,9 @@ def peek(consumer_with: ConsumerWith, group: str, partition: TopicPartition, end
     )
 
 
-def read_state(offset: int, committed: int) -> str:
-    return "yes" if offset < committed else ("next" if offset == committed else "no")
-
-
 def peeked(record: Record, committed: int) -> PeekedRecord:
     return PeekedRecord(
-        read=read_state(record.offset, committed),
+        read="yes" if record.offset < committed else "next" if record.offset == committed else "no",
         offset=record.offset,
         timestamp_ms=None if record.timestamp_ms < 0 else record.timestamp_ms,
         key=text_of(record.key),

@@ -117,14 +117,12 @@ def _open_still(admin: Admin, left: Sequence[OpenTransaction], errors: list[Koho
     """Return the transactions that are still open: some may have ended during the search."""
     if not left:
         return []
-    present = {
-        (partition, producer.producer_id, producer.transaction_start_offset)
-        for partition, producer in _open_in(admin, sorted({partition for partition, _ in left}), errors)
-    }
+    found = _open_in(admin, sorted({partition for partition, _ in left}), errors)
+    present = {(partition, p.producer_id, p.transaction_start_offset) for partition, p in found}
     return [
-        suspect
-        for suspect in left
-        if (suspect.partition, suspect.producer.producer_id, suspect.producer.transaction_start_offset) in present
+        one
+        for one in left
+        if (one.partition, one.producer.producer_id, one.producer.transaction_start_offset) in present
     ]
 
 

@@ -119,7 +119,12 @@ class AclOptions:
 def acl_options(command: F) -> F:
     @wraps(command)
     def with_acl_options(*args: Any, **options: Any) -> Any:
-        return command(*args, described=_acl_options(options), **options)
+        for principal in (*options["allowed"], *options["denied"]):
+            check_principal(principal)
+        resources = tuple(_resources(options))
+        names = [field.name for field in fields(AclOptions) if field.name != "resources"]
+        described = AclOptions(resources=resources, **{name: options.pop(name) for name in names})
+        return command(*args, described=described, **options)
 
     return with_options(*_RESOURCES, *_OPTIONS)(with_acl_options)  # type: ignore[return-value]
 
@@ -155,14 +160,6 @@ _OPTIONS: Final = (
     ),
     click.option("--idempotent", is_flag=True, help="With --producer: also IdempotentWrite, for brokers before 3.0."),
 )  # fmt: skip
-
-
-def _acl_options(options: dict[str, Any]) -> AclOptions:
-    for principal in (*options["allowed"], *options["denied"]):
-        check_principal(principal)
-    resources = _resources(options)
-    names = [field.name for field in fields(AclOptions) if field.name != "resources"]
-    return AclOptions(resources=tuple(resources), **{name: options.pop(name) for name in names})
 
 
 def _resources(options: dict[str, Any]) -> list[Resource]:

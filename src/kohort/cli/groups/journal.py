@@ -63,7 +63,7 @@ def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = Non
 
 
 def follow_journal(
-    cluster: ClusterAccess, group_id: str, since_ms: int = 0, store: Path | None = None
+    cluster: ClusterAccess, group_id: str, since_ms: int, store: Path | None
 ) -> Iterator[list[JournalEntry]]:
     """Yield a group's stored journal entries, then each list of new ones. Raises NothingThere without a journal."""
     with cluster.admin() as admin, journal_of(cluster, admin, group_id, since_ms, store) as source:
