@@ -21,14 +21,6 @@ from kohort.errors import CorruptLog, ProtocolError
 from kohort.model import NO_UUID, java_string_hash
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages import consumer_group_records as declared
-from kohort.wire.messages.consumer_group_records import (
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kohort.wire.schema import Message
 
@@ -80,7 +72,7 @@ class EpochWritten(NamedTuple):
     """Record type 3: group epoch of a consumer group; its tombstone deletes the group."""
 
     group_id: str
-    value: ConsumerGroupMetadataValue | None
+    value: declared.ConsumerGroupMetadataValue | None
 
 
 class OldMetadataRemoved(NamedTuple):
@@ -95,14 +87,14 @@ class MemberWritten(NamedTuple):
 
     group_id: str
     member_id: str
-    value: ConsumerGroupMemberMetadataValue | None
+    value: declared.ConsumerGroupMemberMetadataValue | None
 
 
 class TargetEpochWritten(NamedTuple):
     """Record type 6: group epoch for which the target assignment was computed."""
 
     group_id: str
-    value: ConsumerGroupTargetAssignmentMetadataValue | None
+    value: declared.ConsumerGroupTargetAssignmentMetadataValue | None
 
 
 class TargetWritten(NamedTuple):
@@ -110,7 +102,7 @@ class TargetWritten(NamedTuple):
 
     group_id: str
     member_id: str
-    value: ConsumerGroupTargetAssignmentMemberValue | None
+    value: declared.ConsumerGroupTargetAssignmentMemberValue | None
 
 
 class CurrentWritten(NamedTuple):
@@ -118,7 +110,7 @@ class CurrentWritten(NamedTuple):
 
     group_id: str
     member_id: str
-    value: ConsumerGroupCurrentMemberAssignmentValue | None
+    value: declared.ConsumerGroupCurrentMemberAssignmentValue | None
 
 
 class RegexResolved(NamedTuple):
@@ -126,7 +118,7 @@ class RegexResolved(NamedTuple):
 
     group_id: str
     regex: str
-    value: ConsumerGroupRegularExpressionValue | None
+    value: declared.ConsumerGroupRegularExpressionValue | None
 
 
 ConsumerGroupRecord = (
@@ -149,23 +141,28 @@ class _Kind(NamedTuple):
 
 _GROUP, _MEMBER = ("group_id",), ("group_id", "member_id")
 _KINDS: Final[dict[Callable[..., ConsumerGroupRecord], _Kind]] = {
-    EpochWritten: _Kind(3, declared.ConsumerGroupMetadataKey, _GROUP, ConsumerGroupMetadataValue),
+    EpochWritten: _Kind(3, declared.ConsumerGroupMetadataKey, _GROUP, declared.ConsumerGroupMetadataValue),
     OldMetadataRemoved: _Kind(4, declared.ConsumerGroupPartitionMetadataKey, _GROUP, None),
-    MemberWritten: _Kind(5, declared.ConsumerGroupMemberMetadataKey, _MEMBER, ConsumerGroupMemberMetadataValue),
+    MemberWritten: _Kind(
+        5, declared.ConsumerGroupMemberMetadataKey, _MEMBER, declared.ConsumerGroupMemberMetadataValue
+    ),
     TargetEpochWritten: _Kind(
-        6, declared.ConsumerGroupTargetAssignmentMetadataKey, _GROUP, ConsumerGroupTargetAssignmentMetadataValue
+        6,
+        declared.ConsumerGroupTargetAssignmentMetadataKey,
+        _GROUP,
+        declared.ConsumerGroupTargetAssignmentMetadataValue,
     ),
     TargetWritten: _Kind(
-        7, declared.ConsumerGroupTargetAssignmentMemberKey, _MEMBER, ConsumerGroupTargetAssignmentMemberValue
+        7, declared.ConsumerGroupTargetAssignmentMemberKey, _MEMBER, declared.ConsumerGroupTargetAssignmentMemberValue
     ),
     CurrentWritten: _Kind(
-        8, declared.ConsumerGroupCurrentMemberAssignmentKey, _MEMBER, ConsumerGroupCurrentMemberAssignmentValue
+        8, declared.ConsumerGroupCurrentMemberAssignmentKey, _MEMBER, declared.ConsumerGroupCurrentMemberAssignmentValue
     ),
     RegexResolved: _Kind(
         16,
         declared.ConsumerGroupRegularExpressionKey,
         ("group_id", "regular_expression"),
-        ConsumerGroupRegularExpressionValue,
+        declared.ConsumerGroupRegularExpressionValue,
     ),
 }
 _BY_NUMBER: Final = {kind.number: (record, kind) for record, kind in _KINDS.items()}

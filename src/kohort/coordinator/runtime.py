@@ -212,8 +212,7 @@ class Coordinator:
         return [key for partition, key in waiting if partition == own and key.group_id == group_id]
 
     def all_groups(self) -> Iterator[tuple[int, Groups]]:
-        for shard in self._shards.active():
-            yield shard.partition, shard.groups
+        yield from ((shard.partition, shard.groups) for shard in self._shards.active())
 
     def take_notes(self) -> list[Note]:
         notes, self._notes = self._notes, []

@@ -29,18 +29,7 @@ from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import ALL_OPERATIONS, NOT_REQUESTED, ResourceType
 from kohort.steps import Pace, Steps
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE
-from kohort.wire.messages.group_admin import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
+from kohort.wire.messages import group_admin as admin
 from kohort.wire.messages.group_consumer import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeGroup,
@@ -69,7 +58,7 @@ DELETE_US: Final = 100
 
 def describe_group(
     groups: Groups, group_id: str, version: int, pace: Pace, *, operations: bool = False
-) -> Steps[DescribedGroup]:
+) -> Steps[admin.DescribedGroup]:
     """Describe a classic group. ``operations``: add the ACL operations that the client is authorized for."""
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_REQUESTED
     group = groups.by_id.get(group_id)
@@ -77,7 +66,7 @@ def describe_group(
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
         is_consumer = group_id in groups.consumer
         problem = f"Group {group_id} is not a classic group." if is_consumer else f"Group {group_id} not found."
-        return DescribedGroup(
+        return admin.DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
             error_message=problem if missing else None,
             group_id=group_id,
@@ -86,7 +75,7 @@ def describe_group(
         )
     rebalance = group.round
     stable = rebalance.state is GroupState.STABLE
-    described = DescribedGroup(
+    described = admin.DescribedGroup(
         group_id=group_id,
         group_state=rebalance.state.value,
         protocol_type=rebalance.protocol_type,
@@ -98,7 +87,7 @@ def describe_group(
         (m, m.metadata_of(name) if stable else b"", m.assignment) for m in rebalance.members.values()
     ]
     for member, metadata, assignment in taken:
-        entry = DescribedGroupMember(
+        entry = admin.DescribedGroupMember(
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             client_id=member.client_id,
@@ -131,7 +120,7 @@ def filter_of(
 
 def list_groups(
     groups: Groups, states: frozenset[str] | None, types: frozenset[str] | None, pace: Pace
-) -> Steps[list[ListedGroup]]:
+) -> Steps[list[admin.ListedGroup]]:
     listed, cost_us = [], LISTED_US
     found: list[ClassicGroup | ModernGroup] = [*groups.by_id.values(), *groups.consumer.values()]
     for group in found:
@@ -141,9 +130,11 @@ def list_groups(
             kind, protocol_type, cost_us = CONSUMER, PROTOCOL_TYPE, LISTED_US + SETTLED_US * len(group.members)
         state = group.state.value
         if (types is None or kind in types) and (states is None or state.lower() in states):
-            listed.append(
-                ListedGroup(group_id=group.group_id, protocol_type=protocol_type, group_state=state, group_type=kind)
+            group_id = group.group_id
+            entry = admin.ListedGroup(
+                group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=kind
             )
+            listed.append(entry)
         if pace.is_due(cost_us):
             yield
     return listed
@@ -250,7 +241,7 @@ def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> 
 
 
 def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
-    message = request.message_as(DescribeGroupsRequest)
+    message = request.message_as(admin.DescribeGroupsRequest)
     described, pace = [], Pace()
     version, operations = request.api_version, message.include_authorized_operations
     for group_id in message.groups:
@@ -259,8 +250,8 @@ def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context)
             described.append((yield from describe_group(groups, group_id, version, pace, operations=operations)))
         except ApiError as error:
             problem = str(error) if version >= FIRST_WITH_GROUP_ID_NOT_FOUND else None
-            described.append(DescribedGroup(error_code=error.code, error_message=problem, group_id=group_id))
-    return Reply(request, DescribeGroupsResponse(groups=described))
+            described.append(admin.DescribedGroup(error_code=error.code, error_message=problem, group_id=group_id))
+    return Reply(request, admin.DescribeGroupsResponse(groups=described))
 
 
 def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
@@ -292,14 +283,14 @@ def refuse_describe_consumer_groups(request: GroupRequest, code: ErrorCode) -> R
 
 
 def refuse_describe_groups(request: GroupRequest, code: ErrorCode) -> Reply:
-    message = request.message_as(DescribeGroupsRequest)
-    groups = [DescribedGroup(group_id=group_id, error_code=code) for group_id in message.groups]
-    return Reply(request, DescribeGroupsResponse(groups=groups))
+    message = request.message_as(admin.DescribeGroupsRequest)
+    groups = [admin.DescribedGroup(group_id=group_id, error_code=code) for group_id in message.groups]
+    return Reply(request, admin.DescribeGroupsResponse(groups=groups))
 
 
 def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
     """Answer a ListGroups; refuse it while any ``__consumer_offsets`` partition is being loaded."""
-    message = request.message_as(ListGroupsRequest)
+    message = request.message_as(admin.ListGroupsRequest)
     if shards.is_loading:
         return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     listed, pace = [], Pace()
@@ -307,23 +298,23 @@ def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> 
     types = yield from filter_of(message.types_filter, (CLASSIC, CONSUMER), pace)
     for shard in [*shards.active()]:
         listed += yield from list_groups(shard.groups, states, types, pace)
-    return Reply(request, ListGroupsResponse(groups=listed))
+    return Reply(request, admin.ListGroupsResponse(groups=listed))
 
 
 def refuse_list_groups(request: GroupRequest, code: ErrorCode) -> Reply:
-    return Reply(request, ListGroupsResponse(error_code=code))
+    return Reply(request, admin.ListGroupsResponse(error_code=code))
 
 
 def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
     """Answer a DeleteGroups; each group is deleted with an append of its own."""
-    message = request.message_as(DeleteGroupsRequest)
+    message = request.message_as(admin.DeleteGroupsRequest)
     results, pace = [], Pace()
     for group_id in dict.fromkeys(message.groups_names):
         code = _delete_group(shards, group_id, request, ctx)
-        results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+        results.append(admin.DeletableGroupResult(group_id=group_id, error_code=code))
         if pace.is_due(DELETE_US):
             yield
-    return Reply(request, DeleteGroupsResponse(results=results))
+    return Reply(request, admin.DeleteGroupsResponse(results=results))
 
 
 def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Context) -> ErrorCode:
@@ -332,17 +323,17 @@ def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Con
         outcome = decide_delete_group(shard.groups, group_id, request, ctx)
     except ApiError as error:
         return error.code
-    acknowledged = Reply(request, DeleteGroupsResponse())
+    acknowledged = Reply(request, admin.DeleteGroupsResponse())
     outcome.replies.append(acknowledged)
     (reply,) = shards.carry_out(shard, group_id, outcome, ctx)
     if reply is acknowledged:
         return ErrorCode.NONE
-    assert isinstance(reply.message, DeleteGroupsResponse)
+    assert isinstance(reply.message, admin.DeleteGroupsResponse)
     return ErrorCode(reply.message.results[0].error_code)
 
 
 def refuse_delete_groups(request: GroupRequest, code: ErrorCode) -> Reply:
-    message = request.message_as(DeleteGroupsRequest)
+    message = request.message_as(admin.DeleteGroupsRequest)
     unique = dict.fromkeys(message.groups_names)
-    results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in unique]
-    return Reply(request, DeleteGroupsResponse(results=results))
+    results = [admin.DeletableGroupResult(group_id=group_id, error_code=code) for group_id in unique]
+    return Reply(request, admin.DeleteGroupsResponse(results=results))

@@ -199,19 +199,18 @@ def note_refusal(
             entry = _with_assignors(entry, message, group)
         out.journal.append(entry)
         return
-    out.journal.append(
-        RequestFenced(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            member=who,
-            api=api,
-            error=code.name,
-            generation=next((getattr(message, one) for one in GENERATIONS if hasattr(message, one)), -1),
-            current=group.current,
-            offsets=tried.offsets,
-            more=tried.more,
-        )
+    fenced = RequestFenced(
+        at_ms=ctx.now_ms,
+        group=group.group_id,
+        member=who,
+        api=api,
+        error=code.name,
+        generation=next((getattr(message, one) for one in GENERATIONS if hasattr(message, one)), -1),
+        current=group.current,
+        offsets=tried.offsets,
+        more=tried.more,
     )
+    out.journal.append(fenced)
 
 
 def _with_assignors(entry: JoinRejected, message: JoinGroupRequest, group: RefusingGroup) -> JoinRejected:

@@ -86,16 +86,15 @@ def _remove_named(
         del rebalance.pending_join[entry.member_id]
         out.timers.append(CancelTimer(TimerKey("pending", group.group_id, entry.member_id)))
         who = ClientIdentity(entry.member_id, request.client_id, request.client_host)
-        out.journal.append(
-            MemberRemoved(
-                at_ms=ctx.now_ms,
-                group=group.group_id,
-                member=who,
-                why="pending_left",
-                reason=entry.reason,
-                api_version=request.api_version,
-            )
+        removed = MemberRemoved(
+            at_ms=ctx.now_ms,
+            group=group.group_id,
+            member=who,
+            why="pending_left",
+            reason=entry.reason,
+            api_version=request.api_version,
         )
+        out.journal.append(removed)
         return who, None
     member_id = entry.member_id
     if not member_id and entry.group_instance_id is not None:

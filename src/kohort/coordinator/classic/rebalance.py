@@ -53,17 +53,16 @@ def open_round(
         rebalance.delay_ms = ctx.config.group_initial_rebalance_delay_ms
         rebalance.remaining_ms = max(timeout_ms - rebalance.delay_ms, 0)
         timeout_ms = rebalance.delay_ms
-    out.journal.append(
-        RoundOpened(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            trigger=trigger,
-            from_generation=rebalance.generation_id,
-            members=tuple(m.identity for m in rebalance.members.values()),
-            timeout_ms=timeout_ms,
-            initial=rebalance.initial,
-        )
+    opened = RoundOpened(
+        at_ms=ctx.now_ms,
+        group=group.group_id,
+        trigger=trigger,
+        from_generation=rebalance.generation_id,
+        members=tuple(m.identity for m in rebalance.members.values()),
+        timeout_ms=timeout_ms,
+        initial=rebalance.initial,
     )
+    out.journal.append(opened)
     if arrived is not None:
         note_arrival(group, ctx, out, arrived)
     if rebalance.all_joined and not rebalance.initial:
@@ -83,21 +82,20 @@ def _drop_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member, vitals: Vitals | None = None) -> None:
     assert member.join is not None
-    out.journal.append(
-        MemberArrived(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            member=member.identity,
-            after_ms=ctx.now_ms - group.round.opened_at_ms,
-            new=member.is_new,
-            reason=getattr(member.join.message, "reason", None),
-            api_version=member.join.api_version,
-            vitals=vitals,
-            session_timeout_ms=member.session_timeout_ms,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            software=member.join.software,
-        )
+    arrived = MemberArrived(
+        at_ms=ctx.now_ms,
+        group=group.group_id,
+        member=member.identity,
+        after_ms=ctx.now_ms - group.round.opened_at_ms,
+        new=member.is_new,
+        reason=getattr(member.join.message, "reason", None),
+        api_version=member.join.api_version,
+        vitals=vitals,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        software=member.join.software,
     )
+    out.journal.append(arrived)
 
 
 def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_delay: bool = False) -> None:
@@ -187,18 +185,17 @@ def _begin_generation(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 def _note_closed(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     rebalance = group.round
-    out.journal.append(
-        RoundClosed(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            generation=rebalance.generation_id,
-            members=tuple(m.identity for m in rebalance.members.values()),
-            leader=rebalance.leader,
-            protocol_type=rebalance.protocol_type,
-            protocol=rebalance.protocol_name,
-            took_ms=ctx.now_ms - rebalance.opened_at_ms,
-        )
+    closed = RoundClosed(
+        at_ms=ctx.now_ms,
+        group=group.group_id,
+        generation=rebalance.generation_id,
+        members=tuple(m.identity for m in rebalance.members.values()),
+        leader=rebalance.leader,
+        protocol_type=rebalance.protocol_type,
+        protocol=rebalance.protocol_name,
+        took_ms=ctx.now_ms - rebalance.opened_at_ms,
     )
+    out.journal.append(closed)
 
 
 def joined(rebalance: Round, member: Member) -> JoinGroupResponse:
@@ -244,18 +241,17 @@ def remove_member(
     if member.sync is not None:
         out.replies.append(refuse_sync(member.sync, ErrorCode.UNKNOWN_MEMBER_ID))
         member.sync = None
-    out.journal.append(
-        MemberRemoved(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            member=member.identity,
-            why=why,
-            reason=request.reason,
-            api_version=request.api_version,
-            by=request.by,
-            vitals=member.vitals(ctx),
-        )
+    removed = MemberRemoved(
+        at_ms=ctx.now_ms,
+        group=group.group_id,
+        member=member.identity,
+        why=why,
+        reason=request.reason,
+        api_version=request.api_version,
+        by=request.by,
+        vitals=member.vitals(ctx),
     )
+    out.journal.append(removed)
     return member
 
 

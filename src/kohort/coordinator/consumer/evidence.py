@@ -44,15 +44,14 @@ def note_member(group: ModernGroup, beat: Beat, raised: RaisedEpoch | None, ctx:
     arrival = beat.arrival
     if arrival.replaces is not None:
         old = arrival.replaces
-        out.journal.append(
-            StaticReplaced(
-                at_ms=ctx.now_ms,
-                group=group.group_id,
-                member=identity_of(arrival.member_id, old.metadata),
-                old_member_id=old.member_id,
-                software=beat.software,
-            )
+        replaced = StaticReplaced(
+            at_ms=ctx.now_ms,
+            group=group.group_id,
+            member=identity_of(arrival.member_id, old.metadata),
+            old_member_id=old.member_id,
+            software=beat.software,
         )
+        out.journal.append(replaced)
     if raised is not None:
         cause = raised.cause
         if cause.member is not None and beat.software is not None:

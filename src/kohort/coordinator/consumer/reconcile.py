@@ -136,12 +136,12 @@ def reconciled(
     still had to revoke.
     """
     if current.state is ReconciliationState.STABLE:
-        if current.epoch != reconciliation.epoch:
-            return _next(current, reconciliation, owned, is_free)
-        return _revoke_unsubscribed(current, reconciliation, owned) if reconciliation.subscription_changed else current
-    if current.state is ReconciliationState.UNREVOKED_PARTITIONS and _owns(owned, current.pending):
-        return _revoke_unsubscribed(current, reconciliation, owned) if reconciliation.subscription_changed else current
-    return _next(current, reconciliation, owned, is_free)
+        advances = current.epoch != reconciliation.epoch
+    else:
+        advances = current.state is ReconciliationState.UNRELEASED_PARTITIONS or not _owns(owned, current.pending)
+    if advances:
+        return _next(current, reconciliation, owned, is_free)
+    return _revoke_unsubscribed(current, reconciliation, owned) if reconciliation.subscription_changed else current
 
 
 def _owns(owned: OwnedPartitions | None, held: AssignedPartitions) -> bool:
@@ -157,23 +157,15 @@ def _next(
     target = {topic: of for topic, of in reconciliation.target.items() if topic in reconciliation.topics}
     keep, revoke = _split(current.assigned, target)
     if revoke and _owns(owned, revoke):
-        return _keep_if_equal(
-            current,
-            CurrentAssignment(current.epoch, current.epoch, ReconciliationState.UNREVOKED_PARTITIONS, keep, revoke),
-        )
+        then = CurrentAssignment(current.epoch, current.epoch, ReconciliationState.UNREVOKED_PARTITIONS, keep, revoke)
+        return _keep_if_equal(current, then)
     waits = False
     assigned = dict(keep)
     for topic, partitions in target.items():
-        mine = keep.get(topic, {})
-        own = current.pending.get(topic, {})
-        free = []
-        for partition in partitions:
-            if partition in mine:
-                continue
-            if partition in own or is_free(topic, partition):
-                free.append(partition)
-            else:
-                waits = True
+        mine, own = keep.get(topic, {}), current.pending.get(topic, {})
+        missing = [partition for partition in partitions if partition not in mine]
+        free = [partition for partition in missing if partition in own or is_free(topic, partition)]
+        waits |= len(free) < len(missing)
         if free:
             assigned[topic] = {**mine, **dict.fromkeys(sorted(free), reconciliation.epoch)}
     state = ReconciliationState.UNRELEASED_PARTITIONS if waits else ReconciliationState.STABLE
@@ -188,12 +180,10 @@ def _split(assigned: AssignedPartitions, target: Target) -> tuple[AssignedPartit
         if target_partitions.issuperset(partitions):
             keep[topic] = partitions
             continue
-        kept = {partition: epoch for partition, epoch in partitions.items() if partition in target_partitions}
+        kept = {p: epoch for p, epoch in partitions.items() if p in target_partitions}
         if kept:
             keep[topic] = kept
-        revoke[topic] = {
-            partition: epoch for partition, epoch in partitions.items() if partition not in target_partitions
-        }
+        revoke[topic] = {p: epoch for p, epoch in partitions.items() if p not in target_partitions}
     return keep, revoke
 
 
@@ -203,8 +193,8 @@ def _revoke_unsubscribed(
     unsubscribed = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not unsubscribed:
         # Kafka also updates the previous epoch of a member that subscribes to nothing.
-        begins = reconciliation.subscribes_to_nothing and not current.pending
-        return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if begins else current
+        updates = reconciliation.subscribes_to_nothing and not current.pending
+        return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if updates else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}
     pending = dict(current.pending)
     for topic, of in unsubscribed.items():

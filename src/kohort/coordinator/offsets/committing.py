@@ -148,17 +148,16 @@ def note_unfenced(
         if len(moves) < JOURNALED_OFFSETS_MAX:
             moves.append(OffsetMove(record.topic, record.partition, after, before))
     if ctx.evidence.committers.should_journal(group_id, request.sender, ctx.now_ms, backwards=bool(backwards)):
-        out.journal.append(
-            CommitUnfenced(
-                at_ms=ctx.now_ms,
-                group=group_id,
-                member=request.sender,
-                offsets=tuple(moves),
-                more=len(written) - len(moves),
-                backwards=backwards,
-                in_transaction=isinstance(request.message, TxnOffsetCommitRequest),
-            )
+        entry = CommitUnfenced(
+            at_ms=ctx.now_ms,
+            group=group_id,
+            member=request.sender,
+            offsets=tuple(moves),
+            more=len(written) - len(moves),
+            backwards=backwards,
+            in_transaction=isinstance(request.message, TxnOffsetCommitRequest),
         )
+        out.journal.append(entry)
 
 
 def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int | None:

@@ -19,18 +19,13 @@ from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE
+from kohort.wire.messages import offsets as wire
 from kohort.wire.messages.group_records import OffsetCommitValue
-from kohort.wire.messages.offsets import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
 
 
 def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
     """Delete committed offsets of topics to which no member subscribes; a partition without offset is no error."""
-    message = request.message_as(OffsetDeleteRequest)
+    message = request.message_as(wire.OffsetDeleteRequest)
     is_busy = _users_of(groups, message.group_id)
     offsets = groups.offsets.get(message.group_id)
     out = Outcome(round_changed=False)
@@ -48,9 +43,9 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
                 code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif (topic.name, p.partition_index) in held:
                 out.records.append(OffsetCommitted(message.group_id, topic.name, p.partition_index, None))
-            partitions.append(OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=code))
-        results.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
-    out.replies.append(Reply(request, OffsetDeleteResponse(topics=results)))
+            partitions.append(wire.OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=code))
+        results.append(wire.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    out.replies.append(Reply(request, wire.OffsetDeleteResponse(topics=results)))
     return out
 
 
@@ -70,7 +65,7 @@ def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
 
 
 def refuse_offset_delete(request: GroupRequest, code: ErrorCode) -> Reply:
-    return Reply(request, OffsetDeleteResponse(error_code=code))
+    return Reply(request, wire.OffsetDeleteResponse(error_code=code))
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:

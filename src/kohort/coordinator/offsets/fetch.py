@@ -18,24 +18,15 @@ from kohort.coordinator.outcome import GroupRequest, Reply, TopicsView
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import NO_UUID
 from kohort.steps import Pace, Steps
+from kohort.wire.messages import offsets as wire
 from kohort.wire.messages.group_records import OffsetCommitValue
-from kohort.wire.messages.offsets import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
 
 FIRST_WITH_ERROR_CODE = 2
 FIRST_WITH_STABLE = 7
 FIRST_WITH_GROUPS = 8
 FIRST_WITH_TOPIC_IDS = 10
 READ_US: Final = 2.5
-P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
+P = TypeVar("P", wire.OffsetFetchResponsePartition, wire.OffsetFetchResponsePartitions)
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
 Lookup = Callable[[str, str | None, int], GroupOffsets]
@@ -44,16 +35,16 @@ Lookup = Callable[[str, str | None, int], GroupOffsets]
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Steps[Reply]:
     """Answer an OffsetFetch with the committed offsets; a group that does not exist has no offsets."""
-    message = request.message_as(OffsetFetchRequest)
+    message = request.message_as(wire.OffsetFetchRequest)
     pace = Pace()
     if request.api_version >= FIRST_WITH_GROUPS:
         reading = _Reading(topics, message.require_stable, pace)
         by_id = request.api_version >= FIRST_WITH_TOPIC_IDS
-        groups: list[OffsetFetchResponseGroup] = []
+        groups: list[wire.OffsetFetchResponseGroup] = []
         for group in message.groups:
             found = yield from _group(group, offsets_of, reading, by_id=by_id)
             groups.append(found)
-        return Reply(request, OffsetFetchResponse(groups=groups))
+        return Reply(request, wire.OffsetFetchResponse(groups=groups))
     try:
         offsets = offsets_of(message.group_id, None, NO_EPOCH)
     except ApiError as error:
@@ -62,45 +53,45 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
     requested = None if message.topics is None else [(topic.name, topic.partition_indexes) for topic in message.topics]
     read = []
     for name, partitions in all_of(offsets) if requested is None else requested:
-        entries = yield from reading.partitions(offsets, name, partitions, OffsetFetchResponsePartition)
-        read.append(OffsetFetchResponseTopic(name=name, partitions=entries))
-    return Reply(request, OffsetFetchResponse(topics=read))
+        entries = yield from reading.partitions(offsets, name, partitions, wire.OffsetFetchResponsePartition)
+        read.append(wire.OffsetFetchResponseTopic(name=name, partitions=entries))
+    return Reply(request, wire.OffsetFetchResponse(topics=read))
 
 
 def refuse_offset_fetch(request: GroupRequest, code: ErrorCode) -> Reply:
     """Refuse an OffsetFetch: one error per group (v8 and later), per response (v2 to v7) or per partition (v0, v1)."""
-    message, version = request.message_as(OffsetFetchRequest), request.api_version
+    message, version = request.message_as(wire.OffsetFetchRequest), request.api_version
     if version >= FIRST_WITH_GROUPS:
-        groups = [OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in message.groups]
-        return Reply(request, OffsetFetchResponse(groups=groups))
+        groups = [wire.OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in message.groups]
+        return Reply(request, wire.OffsetFetchResponse(groups=groups))
     if version >= FIRST_WITH_ERROR_CODE:
-        return Reply(request, OffsetFetchResponse(error_code=code))
+        return Reply(request, wire.OffsetFetchResponse(error_code=code))
     topics = []
     for topic in message.topics or []:
-        partitions = [_refused(OffsetFetchResponsePartition, p, code) for p in topic.partition_indexes]
-        topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
-    return Reply(request, OffsetFetchResponse(topics=topics))
+        partitions = [_refused(wire.OffsetFetchResponsePartition, p, code) for p in topic.partition_indexes]
+        topics.append(wire.OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+    return Reply(request, wire.OffsetFetchResponse(topics=topics))
 
 
 def _group(
-    group: OffsetFetchRequestGroup, offsets_of: Lookup, reading: _Reading, *, by_id: bool
-) -> Steps[OffsetFetchResponseGroup]:
+    group: wire.OffsetFetchRequestGroup, offsets_of: Lookup, reading: _Reading, *, by_id: bool
+) -> Steps[wire.OffsetFetchResponseGroup]:
     try:
         offsets = offsets_of(group.group_id, group.member_id, group.member_epoch)
     except ApiError as error:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+        return wire.OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     results = []
     for topic_id, name, partitions in _requested_topics(group, offsets, reading.topics, by_id=by_id):
         if name is None:
-            found = [_refused(OffsetFetchResponsePartitions, p, ErrorCode.UNKNOWN_TOPIC_ID) for p in partitions]
+            found = [_refused(wire.OffsetFetchResponsePartitions, p, ErrorCode.UNKNOWN_TOPIC_ID) for p in partitions]
         else:
-            found = yield from reading.partitions(offsets, name, partitions, OffsetFetchResponsePartitions)
-        results.append(OffsetFetchResponseTopics(name=name or "", topic_id=topic_id, partitions=found))
-    return OffsetFetchResponseGroup(group_id=group.group_id, topics=results)
+            found = yield from reading.partitions(offsets, name, partitions, wire.OffsetFetchResponsePartitions)
+        results.append(wire.OffsetFetchResponseTopics(name=name or "", topic_id=topic_id, partitions=found))
+    return wire.OffsetFetchResponseGroup(group_id=group.group_id, topics=results)
 
 
 def _requested_topics(
-    group: OffsetFetchRequestGroup, offsets: GroupOffsets, topics: TopicsView, *, by_id: bool
+    group: wire.OffsetFetchRequestGroup, offsets: GroupOffsets, topics: TopicsView, *, by_id: bool
 ) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
     """Yield topic id, topic name and partitions of each topic in an OffsetFetch; unknown ids have name None.
 
