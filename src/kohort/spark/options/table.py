@@ -250,7 +250,13 @@ TABLE: Final = (
         "maxBytesPerTrigger", "", "approximate maximum bytes of a micro-batch (64m, 1g), estimated", size_bytes
     ),
     SparkOption("minOffsetsPerTrigger", "", "wait for this many records; AvailableNow does not wait", whole(1)),
-    SparkOption("maxTriggerDelay", "15m", "limit of that wait (15m, 30s)", duration_ms, "max_trigger_delay_ms"),
+    SparkOption(
+        "maxTriggerDelay",
+        "15m",
+        "maximum wait for minOffsetsPerTrigger records (15m, 30s)",
+        duration_ms,
+        "max_trigger_delay_ms",
+    ),
     SparkOption("minPartitions", "1", "minimum number of Spark tasks of a micro-batch", whole(1)),
     SparkOption("maxRecordsPerPartition", "", "maximum records of a task", whole(1)),
     SparkOption("recordsPerTask", "100000", "target records of a task, of one or several partitions", whole(1)),
@@ -301,7 +307,13 @@ TABLE: Final = (
     SparkOption("idleWaitMs", "250", "wait of an idle stream for new records before the next query, in ms", whole(0)),
     SparkOption("kafkaConsumer.pollTimeoutMs", "60000", "maximum wait for a record", whole(1), "poll_timeout_ms"),
     SparkOption("fetchOffset.numRetries", "3", "retries of an offset query", whole(0), "offset_retries"),
-    SparkOption("fetchOffset.retryIntervalMs", "10", "wait between these retries, in ms", whole(0), "offset_retry_ms"),
+    SparkOption(
+        "fetchOffset.retryIntervalMs",
+        "10",
+        "wait between retries of an offset query, in ms",
+        whole(0),
+        "offset_retry_ms",
+    ),
     SparkOption("groupIdPrefix", "", "accepted without effect: the source creates no group of its own", text, ""),
 )
 

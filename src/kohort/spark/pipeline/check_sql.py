@@ -1,8 +1,8 @@
 """Checks the SQL of a pipeline without Spark: syntax, and the existence of columns.
 
-sqlglot resolves names against the columns of the tables. A false alarm is worse than a miss, since ``dry-run`` asks
-Spark: queries on tables with unknown columns, or columns from data (PIVOT), are accepted. Python steps may add any
-columns: after one, only names defined by later SQL are known.
+sqlglot resolves names against the columns of the tables. A false alarm is worse than a miss, which ``dry-run`` finds by
+Spark: so queries on tables with unknown columns, or with columns from data (PIVOT), are accepted. A Python step may add
+any columns: after it, only names that later SQL defines are known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROWS: Final = "_rows"
 _UNSURE: Final = re.compile(
     r"\b(transform|match_recognize|tablesample|cluster|distribute|sort|void|identifier)\b|\|>|\w:\w|\{\{", re.IGNORECASE
 )
-"""Spark syntax that sqlglot may not know: a pipeline's SQL with it is left to Spark to check."""
+"""Spark syntax that sqlglot may not know: only Spark checks SQL that contains it."""
 _UNRESOLVED: Final = re.compile(r"(?:Column '|Unknown column: |Cannot automatically join: )`?([^'`.\s]+)")
 
 

@@ -1,8 +1,8 @@
-"""Owner of a pipeline's output folders, checkpoint and group: the pipeline and its checkpoint.
+"""Owner of output folders and of a group: a pipeline with its checkpoint.
 
-The id is random, drawn once for each checkpoint and kept in it (``owner.json``). So an owner survives a move of the
-checkpoint, and a reset checkpoint is a new owner. Data file names end with the id. Output folders and commits contain
-the whole owner as text, so that errors can name both pipelines.
+The owner's id is random, drawn once for each checkpoint and stored in it (``owner.json``). So an owner survives a move
+of the checkpoint, and a reset checkpoint is a new owner. Names of data files end with the id. Output folders and
+commits contain the whole owner as text, so that errors can name both pipelines.
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ _LONGEST_PATH: Final = 150
 
 
 class PipelineOwner(NamedTuple):
-    """Owner of outputs: a pipeline and its checkpoint.
-
-    ``group``: digest of the name of the group whose members may share an output folder.
-    """
+    """Owner of outputs: a pipeline and its checkpoint; ``group``: digest of the group whose members share folders."""
 
     id: str
     pipeline: str
@@ -74,8 +71,9 @@ def owner_of(pipeline: Pipeline) -> PipelineOwner:
 
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     """Return the owner record in the pipeline's checkpoint; the first run creates it.
-    Raises KohortError if the checkpoint was made for other topics or another group, or if it belongs to another
-    existing pipeline file with other sinks: each of the two pipelines would write only a part of the rows.
+
+    Raises KohortError for a checkpoint of other topics, of another group, or of another existing pipeline file with
+    other sinks: each of the two pipelines would write only a part of the rows.
     """
     _check_sources(pipeline)
     known, file = _read(pipeline), str(pipeline.file.absolute())

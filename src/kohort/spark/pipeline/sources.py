@@ -1,7 +1,7 @@
 """Sources of a pipeline: their options for ``format("kohort")``, their lag, and the owner of their group.
 
-Commits without membership overwrite each other, so two pipelines must not share a group; members (``group_mode:
-member``) may. Commits of pipelines name their owner, so the next run of another pipeline is rejected.
+Two pipelines must not share a group, since their commits would overwrite each other; members (``group_mode: member``)
+may. A pipeline's commits name their owner, so a run of another pipeline in the group is rejected.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def refuse_other_owner(
     source: Source, commits: Mapping[TopicPartition, OffsetAndMetadata], owner: PipelineOwner
 ) -> None:
     """Raise KohortError if commits of the group name another owner.
-    After a reset of the checkpoint the new owner has the same pipeline name and path: it continues with the group.
+
+    A reset checkpoint is a new owner with the same pipeline name and path: it may continue with the group.
     """
     for tp, offset in sorted(commits.items()):
         other = parse_owner(offset.metadata.rpartition(":")[2])

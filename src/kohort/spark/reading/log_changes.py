@@ -1,9 +1,9 @@
 """Detects records deleted before they were read, and topics deleted or recreated during a query.
 
-With ``failOnDataLoss=true`` each ends the query with an error. Otherwise it is logged once, and reading continues after
-the deleted records, or from the beginning of a recreated topic. A recreated topic has the same name and another id
-(KIP-516). The topic ids are in the query's offsets, in Spark's checkpoint, so a topic recreated between two runs is
-detected too. Brokers without topic ids give none.
+With ``failOnDataLoss=true`` such a loss ends the query with an error. Otherwise the query logs it once, and continues
+after the deleted records, or at the beginning of a recreated topic. A recreated topic has the same name and another id
+(KIP-516). The offsets in Spark's checkpoint contain the topic ids, so a topic recreated between two runs is detected
+too, unless the brokers have no topic ids.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class LogChanges:
     def starts_after_loss(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
     ) -> PartitionOffsets:
-        """Return new start offsets for partitions that cannot continue at ``begin``: records deleted, topic recreated.
-        ``before``: topic ids of the last micro-batch. Raises DataLost if failOnDataLoss is set.
+        """Return new starts for partitions that cannot continue at ``begin``: records deleted, or topic recreated.
+
+        ``before``: topic ids at the last micro-batch. Raises DataLost if failOnDataLoss is set.
         """
         self._check_deleted(begin, heads)
         replaced = self.check_recreated(cluster, before)

@@ -1,8 +1,8 @@
 """Streaming reader of ``group.mode=member``: several queries in one group share the partitions of their topics.
 
-The offsets of such a query contain exactly its assigned partitions. A partition enters and leaves with an empty
-micro-batch: a micro-batch reads the partitions that are in both its start and its end. So a micro-batch that Spark
-repeats reads the same records, even if another query owns the partitions by then.
+The offsets of such a query contain exactly its assigned partitions. A micro-batch reads the partitions that are in both
+its start and its end offsets: a partition is added or removed by a micro-batch that reads none of its records. So a
+micro-batch that Spark repeats reads the same records, unless another query owns their partition in the meantime.
 
 Before a micro-batch is planned, the member commits its starts and ends in the member's generation (group_commits.py).
 A fenced member's commit is rejected, and it plans nothing until it has rejoined. A rebalance waits for the micro-batch
@@ -196,10 +196,9 @@ class MemberStreamReader(KohortStreamReader):
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return the start offsets of newly assigned partitions, as two mappings.
+        """Return start offsets of newly assigned partitions: those that continue at the checkpoint, those new to it.
 
-        First: partitions that continue at the offset in the query's checkpoint. Second: partitions that are new in the
-        query. If a start differs from the checkpoint, a micro-batch removes the partition, the next one adds it.
+        A partition whose start differs from the checkpoint is in neither: a micro-batch without it comes first.
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():
@@ -207,7 +206,9 @@ class MemberStreamReader(KohortStreamReader):
         begin = {tp: found.start for tp, found in starts.items() if done.get(tp) == found.start}
         entering = {tp: found.start for tp, found in starts.items() if tp not in done}
         if entering:
-            log.info("taken over: %s", ", ".join(f"{tp} from {offset}" for tp, offset in entering.items()))
+            log.info(
+                "partitions new in this query: %s", ", ".join(f"{tp} from {offset}" for tp, offset in entering.items())
+            )
         return begin, entering
 
     def _starts(self, fresh: list[TopicPartition], done: PartitionOffsets) -> dict[TopicPartition, PartitionStart]:
@@ -281,7 +282,7 @@ class MemberStreamReader(KohortStreamReader):
         taken = {tp for tp, mark in marks.items() if mark is not None and mark.query != query}
         if taken:
             names = ", ".join(map(str, sorted(taken)))
-            log.warning("not repeated with this micro-batch, another query owns them: %s", names)
+            log.warning("partitions of another query, not read again by the repeated micro-batch: %s", names)
         return partitions - taken
 
     def stop(self) -> None:

@@ -1,12 +1,12 @@
 """Process of a pipeline run: its lock beside the checkpoint, and the signals that end it.
 
-The lock is a file lock, released however the process ends. So a checkpoint never has two runs, and ``status`` can tell
-a run from the file of a killed one.
+The operating system releases the file lock however the process ends. So a checkpoint never has two runs, and
+``kohort pipeline status`` can distinguish a run from the lock file of a killed run.
 
 pyspark's Ctrl-C handler cancels jobs and raises in the main thread, which waits for the JVM: the run would end with
-tracebacks. So the first Ctrl-C or SIGTERM only sets a flag, which is checked between two micro-batches. The second has
-its former effect: KeyboardInterrupt in a program, the end of the process in the command. SIGTERM counts even if Ctrl-C
-is ignored, as in background processes of a shell script.
+tracebacks. So the first Ctrl-C or SIGTERM only sets a flag, which the run checks between two micro-batches. A second
+signal has its usual effect: KeyboardInterrupt in a Python program, the end of ``kohort pipeline run``. SIGTERM works
+even if Ctrl-C is ignored, as in background processes of a shell script.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CurrentRun(NamedTuple):
 
 @contextmanager
 def exclusive_run(pipeline: Pipeline) -> Iterator[None]:
-    """Lock the pipeline for this process while the block runs. Raises KohortError if another process runs it."""
+    """Lock a pipeline for this process while the block runs. Raises KohortError if another process runs it."""
     target = pipeline.state / _FILE
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a+") as held:
@@ -76,10 +76,7 @@ _STDERR: Final = 2
 
 
 class StopRequest:
-    """Stop request of a run: turns the first SIGINT or SIGTERM into a flag.
-
-    No effect outside the main thread, and for ignored signals.
-    """
+    """Sets ``requested`` at the first SIGINT or SIGTERM; without effect outside the main thread, or if ignored."""
 
     def __init__(self, say: str = "") -> None:
         self._say = say
@@ -117,8 +114,9 @@ class StopRequest:
 @contextmanager
 def exit_on_signal(code: int) -> Iterator[Callable[[], None]]:
     """End this process, and Spark with it, at SIGINT or SIGTERM within the block.
-    The next run repeats the micro-batch in flight, so nothing is lost. Yields a function to call after the session
-    starts, because pyspark replaces the handlers."""
+
+    Yields a function that sets the handlers again, after pyspark has replaced them at the start of a session.
+    """
 
     def end(_number: int, _frame: FrameType | None) -> None:
         os.write(_STDERR, b"\n")
