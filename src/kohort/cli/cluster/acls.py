@@ -143,21 +143,13 @@ _OPTIONS: Final = (
         "--resource-pattern-type", "pattern", type=click.Choice(["literal", "prefixed"]),
         help="Treat the resource names as whole names [literal] or prefixes.",
     ),
-    click.option(
-        "--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Principal to allow (User:alice)."
-    ),
-    click.option(
-        "--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Principal to deny (User:alice)."
-    ),
+    click.option("--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Principal to allow."),
+    click.option("--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Principal to deny."),
     click.option("--allow-host", "allow_hosts", metavar="ADDRESS", multiple=True, help="Client host to allow [all]."),
     click.option("--deny-host", "deny_hosts", metavar="ADDRESS", multiple=True, help="Client host to deny [all]."),
-    click.option(
-        "--operation", "operations", metavar="NAME", multiple=True, help="Operation: Read, Write, Describe, ... [All]."
-    ),
-    click.option("--producer", "produces", is_flag=True, help="All operations that a producer needs on --topic."),
-    click.option(
-        "--consumer", "consumes", is_flag=True, help="All operations that a consumer needs on --topic and --group."
-    ),
+    click.option("--operation", "operations", metavar="NAME", multiple=True, help="Operation: Read, Write, ... [All]."),
+    click.option("--producer", "produces", is_flag=True, help="All operations of a producer on --topic."),
+    click.option("--consumer", "consumes", is_flag=True, help="All operations of a consumer on --topic and --group."),
     click.option("--idempotent", is_flag=True, help="With --producer: also IdempotentWrite, for brokers before 3.0."),
 )  # fmt: skip
 

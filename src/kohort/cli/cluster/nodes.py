@@ -85,12 +85,8 @@ Examples:
 
 @nodes.command(help=MOVE_HELP, short_help="Make a node the leader of a partition, or the coordinator of a group.")
 @click.argument("node", type=int)
-@click.option(
-    "--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="Partition for NODE to lead; repeatable."
-)
-@click.option(
-    "--group", "groups", multiple=True, help="Group for NODE to coordinate; repeatable.", shell_complete=complete_groups
-)
+@click.option("--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="Partition to move; repeatable.")
+@click.option("--group", "groups", multiple=True, help="Group to move; repeatable.", shell_complete=complete_groups)
 @cluster_options
 def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluster: ClusterAccess) -> None:
     if not partitions and not groups:

@@ -125,12 +125,8 @@ def transactions() -> None:
 
 
 @transactions.command("list", help=LIST_HELP, short_help="List transactional ids and their open transactions.")
-@click.option(
-    "--state", "states", metavar="STATE", multiple=True, help="Transaction state, such as Ongoing; repeatable."
-)
-@click.option(
-    "--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Minimum age of the transactions to list."
-)
+@click.option("--state", "states", metavar="STATE", multiple=True, help="Transaction state (Ongoing); repeatable.")
+@click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Minimum age of the transactions.")
 @cluster_options
 @output_of(TransactionsListed)
 def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: ClusterAccess, output: str) -> None:
@@ -209,9 +205,7 @@ Examples:
 @transactions.command("abort", help=ABORT_HELP, short_help="Abort an open or a hanging transaction.")
 @click.argument("transactional_id", required=False)
 @click.option("--partition", metavar=PARTITION, help="Partition with a hanging transaction.")
-@click.option(
-    "--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="First offset of the hanging transaction."
-)
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="First offset of the transaction.")
 @yes_option
 @cluster_options
 def abort_transaction(

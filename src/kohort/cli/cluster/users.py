@@ -68,9 +68,7 @@ Examples:
 @users.command(help=ADD_HELP, short_help="Add a user, or change a password.")
 @click.argument("user", shell_complete=complete_users)
 @mechanism_option
-@click.option(
-    "--iterations", type=click.IntRange(4096, 16384), default=4096, help="Iterations of the password hash [4096]."
-)
+@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="Iterations of the hash [4096].")
 @click.option("--password-env", metavar="NAME", help="Environment variable with the password.")
 @click.option("--password-file", metavar="FILE", help="File with the password in its first line; -: stdin.")
 @cluster_options

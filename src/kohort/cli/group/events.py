@@ -166,9 +166,7 @@ Examples:
 
 @click.command(help=WHY_HELP, short_help="Explain why a group rebalanced.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option(
-    "--last", type=click.IntRange(min=0), help="Number of latest rebalances to explain; 0: all.  [default: 1]"
-)
+@click.option("--last", type=click.IntRange(min=0), help="Number of latest rebalances to explain [1]; 0: all.")
 @click.option("--since", "since_ms", type=DURATION, help="Age of the oldest rebalance to explain: 30m, 1h, 2d.")
 @store_option
 @cluster_options

@@ -200,7 +200,7 @@ PIPE_WIDTH = 120
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @click.option(
-    "--by", type=click.Choice(["member", "partition"]), default="member", help="Draw a lane per member or partition."
+    "--by", type=click.Choice(["member", "partition"]), default="member", help="Lanes of the drawing [member]."
 )
 @store_option
 @cluster_options

@@ -70,9 +70,7 @@ Examples:
 @click.option(
     "--allow-anyone", is_flag=True, help="Allow other computers all rights on a listener without TLS and login."
 )
-@click.option(
-    "--nodes", type=click.IntRange(1, 100), default=1, help="Number of nodes, on consecutive ports from --listen on."
-)
+@click.option("--nodes", type=click.IntRange(1, 100), default=1, help="Number of nodes, on consecutive ports.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's broker options.")
 @click.option("--config", "config_file", type=FILE, help="Broker options from a server.properties.")
 @click.option(
