@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +26,7 @@ def pipeline_status(pipeline: Pipeline) -> PipelineStatus:
 
     now, problem, sources = current_run(pipeline), None, []
     try:
-        sources = [source_lag(source).as_json() for source in pipeline.sources]
+        sources = [asdict(source_lag(source)) for source in pipeline.sources]
     except KohortError as error:
         problem = str(error)
     return PipelineStatus(

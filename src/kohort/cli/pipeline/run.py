@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ def rows_waiting(pipeline: Pipeline) -> int | None:
         if fresh and source.start == "earliest":
             rows += sum(p.latest - p.earliest for p in lag.partitions.values())
         elif not fresh or source.start == "group":
-            rows += lag.waiting
+            rows += lag.lag
     return rows
 
 
@@ -252,7 +253,7 @@ def dry_run(file: Path, output: str) -> None:
 
     found = load_checked(file)
     # read the lag before the slow start of Spark, as brokers may be unreachable
-    lags = [source_lag(source).as_json() for source in found.sources]
+    lags = [asdict(source_lag(source)) for source in found.sources]
     with needs("spark", "Spark"):
         from kohort.spark.pipeline.file_tests import dry_run_frame
         from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame

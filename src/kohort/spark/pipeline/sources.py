@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from kohort.config.client import ConsumerConfig
 from kohort.errors import KohortError
@@ -72,28 +71,15 @@ class PartitionLag:
     earliest: int
     latest: int
     committed: int | None
-
-    @property
-    def lag(self) -> int:
-        return self.latest - (self.earliest if self.committed is None else max(self.committed, self.earliest))
+    lag: int
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
     name: str
     group: str
-    partitions: dict[TopicPartition, PartitionLag] = field(default_factory=dict)
-
-    @property
-    def waiting(self) -> int:
-        return sum(p.lag for p in self.partitions.values())
-
-    def as_json(self) -> dict[str, Any]:
-        partitions = {
-            str(tp): {"earliest": p.earliest, "latest": p.latest, "committed": p.committed, "lag": p.lag}
-            for tp, p in sorted(self.partitions.items())
-        }
-        return {"name": self.name, "group": self.group, "lag": self.waiting, "partitions": partitions}
+    lag: int
+    partitions: dict[str, PartitionLag]
 
 
 def source_lag(source: Source) -> SourceLag:
@@ -101,10 +87,12 @@ def source_lag(source: Source) -> SourceLag:
     with source_cluster(source) as (cluster, partitions):
         commits = cluster.committed(partitions) if source.group else {}
         earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
-    found = {
-        tp: PartitionLag(earliest[tp], latest[tp], commits[tp].offset if tp in commits else None) for tp in partitions
-    }
-    return SourceLag(source.name, source.group, found)
+    found = {}
+    for tp in sorted(partitions):
+        committed = commits[tp].offset if tp in commits else None
+        lag = latest[tp] - max(committed or 0, earliest[tp])
+        found[str(tp)] = PartitionLag(earliest[tp], latest[tp], committed, lag)
+    return SourceLag(source.name, source.group, sum(partition.lag for partition in found.values()), found)
 
 
 def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:

@@ -131,18 +131,15 @@ class GroupCommits:
             return
         committed = self._cluster().committed(self._last_commit)
         for tp, found in sorted(committed.items()):
-            if (
-                found == self._last_commit[tp]._replace(leader_epoch=found.leader_epoch)
-                or found.metadata in self._reported
-            ):
+            own = self._last_commit[tp]._replace(leader_epoch=found.leader_epoch)
+            if found == own or found.metadata in self._reported:
                 continue
             self._reported.add(found.metadata)
-            who = found.metadata or "a consumer, or a reset by hand"
             log.warning(
                 "group %s: %s was committed at %d by %s, not by this query, which continues from its checkpoint. "
                 "Two queries in one group overwrite each other's progress: give each its own group.id",
                 self._options.group_id,
                 tp,
                 found.offset,
-                who,
+                found.metadata or "a consumer, or a reset by hand",
             )
