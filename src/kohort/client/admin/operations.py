@@ -48,9 +48,11 @@ class Results(Mapping[K, V]):
         self.errors: dict[K, KohortError] = {}
 
     def add(self, item: K, value: V) -> None:
+        """Add the value of an item."""
         self._values[item] = value
 
     def refuse(self, item: K, error: KohortError) -> None:
+        """Add the error of an item."""
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
