@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.config import BrokerConfig
+from kohort.coordinator import several_groups
 from kohort.coordinator.classic.heartbeat import refuse_heartbeat
 from kohort.coordinator.classic.join import check_join_request
 from kohort.coordinator.classic.leave import refuse_leave
@@ -20,34 +21,13 @@ from kohort.coordinator.consumer.heartbeat import explain_refusal, refuse_consum
 from kohort.coordinator.consumer.subscription import check_consumer_heartbeat
 from kohort.coordinator.context import Context
 from kohort.coordinator.memory_budget import NOTHING, Added, added_by_join, added_by_sync
-from kohort.coordinator.migration.classic_members import (
-    decide_heartbeat_in_any_group,
-    decide_join_in_any_group,
-    decide_leave_in_any_group,
-    decide_sync_in_any_group,
-)
+from kohort.coordinator.migration import classic_members
 from kohort.coordinator.migration.upgrade import decide_heartbeat_or_upgrade
-from kohort.coordinator.offsets.commit import (
-    decide_commit,
-    decide_commit_in_transaction,
-    refuse_commit,
-    withdraw_commit,
-)
+from kohort.coordinator.offsets import commit
 from kohort.coordinator.offsets.delete import decide_offset_delete, refuse_offset_delete
 from kohort.coordinator.offsets.fetch import refuse_offset_fetch
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
-from kohort.coordinator.several_groups import (
-    answer_delete_groups,
-    answer_describe_consumer_groups,
-    answer_describe_groups,
-    answer_list_groups,
-    answer_offset_fetch,
-    refuse_delete_groups,
-    refuse_describe_consumer_groups,
-    refuse_describe_groups,
-    refuse_list_groups,
-)
 from kohort.coordinator.shard import Shards
 from kohort.errors import ApiError, ErrorCode
 from kohort.steps import Steps
@@ -87,7 +67,7 @@ class GroupApi:
     read_only: bool = False
     """True if the coordinator answers this request type even before ``__consumer_offsets`` exists."""
     explain: Explain | None = None
-    """Return the error message that the response to a refused request contains."""
+    """Return the response to a refused request with an error message."""
 
     def refused(self, request: GroupRequest, error: ApiError) -> Reply:
         reply = self.refuse(request, error.code)
@@ -105,29 +85,33 @@ class SeveralGroupsApi:
 
 GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
     JoinGroupRequest: GroupApi(
-        decide_join_in_any_group, refuse_join, check=check_join_request, added_bytes=added_by_join
+        classic_members.decide_join_in_any_group, refuse_join, check=check_join_request, added_bytes=added_by_join
     ),
     SyncGroupRequest: GroupApi(
-        decide_sync_in_any_group, refuse_sync, check=check_sync_request, added_bytes=added_by_sync
+        classic_members.decide_sync_in_any_group, refuse_sync, check=check_sync_request, added_bytes=added_by_sync
     ),
-    HeartbeatRequest: GroupApi(decide_heartbeat_in_any_group, refuse_heartbeat, check=check_group_id),
-    LeaveGroupRequest: GroupApi(decide_leave_in_any_group, refuse_leave, check=check_group_id),
+    HeartbeatRequest: GroupApi(classic_members.decide_heartbeat_in_any_group, refuse_heartbeat, check=check_group_id),
+    LeaveGroupRequest: GroupApi(classic_members.decide_leave_in_any_group, refuse_leave, check=check_group_id),
     # OffsetCommit accepts any group id, even an empty one.
-    OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit),
+    OffsetCommitRequest: GroupApi(commit.decide_commit, commit.refuse_commit, withdraw=commit.withdraw_commit),
     TxnOffsetCommitRequest: GroupApi(
-        decide_commit_in_transaction, refuse_commit, check=check_group_id, withdraw=withdraw_commit
+        commit.decide_commit_in_transaction, commit.refuse_commit, check=check_group_id, withdraw=commit.withdraw_commit
     ),
     OffsetDeleteRequest: GroupApi(decide_offset_delete, refuse_offset_delete, check=check_group_id),
     ConsumerGroupHeartbeatRequest: GroupApi(
         decide_heartbeat_or_upgrade, refuse_consumer_heartbeat, check=check_consumer_heartbeat, explain=explain_refusal
     ),
-    OffsetFetchRequest: SeveralGroupsApi(answer_offset_fetch, refuse_offset_fetch, read_only=True),
-    DescribeGroupsRequest: SeveralGroupsApi(answer_describe_groups, refuse_describe_groups, read_only=True),
-    ConsumerGroupDescribeRequest: SeveralGroupsApi(
-        answer_describe_consumer_groups, refuse_describe_consumer_groups, read_only=True
+    OffsetFetchRequest: SeveralGroupsApi(several_groups.answer_offset_fetch, refuse_offset_fetch, read_only=True),
+    DescribeGroupsRequest: SeveralGroupsApi(
+        several_groups.answer_describe_groups, several_groups.refuse_describe_groups, read_only=True
     ),
-    ListGroupsRequest: SeveralGroupsApi(answer_list_groups, refuse_list_groups, read_only=True),
-    DeleteGroupsRequest: SeveralGroupsApi(answer_delete_groups, refuse_delete_groups),
+    ConsumerGroupDescribeRequest: SeveralGroupsApi(
+        several_groups.answer_describe_consumer_groups, several_groups.refuse_describe_consumer_groups, read_only=True
+    ),
+    ListGroupsRequest: SeveralGroupsApi(
+        several_groups.answer_list_groups, several_groups.refuse_list_groups, read_only=True
+    ),
+    DeleteGroupsRequest: SeveralGroupsApi(several_groups.answer_delete_groups, several_groups.refuse_delete_groups),
 }
 
 

@@ -165,7 +165,7 @@ def advance(
 ) -> CurrentAssignment:
     """Update metadata, group epoch and target assignment by a heartbeat; return the member's next assignment.
 
-    If the group ``becomes_classic``, no target assignment is computed; the member keeps its assignment if one is due.
+    ``becomes_classic``: compute no target assignment; if one is due, the member keeps its current assignment.
     """
     if beat.arrival.replaces is not None:
         _take_place(group, beat.arrival, beat.arrival.replaces, out)

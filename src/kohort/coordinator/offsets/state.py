@@ -13,7 +13,7 @@ Kept = OffsetCommitValue | bytes
 
 
 class Pending(NamedTuple):
-    """Pending offset of a transaction (``value``; None: a later commit replaced it), and its write order."""
+    """Pending offset of a transaction; ``value`` is None after a later commit. ``order``: position among all writes."""
 
     order: int
     value: OffsetCommitValue | None
