@@ -23,6 +23,11 @@ class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     principal: str = ""
     """Authenticated principal (``User:alice``) of a client that acts on other members."""
 
+    @property
+    def client(self) -> tuple[str, str]:
+        """Client id and host, by which a client is recognised that rejoins under a new member id."""
+        return self.client_id, self.client_host
+
 
 class MemberMetrics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Metrics that a member's client pushed last (KIP-714); a metric that the client lacks is None."""

@@ -37,6 +37,10 @@ class JournaledMember:
     awaited: tuple[journal.AwaitedPartition, ...] = ()
     target: set[Place] | None = None
 
+    @property
+    def owned(self) -> set[Place]:
+        return self.assignment | self.revoking.keys()
+
 
 @dataclass(slots=True)
 class UnownedTime:
@@ -153,7 +157,7 @@ class JournaledGroup:
         revoked = self._named(_places(entry.revoked))
         given = {(g.topic, g.partition): g.unowned_ms for g in entry.given}
         revoking = self._named(_places(entry.revoking))
-        held = (member.assignment | member.revoking.keys()) - revoked | given.keys() | revoking
+        held = member.owned - revoked | given.keys() | revoking
         member.revoking = {place: member.revoking.get(place, at_ms) for place in revoking}
         member.assignment = held - revoking
         member.epoch, member.state, member.awaited = entry.epoch, entry.state, entry.awaited

@@ -1,6 +1,4 @@
-"""Rebalances of consumer groups (KIP-848) from journal entries: each raise of the epoch, until every member has its
-target.
-"""
+"""Rebalances of consumer groups (KIP-848) in journal entries: from a new epoch until all members have their target."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import Final, Literal
 
 from kohort.coordinator import journal
 from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResumed
-from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, JournaledMember, Place, UnownedTime
+from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, Place, UnownedTime
 from kohort.insight.rebalances import RECENT_MS
 
 FIRST_EPOCHS: Final = 2
@@ -21,7 +19,7 @@ EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", 
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A member at the end of a rebalance, or now: its assignment and its target."""
+    """Assignment and target assignment of a member, at the end of a rebalance or at the end of the journal."""
 
     member: journal.ClientIdentity
     epoch: int | None
@@ -158,7 +156,7 @@ class _History:
     def __init__(self) -> None:
         self.found: list[EpochRebalance] = []
         self.assignments = JournaledGroup()
-        self.assigned_before: dict[str, tuple[Place, ...]] = {}
+        self.owned_before: dict[str, tuple[Place, ...]] = {}
         self.converted: journal.GroupConverted | None = None
         self.departed_before: list[journal.EpochRaised] = []
 
@@ -218,7 +216,7 @@ class _History:
         else:
             self._end("superseded")
             members = self.assignments.members
-            self.assigned_before = {member_id: tuple(sorted(_assigned(m))) for member_id, m in members.items()}
+            self.owned_before = {member_id: tuple(sorted(m.owned)) for member_id, m in members.items()}
             opened = EpochRebalance(entry.group, [entry])
             opened.was_empty = self.found[-1].end == "empty" if self.found else entry.epoch <= FIRST_EPOCHS
             if self.converted is not None and self.converted.at_ms == entry.at_ms:
@@ -238,21 +236,14 @@ class _History:
             del self.departed_before[:-REMEMBERED]
 
     def _earlier_departure(self, member: journal.ClientIdentity) -> journal.EpochRaised | None:
-        for raised in reversed(self.departed_before):
-            gone = raised.cause.member
-            if gone is not None and gone.member_id == member.member_id:
+        departed = [(raised, raised.cause.member) for raised in reversed(self.departed_before)]
+        for raised, other in departed:
+            if other is not None and other.member_id == member.member_id:
                 return raised
-        there = {
-            (m.member.client_id, m.member.client_host) for m in self.assignments.members.values() if m.member != member
-        }
-        client = member.client_id, member.client_host
-        if client in there or not member.client_id:
+        present = {m.member.client for m in self.assignments.members.values() if m.member != member}
+        if member.client in present or not member.client_id:
             return None
-        for raised in reversed(self.departed_before):
-            gone = raised.cause.member
-            if gone is not None and (gone.client_id, gone.client_host) == client:
-                return raised
-        return None
+        return next((raised for raised, other in departed if other is not None and other.client == member.client), None)
 
     def _rejoined(self, member: journal.ClientIdentity, at_ms: int) -> None:
         for rebalance in reversed(self.found):
@@ -262,7 +253,7 @@ class _History:
                 gone = raised.cause.member
                 if raised.cause.event not in DEPARTURE_EVENTS or gone is None or gone.member_id in rebalance.back:
                     continue
-                if (gone.client_id, gone.client_host) == (member.client_id, member.client_host):
+                if gone.client == member.client:
                     rebalance.back[gone.member_id] = member, at_ms
                     return
 
@@ -294,22 +285,18 @@ class _History:
             self.in_flight.members = self._rows()
 
     def _rows(self) -> tuple[MemberRow, ...]:
-        return tuple(self._row(member) for member in self.assignments.members.values())
-
-    def _row(self, member: JournaledMember) -> MemberRow:
-        return MemberRow(
-            member=member.member,
-            epoch=member.epoch,
-            state=member.state,
-            known=member.known,
-            assignment_before=self.assigned_before.get(member.member.member_id, ()),
-            assignment=tuple(sorted(member.assignment)),
-            target=None if member.target is None else tuple(sorted(member.target)),
-            revoking=tuple(sorted(member.revoking)),
-            revoking_since_ms=min(member.revoking.values(), default=None),
-            awaited=member.awaited,
+        return tuple(
+            MemberRow(
+                member=m.member,
+                epoch=m.epoch,
+                state=m.state,
+                known=m.known,
+                assignment_before=self.owned_before.get(m.member.member_id, ()),
+                assignment=tuple(sorted(m.assignment)),
+                target=None if m.target is None else tuple(sorted(m.target)),
+                revoking=tuple(sorted(m.revoking)),
+                revoking_since_ms=min(m.revoking.values(), default=None),
+                awaited=m.awaited,
+            )
+            for m in self.assignments.members.values()
         )
-
-
-def _assigned(member: JournaledMember) -> set[Place]:
-    return member.assignment | member.revoking.keys()

@@ -28,7 +28,6 @@ from kohort.insight.names import count, name_of, printable, seconds
 from kohort.insight.snapshot import MemberSnapshot
 from kohort.model import TopicPartition
 
-PartitionStatus = Literal["OK", "WARN", "STOP", "STALL", "REWIND"]
 MemberState = Literal["ok", "stuck", "not-fetching", "not-committing", "rewinding", "slow", "hot", "idle"]
 GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "STORM"]
 

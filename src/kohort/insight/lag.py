@@ -1,4 +1,4 @@
-"""Lag of a group in records and in time, by partition, member and topic, with its culprit and its expected end.
+"""Lag of a group in records and in time, by partition and member, with its culprit and its expected end.
 
 Pure functions over snapshots of one group; the newest is the present, two or more give rates. Unknown is None, never 0.
 Samples of a previous owner, or from before a rewind, are ignored: each assignment is judged separately.
@@ -93,7 +93,7 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Lag of the partitions of a member, a topic or a group."""
+    """Lag of all partitions of a member or of a group."""
 
     partitions: int = 0
     records: int | None = None
@@ -111,7 +111,6 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[LagOfPartition, ...]
     total: LagSum
     members: dict[str, LagSum]
-    topics: dict[str, LagSum]
     shared: tuple[int, int]
     """Number of members that own partitions, and sum of the lags of these partitions in records."""
     blame: Blame
@@ -128,8 +127,11 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
     ``since_ms``: time of the group's last assignment, if known; earlier snapshots are ignored. Raises ValueError
     without snapshots.
     """
-    window = window_of(snapshots)
-    now = window[-1]
+    if not snapshots:
+        raise ValueError("cannot compute a lag: no snapshots of the group")
+    ordered = sorted(snapshots, key=lambda snapshot: snapshot.at_ms)
+    now = ordered[-1]
+    window = [snapshot for snapshot in ordered if snapshot.group == now.group]
     history = _history_of(window)
     owners, topics = owners_of(now), subscribed(now)
     found = [
@@ -139,9 +141,7 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
     found = _behind_others(_skewed(found))
     counted = [lag for lag in found if lag.counts]
     by_owner: dict[str, list[LagOfPartition]] = {member.member_id: [] for member in now.members}
-    by_topic: dict[str, list[LagOfPartition]] = {}
     for lag in counted:
-        by_topic.setdefault(lag.partition.topic, []).append(lag)
         if lag.owner is not None:
             by_owner[lag.owner.member_id].append(lag)
     blame, blamed = _blame(counted)
@@ -153,7 +153,6 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
         total=sum_of(counted),
         members=sums,
         shared=(len(busy), sum(one.records or 0 for one in busy)),
-        topics={topic: sum_of(lags) for topic, lags in by_topic.items()},
         blame=blame,
         blamed=blamed,
         highest=_highest(window),
@@ -163,13 +162,6 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
             if p.committed is None or p.log_end is None
         },
     )
-
-
-def window_of(snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-    ordered = sorted(snapshots, key=lambda snapshot: snapshot.at_ms)
-    if not ordered:
-        raise ValueError("cannot compute a lag: no snapshots of the group")
-    return [snapshot for snapshot in ordered if snapshot.group == ordered[-1].group]
 
 
 def owners_of(snapshot: GroupSnapshot) -> dict[TopicPartition, MemberSnapshot]:
@@ -340,10 +332,9 @@ def _waited(at: PartitionSnapshot, now_ms: int, samples: tuple[LagSample, ...]) 
 def _rates(samples: tuple[LagSample, ...]) -> tuple[float | None, float | None]:
     if len(samples) < 2 or samples[-1].at_ms <= samples[0].at_ms:
         return None, None
-    passed_s = (samples[-1].at_ms - samples[0].at_ms) / 1000
-    return (samples[-1].log_end - samples[0].log_end) / passed_s, (
-        samples[-1].committed - samples[0].committed
-    ) / passed_s
+    first, last = samples[0], samples[-1]
+    passed_s = (last.at_ms - first.at_ms) / 1000
+    return (last.log_end - first.log_end) / passed_s, (last.committed - first.committed) / passed_s
 
 
 def _drain(records: int, written: float | None, read: float | None, *, idle: bool) -> tuple[int | None, Draining]:

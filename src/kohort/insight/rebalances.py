@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Final, Literal
 
 from kohort.coordinator import journal
@@ -77,37 +77,27 @@ class Rebalance:
         return None if self.closed_at_ms is None else self.closed_at_ms - self.opened_at_ms
 
     @property
-    def assign_ms(self) -> int | None:
-        """Duration of the assign phase, in ms: from the JoinGroup responses to the persisted assignment."""
-        if self.closed_at_ms is None or self.assigned_at_ms is None:
-            return None
-        return self.assigned_at_ms - self.closed_at_ms
-
-    @property
-    def sync_ms(self) -> int | None:
-        """Duration of the sync phase, in ms: from the persisted assignment to the last member's SyncGroup."""
-        if self.assigned_at_ms is None or self.settled_at_ms is None:
-            return None
-        return self.settled_at_ms - self.assigned_at_ms
-
-    @property
     def took_ms(self) -> int | None:
         last = self.settled_at_ms or self.assigned_at_ms or self.closed_at_ms
         return None if last is None else last - self.opened_at_ms
 
     @property
-    def resume_ms(self) -> int | None:
-        """Time from the last SyncGroup until every new owner has fetched from its partitions, in ms."""
-        began = self.settled_at_ms or self.assigned_at_ms
-        if began is None or not self.resumed:
-            return None
-        return max(0, max(entry.at_ms for entry in self.resumed) - began)
-
-    @property
     def phases_ms(self) -> dict[str, int]:
-        """Durations of the finished phases in ms, in order of time; without ``resume``, their sum is ``took_ms``."""
-        phases = {"join": self.join_ms, "assign": self.assign_ms, "sync": self.sync_ms, "resume": self.resume_ms}
-        return {name: ms for name, ms in phases.items() if ms is not None}
+        """Durations of the finished phases in ms, in order of time; without ``resume``, their sum is ``took_ms``.
+
+        Phases end with the JoinGroup responses (``join``), the persisted assignment (``assign``), the last SyncGroup
+        (``sync``), and the new owners' first fetches (``resume``).
+        """
+        ends = (self.opened_at_ms, self.closed_at_ms, self.assigned_at_ms, self.settled_at_ms)
+        phases = {
+            name: end_ms - begin_ms
+            for name, (begin_ms, end_ms) in zip(("join", "assign", "sync"), pairwise(ends), strict=True)
+            if begin_ms is not None and end_ms is not None
+        }
+        settled_ms = self.settled_at_ms or self.assigned_at_ms
+        if settled_ms is not None and self.resumed:
+            phases["resume"] = max(0, max(entry.at_ms for entry in self.resumed) - settled_ms)
+        return phases
 
     @property
     def held_up(self) -> tuple[journal.ClientIdentity, int] | None:
@@ -250,7 +240,7 @@ def _open(history: _History, entry: journal.RoundOpened) -> None:
     in_flight, before = history.in_flight, history.latest
     if in_flight is not None:
         in_flight.end = "superseded"
-    returned = _returned(history, entry)
+    returned, change = _returned(history, entry), None if before is None else before.trigger.change
     loaded, newer = history.loaded, history.newer
     history.loaded = history.newer = None
     at_once = list(takewhile(lambda removed: removed.at_ms == entry.at_ms, reversed(history.removed)))[::-1]
@@ -274,7 +264,7 @@ def _open(history: _History, entry: journal.RoundOpened) -> None:
             left_in=_left_in(history, entry),
             back=history.back,
             recent_topics=_recent_topics(history, entry.at_ms),
-            after_new_partitions=before is not None and _has_grown(before),
+            after_new_partitions=change is not None and bool(change.partitions_changed),
             loaded=loaded,
             recent_load=last if last is not None and entry.at_ms - last.at_ms <= FAILOVER_MS else None,
             interrupted=before if before is not None and before.end == "interrupted" else None,
@@ -330,11 +320,11 @@ def _returned(history: _History, entry: journal.RoundOpened) -> journal.MemberRe
         return None
     known = {m.member_id for m in entry.members}
     since_ms = entry.at_ms - RECENT_MS
-    departed_before = [r for r in history.removed if _same_client(r.member, member) and r.at_ms >= since_ms]
+    departed_before = [r for r in history.removed if r.member.client == member.client and r.at_ms >= since_ms]
     in_order = max((r.at_ms for r in departed_before if not _is_forced(r)), default=since_ms)
     candidates: list[journal.MemberRemoved | journal.RequestFenced] = [
         *(r for r in departed_before if _is_forced(r)),
-        *(f for f in history.fenced if _same_client(f.member, member)),
+        *(f for f in history.fenced if f.member.client == member.client),
     ]
     same = [c for c in candidates if c.member.member_id not in known and c.at_ms >= in_order]
     return max(same, key=lambda c: c.at_ms, default=None)
@@ -344,24 +334,17 @@ def _is_forced(removed: journal.MemberRemoved) -> bool:
     return removed.why in _EXPIRIES or (removed.why == "left" and stopped_polling(removed.reason))
 
 
-def _same_client(one: journal.ClientIdentity, other: journal.ClientIdentity) -> bool:
-    return (one.client_id, one.client_host) == (other.client_id, other.client_host)
-
-
 def _left_in(history: _History, entry: journal.RoundOpened) -> Rebalance | None:
     member = entry.trigger.member
     if entry.trigger.event != "member_joined" or member is None or not member.client_id:
         return None
     for rebalance in reversed(history.rebalances):
-        if entry.at_ms - rebalance.opened_at_ms > RECENT_MS or any(
-            _same_client(a.member, member) for a in rebalance.arrivals
-        ):
+        if entry.at_ms - rebalance.opened_at_ms > RECENT_MS:
             return None
-        if (
-            rebalance.trigger.event == "member_left"
-            and rebalance.trigger.member
-            and _same_client(rebalance.trigger.member, member)
-        ):
+        if any(arrival.member.client == member.client for arrival in rebalance.arrivals):
+            return None
+        left = rebalance.trigger.member if rebalance.trigger.event == "member_left" else None
+        if left is not None and left.client == member.client:
             return rebalance
     return None
 
@@ -370,14 +353,10 @@ def _rejoined(history: _History, member: journal.ClientIdentity, at_ms: int) -> 
     for removed in reversed(history.removed):
         if at_ms - removed.at_ms > RECENT_MS or not member.client_id:
             return
-        if _same_client(removed.member, member):
+        if removed.member.client == member.client:
             if removed.why == "session_expired":
                 history.back.setdefault(removed.member.member_id, (member, at_ms))
             return
-
-
-def _has_grown(before: Rebalance) -> bool:
-    return before.trigger.change is not None and bool(before.trigger.change.partitions_changed)
 
 
 def _recent_topics(history: _History, at_ms: int) -> frozenset[str]:

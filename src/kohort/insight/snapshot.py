@@ -30,7 +30,6 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Timestamp of the first record at or after the committed offset."""
     waiting: bool | None = None
     """True if a consumable record (no marker, not aborted) follows the committed offset; None if not read."""
-    last_record_at_ms: int | None = None
     metadata: str = ""
     leader_epoch: int | None = None
     error: str | None = None

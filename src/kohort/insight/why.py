@@ -1,7 +1,7 @@
 """Causes of rebalances: rounds of classic groups, epochs of consumer groups, and observed generations.
 
-A finder returns the cause of an event with its evidence. A ``Story`` describes a rebalance in the terms of its
-protocol; ``explain`` turns each story into a sentence, facts and advice.
+A finder returns the cause of an event with its evidence. A ``Story`` describes a rebalance of one protocol; ``explain``
+converts each story into a sentence, facts and advice.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ LOST_MS: Final = 1_000
 
 
 def _round_story(rebalance: Rebalance) -> Story:
-    """Describe a rebalance of a classic group; the costliest member removal comes before the trigger."""
+    """Describe a rebalance of a classic group; the removal that cost most time comes before the trigger."""
     opened, waited_for = find_cause(rebalance), _find_costly_removal(rebalance)
     lost = [find_expiry_in(rebalance, r.member, r.vitals, r.at_ms) for r in rebalance.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(rebalance, r.vitals) else "JOIN_TIMEOUT" for r in rebalance.not_rejoined]
@@ -228,7 +228,7 @@ def _tail(rebalance: Rebalance) -> str:
     if rebalance.end == "dropped":
         return f"the round failed, since it could not be persisted ({rebalance.error})"
     if rebalance.end == "superseded":
-        return "another round began before its end"
+        return "another round began before this one ended"
     if took_ms is None:
         return f"the round is open for up to {limit(rebalance.timeout_ms)}"
     text = f"the round took {seconds(took_ms)}"
@@ -328,15 +328,15 @@ def _epoch_tail(rebalance: EpochRebalance) -> str:
     if rebalance.end == "empty":
         return "the group is empty"
     if rebalance.end == "superseded":
-        return f"the epoch was raised again before all members reached it{_still(rebalance)}"
+        return f"the epoch was raised again before all members reached the epoch{_still(rebalance)}"
     if rebalance.end == "interrupted":
-        return f"the coordinator was lost before all members reached it{_still(rebalance)}"
+        return f"the coordinator was lost before all members reached the epoch{_still(rebalance)}"
     if rebalance.end == "converted":
         return "the group continues in the classic protocol"
     if rebalance.target is None:
-        return "the target is not computed yet"
+        return "the target assignment is not computed yet"
     there = sum(row.state == "stable" and row.epoch == rebalance.epoch for row in rebalance.members)
-    return f"{there} of {count(rebalance.target.members, 'member')} reached it{_still(rebalance)}"
+    return f"{there} of {count(rebalance.target.members, 'member')} reached the epoch{_still(rebalance)}"
 
 
 def _revoking(rebalance: EpochRebalance) -> str:
@@ -395,13 +395,9 @@ def _facts_of_the_epoch(rebalance: EpochRebalance) -> list[Evidence]:
 def _waits(row: MemberRow, names: dict[str, str]) -> Evidence | None:
     if not row.awaited or row.state != "unreleased_partitions":
         return None
-    owners = ", ".join(sorted({_owner_text(names, one.owner) for one in row.awaited}))
+    owners = ", ".join(sorted({names.get(one.owner) or short_id(one.owner) for one in row.awaited}))
     what = partitions_text((one.topic, one.partition) for one in row.awaited)
     return Evidence("waits", f"{name_of(row.member)} waits for {what}, owned by {owners} at its last heartbeat")
-
-
-def _owner_text(names: dict[str, str], member_id: str | None) -> str:
-    return "no member" if member_id is None else names.get(member_id) or short_id(member_id)
 
 
 def members_in(rebalance: EpochRebalance) -> dict[str, ClientIdentity]:
@@ -481,15 +477,14 @@ def bounds_text(bounds: Bounds) -> str | None:
 def _facts_seen(rebalance: SeenRebalance) -> list[Evidence]:
     facts = []
     if (took := bounds_text(rebalance.join_ms)) is not None:
-        facts.append(Evidence("join_took", f"{took}, by polled states"))
+        facts.append(Evidence("join_took", f"{took}, by polled group states"))
     if rebalance.assign_ms is not None:
-        facts.append(
-            Evidence("assign_took", f"{seconds(rebalance.assign_ms)}, by the record", rebalance.after.joined_ms)
-        )
+        took = f"{seconds(rebalance.assign_ms)}, by the GroupMetadata record"
+        facts.append(Evidence("assign_took", took, rebalance.after.joined_ms))
     if rebalance.not_written:
-        what = f"{count(rebalance.not_written, 'generation')} before it: never assigned, or no longer in the log"
+        what = f"{count(rebalance.not_written, 'generation')} before this one: never assigned, or no longer in the log"
         facts.append(Evidence("not_written", what))
     if rebalance.coordinator_moved:
-        facts.append(Evidence("coordinator_moved", "its records have a new leader epoch"))
+        facts.append(Evidence("coordinator_moved", "the group's __consumer_offsets partition has a new leader epoch"))
     facts.append(Evidence("written", f"generation {rebalance.after.generation}", rebalance.after.at_ms))
     return facts

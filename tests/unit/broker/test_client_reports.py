@@ -71,7 +71,7 @@ def test_metrics_of_a_member_that_left_for_not_polling_are_evidence_of_the_rebal
 
     leave(stage, member)
 
-    assert evidence(stage)["client_said"] == (
+    assert evidence(stage)["client_metrics"] == (
         "6.0 s before: its application had polled 24.0 s ago, longest time between two polls 4.0 s, "
         "its application waited for records 2% of the time"
     )
@@ -85,7 +85,7 @@ def test_metrics_of_an_expired_member_are_evidence_of_the_rebalance(stage, pair)
     other.heartbeat()
     stage.advance(5_000)
 
-    assert evidence(stage)["client_said"] == "10.0 s before: its application waited for records 0% of the time"
+    assert evidence(stage)["client_metrics"] == "10.0 s before: its application waited for records 0% of the time"
 
 
 def test_metrics_without_member_id_are_matched_by_client_id_and_host(stage, member):
@@ -93,7 +93,7 @@ def test_metrics_without_member_id_are_matched_by_client_id_and_host(stage, memb
 
     leave(stage, member)
 
-    assert "client_said" in evidence(stage)
+    assert "client_metrics" in evidence(stage)
 
 
 @pytest.mark.parametrize("says", [{"group_id": "g", "group_member_id": "somebody-else"}, {"transactional_id": "t"}])
@@ -102,7 +102,7 @@ def test_metrics_of_another_member_or_producer_are_no_evidence_of_the_rebalance(
 
     leave(stage, member)
 
-    assert "client_said" not in evidence(stage)
+    assert "client_metrics" not in evidence(stage)
 
 
 def test_metrics_from_another_host_are_no_evidence_of_the_rebalance(stage, member):
@@ -110,7 +110,7 @@ def test_metrics_from_another_host_are_no_evidence_of_the_rebalance(stage, membe
 
     leave(stage, member)
 
-    assert "client_said" not in evidence(stage)
+    assert "client_metrics" not in evidence(stage)
 
 
 def test_metrics_of_two_indistinguishable_clients_are_no_evidence_of_the_rebalance(stage, member):
@@ -119,7 +119,7 @@ def test_metrics_of_two_indistinguishable_clients_are_no_evidence_of_the_rebalan
 
     leave(stage, member)
 
-    assert "client_said" not in evidence(stage)
+    assert "client_metrics" not in evidence(stage)
 
 
 def test_metrics_without_poll_metrics_are_no_evidence_of_the_rebalance(stage, member):
@@ -129,4 +129,4 @@ def test_metrics_without_poll_metrics_are_no_evidence_of_the_rebalance(stage, me
 
     leave(stage, member)
 
-    assert "client_said" not in evidence(stage)
+    assert "client_metrics" not in evidence(stage)

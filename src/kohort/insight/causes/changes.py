@@ -134,7 +134,7 @@ def rejoined(rebalance: Rebalance) -> Finding:
     evidence = (begin.fact("join_group", f"{kind}{begin.member_text} rejoined"), *begin.reason_facts)
     for applies, cause, confidence, describe in REJOINS:
         if applies(rebalance, change, reason):
-            clause, fact = describe(rebalance, change)
+            clause, fact = describe(begin.member_text, rebalance, change)
             return Finding(cause, confidence, clause, (*evidence, begin.fact("change", fact)))
     why = begin.reason_text or " without a reason"
     if is_from_application(reason):
@@ -168,80 +168,65 @@ def change_of(rebalance: Rebalance) -> Change:
     return change
 
 
-def _describe_topics(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
-    begin = round_beginning(rebalance)
-    return f"{begin.member_text} changed its subscription: {begin.topics}", begin.topics
+def _describe_topics(member: str, rebalance: Rebalance, _change: Change) -> tuple[str, str]:
+    topics = round_beginning(rebalance).topics
+    return f"{member} changed its subscription: {topics}", topics
 
 
-def _describe_created(rebalance: Rebalance, change: Change) -> tuple[str, str]:
+def _describe_created(member: str, _rebalance: Rebalance, change: Change) -> tuple[str, str]:
     made = [*change.topics_created, *(t for t, (was, _) in sorted(change.partitions_changed.items()) if not was)]
     fact = ", ".join(printable(topic) for topic in made)
-    return (
-        f"subscribed topics were created ({fact}), and {round_beginning(rebalance).member_text} rejoined",
-        f"created: {fact}",
-    )
+    return f"subscribed topics were created ({fact}), and {member} rejoined", f"created: {fact}"
 
 
-def _describe_deleted(rebalance: Rebalance, change: Change) -> tuple[str, str]:
+def _describe_deleted(member: str, _rebalance: Rebalance, change: Change) -> tuple[str, str]:
     gone = [*change.topics_deleted, *(t for t, (_, now) in sorted(change.partitions_changed.items()) if not now)]
     fact = ", ".join(printable(topic) for topic in dict.fromkeys(gone))
-    return (
-        f"subscribed topics were deleted ({fact}), and {round_beginning(rebalance).member_text} rejoined",
-        f"deleted: {fact}",
-    )
+    return f"subscribed topics were deleted ({fact}), and {member} rejoined", f"deleted: {fact}"
 
 
-def _describe_late(rebalance: Rebalance, change: Change) -> tuple[str, str]:
+def _describe_late(member: str, _rebalance: Rebalance, change: Change) -> tuple[str, str]:
     fact = ", ".join(printable(topic) for topic in (*change.topics_added, *change.topics_removed))
     made = "created" if change.topics_added else "deleted"
-    return (
-        f"{round_beginning(rebalance).member_text} discovered that topics were {made} ({fact}), after another member",
-        f"{made}: {fact}",
-    )
+    return f"{member} discovered that topics were {made} ({fact}), after another member", f"{made}: {fact}"
 
 
-def _describe_rack(rebalance: Rebalance, change: Change) -> tuple[str, str]:
+def _describe_rack(member: str, _rebalance: Rebalance, change: Change) -> tuple[str, str]:
     was, now = (printable(rack or "") or "none" for rack in change.racks or (None, None))
-    return f"{round_beginning(rebalance).member_text} moved from rack {was} to rack {now}", f"{was} became {now}"
+    return f"{member} moved from rack {was} to rack {now}", f"{was} became {now}"
 
 
-def _describe_protocols(rebalance: Rebalance, change: Change) -> tuple[str, str]:
+def _describe_protocols(member: str, _rebalance: Rebalance, change: Change) -> tuple[str, str]:
     fact = f"{', '.join(change.protocols_before)} became {', '.join(change.protocols_after)}"
-    return f"{round_beginning(rebalance).member_text} changed its assignors: {printable(fact)}", printable(fact)
+    return f"{member} changed its assignors: {printable(fact)}", printable(fact)
 
 
-def _describe_partitions(rebalance: Rebalance, change: Change) -> tuple[str, str]:
+def _describe_partitions(member: str, _rebalance: Rebalance, change: Change) -> tuple[str, str]:
     grown = [f"{t} from {was} to {now} partitions" for t, (was, now) in sorted(change.partitions_changed.items())]
     fact = ", ".join(grown) or "the leader's metadata changed"
-    return f"topics changed ({printable(fact)}) and {round_beginning(rebalance).member_text} rejoined", printable(fact)
+    return f"topics changed ({printable(fact)}) and {member} rejoined", printable(fact)
 
 
-def _describe_metadata(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
-    member = round_beginning(rebalance).member_text
+def _describe_metadata(member: str, _rebalance: Rebalance, _change: Change) -> tuple[str, str]:
     clause = f"{member} rejoined because its metadata changed, but no number of partitions differs"
     return clause, "no number of partitions differs: the set of subscribed topics depends on the members"
 
 
-def _describe_followup(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
+def _describe_followup(member: str, rebalance: Rebalance, _change: Change) -> tuple[str, str]:
     clause = f"members revoked partitions in generation {rebalance.from_generation} for other members"
-    return clause, f"{round_beginning(rebalance).member_text} owns other partitions, and nothing else changed"
+    return clause, f"{member} owns other partitions, and nothing else changed"
 
 
-def _describe_request(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
-    return f"the application of {round_beginning(rebalance).member_text} requested the rebalance", printable(
-        rebalance.trigger.reason or ""
-    )
+def _describe_request(member: str, rebalance: Rebalance, _change: Change) -> tuple[str, str]:
+    return f"the application of {member} requested the rebalance", printable(rebalance.trigger.reason or "")
 
 
-def _describe_mismatch(rebalance: Rebalance, _change: Change) -> tuple[str, str]:
-    return (
-        f"{round_beginning(rebalance).member_text} got partitions outside of its subscription",
-        "assignment and subscription differ",
-    )
+def _describe_mismatch(member: str, _rebalance: Rebalance, _change: Change) -> tuple[str, str]:
+    return f"{member} got partitions outside of its subscription", "assignment and subscription differ"
 
 
 Applies = Callable[[Rebalance, Change, str], bool]
-Describe = Callable[[Rebalance, Change], tuple[str, str]]
+Describe = Callable[[str, Rebalance, Change], tuple[str, str]]
 LIBRARY_REASONS: Final = re.compile(
     "rebalanc|re-?join|metadata has changed|subscription|revoke partitions|revoking|encountered|offset commit|heartbeat"
     "|group lifecycle|partitions were added|new partitions|(generation|member|instance) id|consumeclaim|connection|eof"

@@ -104,14 +104,9 @@ def since_failover(rebalance: Rebalance) -> Finding | None:
         )
         return Finding("COORDINATOR_FAILOVER", "high", clause, (fact, *begin.reason_facts))
     member = rebalance.trigger.member
-    if (
-        rebalance.trigger.event != "member_joined"
-        or member is None
-        or rebalance.returned is not None
-        or not member.client_id
-    ):
+    if rebalance.trigger.event != "member_joined" or rebalance.returned is not None:
         return None
-    if (member.client_id, member.client_host) not in {(known.client_id, known.client_host) for known in loaded.members}:
+    if member is None or not member.client_id or member.client not in {known.client for known in loaded.members}:
         return None
     known = Evidence("known_client", f"the log has a member of client {printable(member.client_id)}")
     clause = f"{begin.member_text} joined as a new member {since} after the coordinator loaded the group"
@@ -119,13 +114,12 @@ def since_failover(rebalance: Rebalance) -> Finding | None:
 
 
 def _repeats_request(rebalance: Rebalance, before: Rebalance) -> bool:
-    identity, change = rebalance.trigger.member, rebalance.trigger.change or Change()
+    member, change = rebalance.trigger.member, rebalance.trigger.change or Change()
     if rebalance.trigger.event == "member_rejoined":
         same = change.protocols_before == change.protocols_after
         return same and not (change.topics_added or change.topics_removed or change.partitions_changed)
     known = [*before.members_before, *(arrival.member for arrival in before.arrivals)]
-    clients = {(member.client_id, member.client_host) for member in known}
-    return identity is not None and (identity.client_id, identity.client_host) in clients
+    return member is not None and member.client in {other.client for other in known}
 
 
 def over_capacity(rebalance: Rebalance) -> Finding:
@@ -179,7 +173,7 @@ def seen_converted(rebalance: SeenRebalance) -> Finding:
 
 def seen_failover(rebalance: SeenRebalance) -> Finding:
     at_ms = rebalance.after.at_ms if rebalance.loaded is None else rebalance.loaded.at_ms
-    moved = Evidence("coordinator_moved", "the partition of its records has a new leader epoch", at_ms)
+    moved = Evidence("coordinator_moved", "the group's __consumer_offsets partition has a new leader epoch", at_ms)
     unseen = Evidence("unknown", "which clients rejoined, and their reasons: a watcher sees no requests")
     clause = "its coordinator moved or restarted, and members did not find it in time"
     return Finding("COORDINATOR_FAILOVER", "medium", clause, (moved, unseen))

@@ -210,8 +210,8 @@ def seen_newcomers(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def _is_return(rebalance: SeenRebalance) -> bool:
-    gone = {(m.member.client_id, m.member.client_host) for m in rebalance.missing}
-    return bool(gone) and all((m.member.client_id, m.member.client_host) in gone for m in rebalance.new)
+    departed = {m.member.client for m in rebalance.missing}
+    return bool(departed) and all(m.member.client in departed for m in rebalance.new)
 
 
 def seen_first(rebalance: SeenRebalance) -> Finding:

@@ -121,4 +121,4 @@ def client_reports(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
         words.append(f"its application waited for records {min(max(said.poll_idle_ratio, 0), 1):.0%} of the time")
     if not words:
         return ()
-    return (Evidence("client_said", f"{seconds(at_ms - said.at_ms)} before: {', '.join(words)}", said.at_ms),)
+    return (Evidence("client_metrics", f"{seconds(at_ms - said.at_ms)} before: {', '.join(words)}", said.at_ms),)

@@ -78,7 +78,7 @@ def revocation_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Findin
     what = partitions_text(kept) if kept else "its partitions"
     evidence = [begin.fact("timer", f"it did not revoke {what} within its rebalance timeout{within}")]
     if kept:
-        evidence.append(Evidence("told_to_revoke", what, rebalance.revoking_since_ms))
+        evidence.append(Evidence("must_revoke", what, rebalance.revoking_since_ms))
     if vitals is not None:
         ago = seconds(raised.at_ms - vitals.last_seen_ms)
         evidence.append(Evidence("last_request", f"{ago} before its removal"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from kohort.insight.evidence import Confidence
-from kohort.insight.findings.groups import HOUR_MS, GroupFinding, MemberFinding, PartitionFinding, Severity
+from kohort.insight.findings.groups import HOUR_MS, GroupFinding, PartitionFinding, Severity
 from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding, name_of_member
 from kohort.insight.names import count, printable, seconds
 
@@ -64,7 +64,7 @@ SEVERITY_OF: Final[dict[str, Severity]] = {
 
 
 def examine(found: GroupFinding, rebalances: Sequence[RebalanceFinding] | None = None) -> list[DoctorFinding]:
-    findings = [one for rule in RULES for one in rule(found)]
+    findings = [one for rule in (_by_status, _of_logs, _of_members, _of_group) for one in rule(found)]
     findings += [*_missed_polls(found, rebalances or ()), *_refused(found, rebalances or ())]
     return sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
 
@@ -133,32 +133,27 @@ def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
 
 
 def _of_members(found: GroupFinding) -> Iterator[DoctorFinding]:
-    hot = [member for member in found.members if member.state == "hot"]
-    for member in hot:
-        yield _of_member(found, "hot", member)
+    for member in found.members:
+        if member.state == "hot":
+            sentence = f"{name_of_member(member.member)}: {member.reason}"
+            yield _finding(
+                found, "hot", sentence, member=member.member, evidence=member.evidence, confidence=member.confidence
+            )
     idle = [member for member in found.members if member.state == "idle"]
     if idle and any(member.partitions for member in found.members):
         names = ", ".join(name_of_member(member.member) for member in idle[:SHOWN])
         more = f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else ""
-        yield _finding(found, "idle", f"{names}{more}: no partition", (), evidence=idle[0].evidence)
+        yield _finding(found, "idle", f"{names}{more}: no partition", evidence=idle[0].evidence)
 
 
 def _of_group(found: GroupFinding) -> Iterator[DoctorFinding]:
     if found.health == "STORM":
-        yield _finding(found, "storm", found.reason, (), evidence=found.evidence)
+        yield _finding(found, "storm", found.reason, evidence=found.evidence)
     hidden = [one for one in found.partitions if one.unknown is not None and "not authorised" in one.unknown]
     if hidden:
         yield _finding(found, "lag-unknown", f"{_names(hidden)}: {printable(hidden[0].unknown or '')}", hidden)
     if found.health is None and not found.partitions and found.evidence:
-        yield _finding(found, "lag-unknown", found.reason, (), evidence=found.evidence)
-
-
-RULES: Final[tuple[Callable[[GroupFinding], Iterator[DoctorFinding]], ...]] = (
-    _by_status,
-    _of_logs,
-    _of_members,
-    _of_group,
-)
+        yield _finding(found, "lag-unknown", found.reason, evidence=found.evidence)
 
 
 def _missed_polls(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
@@ -175,8 +170,7 @@ def _missed_polls(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -
                 sentence = (
                     f"{name_of_member(identity)} left {ago} ago because it did not poll in time, and did not rejoin"
                 )
-                finding = _finding(found, "missed-poll", sentence, (), member=identity, evidence=rebalance.evidence)
-                yield msgspec.structs.replace(finding, confidence=rebalance.confidence)
+                yield _of_rebalance(found, "missed-poll", sentence, rebalance)
         joined_later |= {(member.client_id, member.host) for member in rebalance.members}
 
 
@@ -195,14 +189,12 @@ def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Ite
         sentence = (
             f"{rebalance.sentence.removesuffix('.')}, {seconds(max(found.at_ms - rebalance.opened_at_ms, 0))} ago"
         )
-        finding = _finding(found, REFUSALS[cause], sentence, (), member=identity, evidence=rebalance.evidence)
-        yield msgspec.structs.replace(finding, confidence=rebalance.confidence)
+        yield _of_rebalance(found, REFUSALS[cause], sentence, rebalance)
 
 
-def _of_member(found: GroupFinding, rule: str, member: MemberFinding) -> DoctorFinding:
-    sentence = f"{name_of_member(member.member)}: {member.reason}"
-    finding = _finding(found, rule, sentence, (), member=member.member, evidence=member.evidence)
-    return msgspec.structs.replace(finding, confidence=member.confidence)
+def _of_rebalance(found: GroupFinding, rule: str, sentence: str, rebalance: RebalanceFinding) -> DoctorFinding:
+    evidence, confidence = rebalance.evidence, rebalance.confidence
+    return _finding(found, rule, sentence, member=rebalance.trigger, evidence=evidence, confidence=confidence)
 
 
 def _finding(
@@ -213,6 +205,7 @@ def _finding(
     *,
     member: MemberRef | None = None,
     evidence: tuple[EvidenceFinding, ...] = (),
+    confidence: Confidence | None = None,
 ) -> DoctorFinding:
     return DoctorFinding(
         rule=rule,
@@ -220,7 +213,7 @@ def _finding(
         group=found.group,
         sentence=sentence,
         advice=ADVICE[rule],
-        confidence=partitions[0].confidence if partitions else found.confidence,
+        confidence=confidence or (partitions[0].confidence if partitions else found.confidence),
         member=member,
         partitions=tuple(f"{one.topic}-{one.partition}" for one in partitions),
         evidence=evidence or tuple(fact for one in partitions for fact in one.evidence),

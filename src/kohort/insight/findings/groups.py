@@ -137,6 +137,7 @@ def find_group(
     now, total = lag.now, lag.total
     times = [s.at_ms for s in snapshots if s.group == now.group]
     recent = [r for r in counted if 0 <= now.at_ms - r.opened_at_ms <= HOUR_MS]
+    busy_ms = sum(r.took_ms or 0 for r in recent)
     return GroupFinding(
         group=now.group,
         at_ms=now.at_ms,
@@ -165,7 +166,7 @@ def find_group(
         last_rebalance=None
         if last is None
         else LastRebalance(at_ms=last.opened_at_ms, cause=last.cause, took_ms=last.took_ms),
-        stable_share_1h=None if rebalances is None else _stable_share(recent),
+        stable_share_1h=None if rebalances is None else round(1 - min(1.0, busy_ms / HOUR_MS), 6),
         members=tuple(_member(m, lag.members[m.member_id], report.members[m.member_id]) for m in now.members),
         partitions=tuple(
             _partition(one, verdict) for one, verdict in zip(lag.partitions, report.partitions, strict=True)
@@ -176,10 +177,6 @@ def find_group(
 def _generation(rebalances: Sequence[RebalanceFinding]) -> int | None:
     made = [r for r in rebalances if r.generation is not None and r.end != "no_rebalance" and r.protocol == "classic"]
     return max(made, key=lambda r: r.opened_at_ms).generation if made else None
-
-
-def _stable_share(recent: Sequence[RebalanceFinding]) -> float:
-    return round(1 - min(1.0, sum(r.took_ms or 0 for r in recent) / HOUR_MS), 6)
 
 
 def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:

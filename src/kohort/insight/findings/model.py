@@ -143,7 +143,7 @@ class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
     rebalances: tuple[str, ...]
     from_ms: int
     until_ms: int
-    """End of the last rebalance in the pattern; None if unknown."""
+    """End of the last rebalance in the pattern; its start if the end is unknown."""
 
 
 def member_ref(member: ClientIdentity) -> MemberRef:

@@ -1,14 +1,13 @@
 """Rebalances of a journal as findings: of both protocols, observed by a watcher, and events without a rebalance.
 
-A partition of a classic group has no owner from the stop of its old owner until the first fetch of its new owner. An
-owner that rejoins stops with its JoinGroup, a departed owner with its last request. The number of records that are read
-again is known only from a late commit of the old owner.
+A partition of a classic group has no owner from the last read of its old owner until the first fetch of its new owner.
+An owner that rejoins reads until its JoinGroup, a departed owner until its last request. The number of records that are
+read again is known only from a late commit of the old owner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -18,8 +17,10 @@ from kohort.insight.assignments import DEPARTURE_EVENTS, Place
 from kohort.insight.causes.table import advice_for
 from kohort.insight.epochs import EpochRebalance, MemberRow, epoch_rebalances
 from kohort.insight.events import GroupEvent, Takeover, events, takeovers
+from kohort.insight.evidence import Evidence
 from kohort.insight.findings.model import (
     BlockerFinding,
+    EvidenceFinding,
     MemberAssignmentFinding,
     MemberRef,
     MoveFinding,
@@ -30,7 +31,7 @@ from kohort.insight.findings.model import (
 from kohort.insight.member_exits import INFERRED, exit_of_raised, exit_of_removed
 from kohort.insight.observed.generations import SeenRebalance, seen_rebalances
 from kohort.insight.rebalances import Rebalance, rebalances
-from kohort.insight.why import Explanation, blocker, explain, members_in, why_late
+from kohort.insight.why import blocker, explain, members_in, why_late
 
 
 def find_rebalances(entries: Sequence[JournalEntry]) -> list[RebalanceFinding]:
@@ -43,14 +44,8 @@ def find_rebalances(entries: Sequence[JournalEntry]) -> list[RebalanceFinding]:
     return sorted(found, key=lambda rebalance: rebalance.opened_at_ms)
 
 
-def _explained(explanation: Explanation) -> dict[str, Any]:
-    return {
-        "cause": explanation.cause,
-        "confidence": explanation.confidence,
-        "sentence": explanation.sentence,
-        "advice": explanation.advice,
-        "evidence": tuple(evidence_finding(fact) for fact in explanation.evidence),
-    }
+def _evidence(facts: Iterable[Evidence]) -> tuple[EvidenceFinding, ...]:
+    return tuple(evidence_finding(fact) for fact in facts)
 
 
 def classic_finding(rebalance: Rebalance) -> RebalanceFinding:
@@ -64,7 +59,11 @@ def classic_finding(rebalance: Rebalance) -> RebalanceFinding:
         protocol="classic",
         opened_at_ms=rebalance.opened_at_ms,
         end=rebalance.end,
-        **_explained(explanation),
+        cause=explanation.cause,
+        confidence=explanation.confidence,
+        sentence=explanation.sentence,
+        advice=explanation.advice,
+        evidence=_evidence(explanation.evidence),
         from_generation=rebalance.from_generation,
         generation=rebalance.generation,
         parent=rebalance.parent,
@@ -113,7 +112,11 @@ def consumer_finding(rebalance: EpochRebalance) -> RebalanceFinding:
         origin="inferred" if rebalance.raises[0].observed else "journal",
         opened_at_ms=rebalance.opened_at_ms,
         end=rebalance.end,
-        **_explained(explanation),
+        cause=explanation.cause,
+        confidence=explanation.confidence,
+        sentence=explanation.sentence,
+        advice=explanation.advice,
+        evidence=_evidence(explanation.evidence),
         from_generation=rebalance.from_epoch,
         generation=rebalance.epoch,
         target_epoch=None if rebalance.target is None else rebalance.target.epoch,
@@ -148,7 +151,11 @@ def observed_finding(rebalance: SeenRebalance) -> RebalanceFinding:
         origin="inferred",
         opened_at_ms=rebalance.opened_at_ms,
         end="stable" if after.members else "empty",
-        **_explained(explanation),
+        cause=explanation.cause,
+        confidence=explanation.confidence,
+        sentence=explanation.sentence,
+        advice=explanation.advice,
+        evidence=_evidence(explanation.evidence),
         from_generation=None if before is None else before.generation,
         generation=after.generation,
         parent=rebalance.parent,
@@ -165,7 +172,6 @@ def observed_finding(rebalance: SeenRebalance) -> RebalanceFinding:
 
 
 def event_finding(rebalance: GroupEvent | Takeover) -> RebalanceFinding:
-    evidence = tuple(rebalance.evidence)
     return RebalanceFinding(
         id=f"{rebalance.group}/at-{rebalance.at_ms}",
         group=rebalance.group,
@@ -173,11 +179,11 @@ def event_finding(rebalance: GroupEvent | Takeover) -> RebalanceFinding:
         origin="inferred" if rebalance.observed else "journal",
         opened_at_ms=rebalance.at_ms,
         end="no_rebalance",
-        **_explained(
-            Explanation(
-                rebalance.cause, rebalance.confidence, rebalance.sentence, evidence, advice_for(rebalance.cause)
-            )
-        ),
+        cause=rebalance.cause,
+        confidence=rebalance.confidence,
+        sentence=rebalance.sentence,
+        advice=advice_for(rebalance.cause),
+        evidence=_evidence(rebalance.evidence),
         trigger=_maybe(rebalance.member),
         stale_requests=len(rebalance.refused),
     )

@@ -205,8 +205,7 @@ class _Lanes:
         else:
             self._take_static_member(entry)
         assignments: LaneAssignments = {
-            _key(m.member): (m.member, frozenset(m.assignment | m.revoking.keys()))
-            for m in self._group.members.values()
+            _key(m.member): (m.member, frozenset(m.owned)) for m in self._group.members.values()
         }
         self._compare(assignments, entry.at_ms)
 

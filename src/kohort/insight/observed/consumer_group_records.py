@@ -93,8 +93,8 @@ def forget_changes(group: WatchedConsumerGroup) -> None:
     group.joined, group.departed, group.subscribed, group.preferred, group.resolved = [], [], [], [], []
 
 
-def release(group: WatchedConsumerGroup, member: WatchedMember, at_ms: int) -> None:
-    for topic, partition in assigned_partitions(member):
+def release(group: WatchedConsumerGroup, places: Iterable[Place], at_ms: int) -> None:
+    for topic, partition in places:
         group.released.setdefault(topic, {})[partition] = at_ms
 
 
@@ -131,12 +131,8 @@ def planned(group: WatchedConsumerGroup) -> Planned:
 def changes(before: Planned, after: Planned) -> list[tuple[Place, tuple[str | None, str | None]]]:
     """Return the partitions whose owner differs between two target assignments, with old and new owner."""
     places = {(topic, p) for plans in (before, after) for topic, of in plans.items() for p in of}
-    ends = ((place, (_owner(before, place), _owner(after, place))) for place in sorted(places))
+    ends = [((t, p), (before.get(t, {}).get(p), after.get(t, {}).get(p))) for t, p in sorted(places)]
     return [(place, (was, now)) for place, (was, now) in ends if was != now]
-
-
-def _owner(plans: Planned, place: Place) -> str | None:
-    return plans.get(place[0], {}).get(place[1])
 
 
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
@@ -207,7 +203,7 @@ class ConsumerGroupRecords:
             if before is not None:
                 del group.members[record.member_id]
                 group.departed.append((before.member, self._signs(watched, before)))
-                release(group, before, at_ms)
+                release(group, assigned_partitions(before), at_ms)
             return []
         member = journal.ClientIdentity(record.member_id, value.client_id, value.client_host, value.instance_id)
         after = updated_member(before, member, value, at_ms)
@@ -347,17 +343,16 @@ class ConsumerGroupRecords:
             member.epoch = AWAY_EPOCH
             away = journal.StaticAway(at_ms=at_ms, group=watched.group, observed=True, member=member.member)
             return [away] if group.is_journaled else []
-        had, since_ms, from_epoch = assigned_partitions(member), member.pending_since_ms, member.epoch
+        owned, since_ms, from_epoch = assigned_partitions(member), member.pending_since_ms, member.epoch
         member.epoch, member.state, member.heard_ms = value.member_epoch, value.state, at_ms
         member.assigned, member.pending = ids_of(value.assigned_partitions), ids_of(value.partitions_pending_revocation)
         member.pending_since_ms = None if not member.pending else since_ms if since_ms is not None else at_ms
-        revoked, new = had - assigned_partitions(member), assigned_partitions(member) - had
+        revoked, new = owned - assigned_partitions(member), assigned_partitions(member) - owned
         given = tuple(self._given(group, place, at_ms) for place in sorted(new))
-        for topic, partition in revoked:
-            group.released.setdefault(topic, {})[partition] = at_ms
+        release(group, revoked, at_ms)
         if not group.is_journaled:
             return []
-        step = journal.MemberReconciled(
+        reconciled = journal.MemberReconciled(
             at_ms=at_ms,
             group=watched.group,
             observed=True,
@@ -372,7 +367,7 @@ class ConsumerGroupRecords:
             given=given,
             awaited=self._awaited(group, member),
         )
-        return [step]
+        return [reconciled]
 
     def _given(self, group: WatchedConsumerGroup, place: Place, at_ms: int) -> journal.GivenPartition:
         topic, partition = place

@@ -62,6 +62,10 @@ class Departure:
     revoking_since_ms: int | None = None
 
     @property
+    def name(self) -> str:
+        return name_and_place(self.member)
+
+    @property
     def sign_ms(self) -> int:
         return max(self.signs.since_ms, self.signs.last_commit_ms or self.signs.since_ms)
 
@@ -98,7 +102,7 @@ def find_departure(departure: Departure) -> Finding:
         return _stopped_polling(departure, poll_ms)
     if session_ms is not None and _matches_expiry(departure, session_ms):
         return _expired(departure, session_ms)
-    clause = f"member {name_and_place(departure.member)} left, or its session expired (indistinguishable for a watcher)"
+    clause = f"member {departure.name} left, or its session expired (indistinguishable for a watcher)"
     return Finding("MEMBER_DEPARTED", "low", clause, _facts(departure))
 
 
@@ -144,25 +148,27 @@ def _left(departure: Departure, session_ms: int, poll_ms: int | None) -> Finding
         confidence = "medium"
         what = f"possibly a missed poll: no commit progress for {seconds(departure.idle_ms)}"
         unseen = Evidence("unknown", f"{what}, its limit is {limit(poll_ms)} between polls")
-    clause = f"member {name_and_place(departure.member)} left the group"
+    clause = f"member {departure.name} left the group"
     if departure.back is not None and departure.back_after_ms <= max(session_ms, REJOIN_MS):
         confidence = "medium"
         clause += f", and {name_of(departure.back)} joined from the same client: a restart, or a rejoin"
-    return Finding("MEMBER_LEFT", confidence, clause, (*_facts(departure), _excluded(departure, session_ms), unseen))
+    evidence = (*_facts(departure), _session_fact("not_expired", departure, session_ms), unseen)
+    return Finding("MEMBER_LEFT", confidence, clause, evidence)
 
 
 def _removed(departure: Departure, session_ms: int) -> Finding:
     clause = (
-        f"static member {name_and_place(departure.member)} was removed before its session can have ended: by an "
+        f"static member {departure.name} was removed before its session can have ended: by an "
         "administrator, or by its own permanent leave"
     )
     unseen = Evidence("unknown", "the client that sent the request: a watcher sees no requests")
-    return Finding("ADMIN_REMOVED", "medium", clause, (*_facts(departure), _excluded(departure, session_ms), unseen))
+    evidence = (*_facts(departure), _session_fact("not_expired", departure, session_ms), unseen)
+    return Finding("ADMIN_REMOVED", "medium", clause, evidence)
 
 
-def _excluded(departure: Departure, session_ms: int) -> Evidence:
+def _session_fact(kind: str, departure: Departure, session_ms: int) -> Evidence:
     return Evidence(
-        "not_expired",
+        kind,
         f"departed at most {seconds(departure.silent_ms)} after its last sign of life; its session timeout is "
         f"{limit(session_ms)}",
         departure.out_by_ms,
@@ -172,15 +178,10 @@ def _excluded(departure: Departure, session_ms: int) -> Evidence:
 def _expired(departure: Departure, session_ms: int) -> Finding:
     seen = departure.signs.last_commit_ms is not None
     unseen = Evidence("unknown", "possibly a leave at the same time: a watcher sees no requests")
-    fits = Evidence(
-        "fits_session_timeout",
-        f"departed at most {seconds(departure.silent_ms)} after its last sign of life; its session timeout is "
-        f"{limit(session_ms)}",
-        departure.out_by_ms,
-    )
+    fits = _session_fact("fits_session_timeout", departure, session_ms)
     cause = "SESSION_TIMEOUT" if departure.member.instance_id is None else "STATIC_EXPIRED"
     clause = (
-        f"member {name_and_place(departure.member)} was silent and probably expired "
+        f"member {departure.name} was silent and probably expired "
         f"(session timeout {limit(session_ms)}, last {'commit' if seen else 'sign of life'} "
         f"{seconds(departure.silent_ms)} before its departure)"
     )
@@ -190,9 +191,10 @@ def _expired(departure: Departure, session_ms: int) -> Finding:
 def _stopped_polling(departure: Departure, poll_ms: int) -> Finding:
     back = departure.back or departure.member
     confidence: Confidence = "low" if departure.alike else "medium"
-    came = Evidence("came_back", f"{name_of(back)} has its client id and host{_alike(departure)}", departure.out_by_ms)
+    others = f", as have {departure.alike} others" if departure.alike else ""
+    came = Evidence("came_back", f"{name_of(back)} has its client id and host{others}", departure.out_by_ms)
     clause = (
-        f"member {name_and_place(departure.member)} probably did not poll within max.poll.interval.ms: no commit for "
+        f"member {departure.name} probably did not poll within max.poll.interval.ms: no commit for "
         f"{seconds(departure.silent_ms)} (its limit is {limit(poll_ms)} between polls), then it rejoined as "
         f"{name_of(back)}"
     )
@@ -207,23 +209,17 @@ def _not_rejoined(departure: Departure, poll_ms: int) -> Finding:
         departure.out_by_ms,
     )
     there = Evidence("was_a_member", "still a member while the group rebalanced")
-    clause = (
-        f"member {name_and_place(departure.member)} did not rejoin within its rebalance timeout of {limit(poll_ms)}"
-    )
+    clause = f"member {departure.name} did not rejoin within its rebalance timeout of {limit(poll_ms)}"
     return Finding("JOIN_TIMEOUT", "medium", clause, (*_facts(departure), there, took))
 
 
 def _not_revoked(departure: Departure, waited_ms: int, poll_ms: int) -> Finding:
-    fact = Evidence("told_to_revoke", f"{seconds(waited_ms)} before its departure", departure.revoking_since_ms)
+    fact = Evidence("must_revoke", f"{seconds(waited_ms)} before its departure", departure.revoking_since_ms)
     clause = (
-        f"member {name_and_place(departure.member)} did not revoke its partitions within its rebalance timeout of "
+        f"member {departure.name} did not revoke its partitions within its rebalance timeout of "
         f"{limit(poll_ms)}, and was removed"
     )
     return Finding("REVOCATION_TIMEOUT", "medium", clause, (*_facts(departure), fact))
-
-
-def _alike(departure: Departure) -> str:
-    return f", as have {departure.alike} others" if departure.alike else ""
 
 
 def _facts(departure: Departure) -> tuple[Evidence, ...]:

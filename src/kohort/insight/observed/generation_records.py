@@ -41,9 +41,6 @@ class RoundBounds(NamedTuple):
     present: tuple[str, ...] | None = None
 
 
-UNSEEN: Final = RoundBounds()
-
-
 class RecentPolls:
     """Recent polls of group states, and the groups with an observed round."""
 
@@ -123,17 +120,20 @@ class GenerationRecords:
             return _ended(group, before, at_ms)
         seen = _seen(group, before, value, at_ms, leader_epoch)
         if before is not None and before.generation != seen.generation and late_ms is not None:
-            seen = _with_bounds(seen, self._polls.bounds(group, before, seen, late_ms))
+            settled_ms, rebalancing_ms, present = self._polls.bounds(group, before, seen, late_ms)
+            seen = msgspec.structs.replace(
+                seen, settled_seen_ms=settled_ms, rebalancing_seen_ms=rebalancing_ms, present=present
+            )
         return _taken(group, before, seen)
 
 
 def _taken(group: WatchedGroup, before: journal.GenerationSeen | None, seen: journal.GenerationSeen) -> Entries:
     entries: list[journal.JournalEntry] = []
     if group.consumer is not None:  # the last member of the consumer protocol left: the group is classic again
-        member = tuple(m.member for m in seen.members)
+        members = tuple(m.member for m in seen.members)
         entries.append(
             journal.GroupConverted(
-                at_ms=seen.at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=member
+                at_ms=seen.at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=members
             )
         )
         group.consumer = None
@@ -142,32 +142,22 @@ def _taken(group: WatchedGroup, before: journal.GenerationSeen | None, seen: jou
         group.seen = msgspec.structs.replace(seen, at_ms=before.at_ms, joined_ms=before.joined_ms)
         return entries + _rewritten(before, seen)
     group.seen, group.converting = seen, None
-    return [*entries, _with_baseline(before, seen)]
-
-
-def _with_bounds(seen: journal.GenerationSeen, bounds: RoundBounds) -> journal.GenerationSeen:
-    if bounds == UNSEEN:
-        return seen
-    return msgspec.structs.replace(
-        seen, settled_seen_ms=bounds.settled_ms, rebalancing_seen_ms=bounds.rebalancing_ms, present=bounds.present
-    )
-
-
-def _with_baseline(before: journal.GenerationSeen | None, seen: journal.GenerationSeen) -> journal.GenerationSeen:
-    if before is None or seen.at_ms - before.at_ms < BASELINE_MS:
-        return seen
-    return msgspec.structs.replace(seen, before=msgspec.structs.replace(before, signs=(), present=None))
+    if before is not None and seen.at_ms - before.at_ms >= BASELINE_MS:
+        seen = msgspec.structs.replace(seen, before=msgspec.structs.replace(before, signs=(), present=None))
+    return [*entries, seen]
 
 
 def loaded_again(group: WatchedGroup, at_ms: int) -> Entries:
     """Return the journal entry for the load of a classic group by a new coordinator; none without members."""
     seen = group.seen
-    if seen is None or not seen.members:
-        return []
-    member = tuple(m.member for m in seen.members)
-    return [
-        journal.GroupLoaded(at_ms=at_ms, group=group.group, observed=True, generation=seen.generation, members=member)
-    ]
+    return [_loaded(seen, at_ms)] if seen is not None and seen.members else []
+
+
+def _loaded(seen: journal.GenerationSeen, at_ms: int) -> journal.GroupLoaded:
+    members = tuple(m.member for m in seen.members)
+    return journal.GroupLoaded(
+        at_ms=at_ms, group=seen.group, observed=True, generation=seen.generation, members=members
+    )
 
 
 def _ended(group: WatchedGroup, before: journal.GenerationSeen | None, at_ms: int) -> Entries:
@@ -198,11 +188,7 @@ def _rewritten(before: journal.GenerationSeen, seen: journal.GenerationSeen) -> 
     if entries:
         return [*entries, seen]
     if before.leader_epoch != seen.leader_epoch:
-        member = tuple(m.member for m in seen.members)
-        loaded = journal.GroupLoaded(
-            at_ms=seen.at_ms, group=seen.group, observed=True, generation=seen.generation, members=member
-        )
-        return [loaded]
+        return [_loaded(seen, seen.at_ms)]
     return []
 
 

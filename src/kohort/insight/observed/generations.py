@@ -52,7 +52,12 @@ class SeenRebalance:
 
     @property
     def join_ms(self) -> Bounds:
-        return join_bounds(self.after)
+        """Shortest and longest possible duration of the join phase, in ms; None if unknown."""
+        done_ms = self.after.at_ms if self.after.joined_ms is None else self.after.joined_ms
+        seen_ms, settled_ms = self.after.rebalancing_seen_ms, self.after.settled_seen_ms
+        shortest = None if seen_ms is None else max(0, done_ms - seen_ms)
+        longest = None if settled_ms is None else max(0, done_ms - settled_ms, shortest or 0)
+        return shortest, longest
 
     @property
     def assign_ms(self) -> int | None:
@@ -78,14 +83,6 @@ class SeenRebalance:
         since_ms = self.after.at_ms - FAILOVER_MS
         commits = [sign.last_commit_ms for sign in self.after.signs if sign.last_commit_ms is not None]
         return self.coordinator_moved and not self.had_failover and any(at_ms >= since_ms for at_ms in commits)
-
-
-def join_bounds(after: journal.GenerationSeen) -> Bounds:
-    done_ms = after.at_ms if after.joined_ms is None else after.joined_ms
-    seen_ms, settled_ms = after.rebalancing_seen_ms, after.settled_seen_ms
-    shortest = None if seen_ms is None else max(0, done_ms - seen_ms)
-    longest = None if settled_ms is None else max(0, done_ms - settled_ms, shortest or 0)
-    return shortest, longest
 
 
 def seen_rebalances(entries: Iterable[journal.JournalEntry]) -> list[SeenRebalance]:
@@ -126,9 +123,7 @@ class _History:
         if before is not None and entry.generation <= before.generation:
             if entry.generation == before.generation:
                 return None  # the replacement of a static member has a journal entry of its own
-            before = (
-                None  # a lower generation: the group was deleted and recreated, and no record of the deletion was read
-            )
+            before = None  # a lower generation: the group was recreated, and the record of its deletion is missing
         if not entry.members and (before is None or not before.members):
             return None  # a group without members, before and after, did not rebalance
         if self.converted is not None and self.converted.epoch == entry.generation:
@@ -177,12 +172,12 @@ class _History:
         return before.generation if withheld & given else None
 
     def _returned(self, found: SeenRebalance) -> tuple[journal.ClientIdentity, str, int] | None:
-        known = {_client(m.member) for m in found.before.members} if found.before is not None else set()
-        came = {_client(m.member): m.member for m in found.new if m.member.client_id and _client(m.member) not in known}
+        known = {m.member.client for m in found.before.members} if found.before is not None else set()
+        came = {m.member.client: m.member for m in found.new if m.member.client_id and m.member.client not in known}
         returned = None
         for earlier, i in self.departed_before:
             gone, after_ms = earlier.departed[i], found.after.at_ms - earlier.after.at_ms
-            back = came.get(_client(gone.member))
+            back = came.get(gone.member.client)
             if back is not None and after_ms <= RECENT_MS and gone.back is None:
                 gone = earlier.departed[i] = replace(gone, back=back, back_after_ms=after_ms)
                 returned = (gone.member, find_departure(gone).cause, earlier.after.at_ms)
@@ -200,11 +195,9 @@ def departure_of(found: SeenRebalance, member: journal.SeenMember) -> Departure:
     was_there = after.present is not None and identity.member_id in after.present
     committed_since = seen_ms is not None and signs.last_commit_ms is not None and signs.last_commit_ms > seen_ms
     out_early = seen_ms is not None and after.present is not None and not was_there and not committed_since
-    same = [m.member for m in found.new if _client(m.member) == _client(identity)]
-    alike = (
-        sum(_client(m.member) == _client(identity) for m in (found.before.members if found.before is not None else ()))
-        - 1
-    )
+    same = [m.member for m in found.new if m.member.client == identity.client]
+    members = found.before.members if found.before is not None else ()
+    alike = sum(m.member.client == identity.client for m in members) - 1
     return Departure(
         member=identity,
         signs=signs,
@@ -214,10 +207,6 @@ def departure_of(found: SeenRebalance, member: journal.SeenMember) -> Departure:
         back=same[0] if same else None,
         alike=max(0, alike),
     )
-
-
-def _client(member: journal.ClientIdentity) -> tuple[str, str]:
-    return member.client_id, member.client_host
 
 
 def moves_between(

@@ -35,7 +35,7 @@ def flow_of(
     sampled = {
         one.partition: one.written_per_s for one in lag.partitions if one.counts and one.written_per_s is not None
     }
-    written = _spread_over(sampled, counts, {topic for topic in counts if _grows(topic, counts, lag)})
+    written = _spread_over(sampled, counts, {t for t, n in counts.items() if n > lag.now.partition_counts.get(t, n)})
     if in_per_s is not None:
         places = [TopicPartition(topic, n) for topic, count in counts.items() for n in range(count)]
         total = sum(written.values())
@@ -53,10 +53,6 @@ def flow_of(
         f"and a member handles {handled} ({'sampled' if drain_per_s is None else 'option'})"
     )
     return FlowRates(written, least, most, words)
-
-
-def _grows(topic: str, counts: Mapping[str, int], lag: GroupLag) -> bool:
-    return counts[topic] > lag.now.partition_counts.get(topic, counts[topic])
 
 
 def _spread_over(

@@ -54,7 +54,10 @@ def what_if(
     topics = ReadTopics(_counts(snapshot, scenario), snapshot.topic_ids, cluster.racks)
     course = GroupSimulation(before, topics, assume)
     course.run(steps_of(scenario, before, change))
-    _add_losses(course, scenario, before)
+    by_id = {m.member_id: m for m in before}
+    for member_id, how in scenario.kill:
+        static = by_id[member_id].instance_id is not None
+        course.pause(by_id[member_id].owned, pause_of_loss(how, assume, static=static))
     least, most = (sum(column) for column in zip(*course.pauses.values(), strict=True)) if course.pauses else (0, 0)
     after = _by_first_ids(course.members, scenario)
     lags = _lags(snapshot, topics)
@@ -69,7 +72,7 @@ def what_if(
         assignor=change.then.assignor,
         members_before=len(before),
         members_after=len(after),
-        partitions=_read_partitions(after, topics),
+        partitions=sum(topics.counts.get(topic, 0) for topic in {topic for m in after for topic in m.topics}),
         rounds=course.rounds,
         moves=_moves(owners_among(before), owners_among(after)),
         moves_in_all=course.moves_in_all,
@@ -102,11 +105,8 @@ def _assignor_change(snapshot: GroupSnapshot, scenario: Scenario) -> AssignorCha
 
 def _by_first_ids(members: Iterable[WhatIfMember], scenario: Scenario) -> list[WhatIfMember]:
     first = {new_ids: member_id for member_id, new_ids in scenario.new_ids.items()}
-    return [replace(m, member_id=first.get(m.member_id, _without_mark(m.member_id, scenario))) for m in members]
-
-
-def _without_mark(member_id: str, scenario: Scenario) -> str:
-    return member_id.removesuffix(RESTARTED) if scenario.rolling_restart else member_id
+    mark = RESTARTED if scenario.rolling_restart else ""
+    return [replace(m, member_id=first.get(m.member_id, m.member_id.removesuffix(mark))) for m in members]
 
 
 def _counts(snapshot: GroupSnapshot, scenario: Scenario) -> dict[str, int]:
@@ -118,13 +118,6 @@ def _counts(snapshot: GroupSnapshot, scenario: Scenario) -> dict[str, int]:
             raise UsageError(f"topic {topic!r} has {counts[topic]} partitions: Kafka cannot reduce the number")
         counts[topic] = count
     return counts
-
-
-def _add_losses(course: GroupSimulation, scenario: Scenario, before: Iterable[WhatIfMember]) -> None:
-    by_id = {m.member_id: m for m in before}
-    for member_id, how in scenario.kill:
-        member = by_id[member_id]
-        course.pause(member.owned, pause_of_loss(how, course.assume, static=member.instance_id is not None))
 
 
 def _assumptions_of(
@@ -217,10 +210,6 @@ def _lag_of(member: WhatIfMember, lags: Mapping[TopicPartition, int | None]) -> 
             return None
         total += lag
     return total
-
-
-def _read_partitions(members: Iterable[WhatIfMember], topics: ReadTopics) -> int:
-    return sum(topics.counts.get(topic, 0) for topic in {topic for m in members for topic in m.topics})
 
 
 def words_of(scenario: Scenario) -> str:

@@ -197,7 +197,8 @@ class GroupSimulation:
             if step.away is not None:
                 away = next(m for m in self.members if m.member_id == step.away)
                 self.pause(away.owned, pause_of_absence(self.assume))
-                self._replace(step)
+                (back,) = step.joining
+                self.members = [replace(back, owned=away.owned) if m is away else m for m in self.members]
             if step.reassigns:
                 self._reassign(step)
             # no other member takes over the partitions: they are not read until the restarted member returns
@@ -207,10 +208,6 @@ class GroupSimulation:
     def pause(self, partitions: Iterable[TopicPartition], by: PauseRange) -> None:
         for tp in partitions:
             self.pauses[tp] = self.pauses.get(tp, PauseRange()).plus(by)
-
-    def _replace(self, step: GroupStep) -> None:
-        (back,) = step.joining
-        self.members = [_in_place_of(m, back) if m.member_id == step.away else m for m in self.members]
 
     def _reassign(self, step: GroupStep) -> None:
         was = owners_among(self.members)
@@ -227,10 +224,6 @@ class GroupSimulation:
         if mode == "cooperative" and any(member.eager for member in members):
             mode = "eager"
         self.pause(was if mode == "eager" else moved, pause_of_step(mode, self.assume))
-
-
-def _in_place_of(before: WhatIfMember, back: WhatIfMember) -> WhatIfMember:
-    return replace(back, owned=before.owned)
 
 
 def owners_among(members: Sequence[WhatIfMember]) -> dict[TopicPartition, str]:
