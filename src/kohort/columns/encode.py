@@ -65,7 +65,7 @@ def encode_partitions(
     rows = Rows(columns)
     keyed = None if by_key is None else rows.partitions_by(by_key, partitions)
     chosen = rows.partitions(partitions, columns.partitions, first_unkeyed % partitions, batch_bytes, keyed)
-    rows.order(np.argsort(chosen, kind="stable"))
+    rows.add(pack.ORDER, np.argsort(chosen, kind="stable"))
     end = 0
     for number, count in enumerate(np.bincount(chosen, minlength=partitions).tolist()):
         first, end = end, end + count
@@ -93,7 +93,7 @@ class Rows:
         self.key_places, self.key_lengths = self.blobs(columns["key"], pack.KEY_AT)
         _, self.value_lengths = self.blobs(columns["value"], pack.VALUE_AT)
         self.add_times(columns["timestamp"], given.timestamp_ms)
-        self.order(np.arange(self.count))
+        self.add(pack.ORDER, np.arange(self.count))
         if columns["headers"] is not None:
             self.add_headers(columns["headers"])
 
@@ -160,9 +160,6 @@ class Rows:
             batches = (np.cumsum(sizes) - sizes).astype(np.int64) // batch_bytes
             chosen[unkeyed] = (first_unkeyed + batches) % partitions
         return chosen.astype(np.int16) if partitions <= SORTED_FAST else chosen
-
-    def order(self, order: Any) -> None:
-        self.add(pack.ORDER, order)
 
     def bodies(self, first: int, end: int, limit: int) -> Iterator[tuple[bytes, int, int, int]]:
         """Yield the records ``first`` to ``end`` in order, as batch bodies: bytes, count, base and max timestamp."""

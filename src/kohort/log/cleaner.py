@@ -40,7 +40,7 @@ class Cleaner:
         self._storage = storage
         self.config = config
         self._logs = logs
-        self._clean_until = load_offsets(storage, CLEANER_OFFSETS_FILE, [])
+        self.clean_until = load_offsets(storage, CLEANER_OFFSETS_FILE, [])
         self._not_before: dict[TopicPartition, float] = {}
         """Time of the next attempt after a failed compaction, by log; infinite: at the next start."""
         self._now: Compaction | None = None
@@ -50,13 +50,10 @@ class Cleaner:
     def wake_at_ms(self) -> int | None:
         return self._wake_at_ms if self.config.log_cleaner_enable else None
 
-    def clean_until(self, tp: TopicPartition) -> int:
-        return self._clean_until.get(tp, 0)
-
     def forget(self, tp: TopicPartition) -> None:
         if self._now is not None and self._now.log.tp == tp:
             self.abandon()
-        self._clean_until.pop(tp, None)
+        self.clean_until.pop(tp, None)
         self._not_before.pop(tp, None)
 
     def abandon(self) -> None:
@@ -82,7 +79,7 @@ class Cleaner:
         due = []
         for log in self._logs():
             if "compact" in log.config.cleanup_policy and now_ms >= self._not_before.get(log.tp, 0):
-                dirty = dirty_part(log, self.clean_until(log.tp), wall_ms)
+                dirty = dirty_part(log, self.clean_until.get(log.tp, 0), wall_ms)
                 if dirty.is_due(log.config.min_cleanable_dirty_ratio):
                     due.append((log, dirty))
         if not due:
@@ -105,7 +102,7 @@ class Cleaner:
         self._now = None
         log.counters.compactions += 1
         log.counters.compacted_bytes += compaction.freed_bytes
-        self._clean_until[log.tp] = compaction.clean_until
+        self.clean_until[log.tp] = compaction.clean_until
         self.write_checkpoint()
         return [info(f"{log.tp}: {compaction}")]
 
@@ -116,8 +113,8 @@ class Cleaner:
 
     def keep_only(self, known: Iterable[TopicPartition]) -> None:
         """Drop the compacted offsets of deleted logs: a recreated topic is compacted from its start."""
-        self._clean_until = {tp: self._clean_until[tp] for tp in known if tp in self._clean_until}
+        self.clean_until = {tp: self.clean_until[tp] for tp in known if tp in self.clean_until}
 
     def write_checkpoint(self) -> None:
         """Write the checkpoint without a flush: if it is lost, logs are compacted from their start again."""
-        self._storage.replace(CLEANER_OFFSETS_FILE, build_offsets(self._clean_until), durable=False)
+        self._storage.replace(CLEANER_OFFSETS_FILE, build_offsets(self.clean_until), durable=False)

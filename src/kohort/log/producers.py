@@ -262,31 +262,30 @@ def _out_of_order(header: BatchHeader, problem: str) -> ApiError:
 SNAPSHOTS_KEPT: Final = 2
 
 
+@dataclass(slots=True, eq=False)
 class ProducerSnapshots:
     """Snapshot files of a partition, named by the offset up to which they cover the log."""
 
-    __slots__ = ("_folder", "_offsets", "_storage")
-
-    def __init__(self, storage: Storage, folder: str, offsets: list[int]) -> None:
-        self._storage = storage
-        self._folder = folder
-        self._offsets = sorted(offsets)
+    storage: Storage
+    folder: str
+    offsets: list[int]
+    """Offsets of the files, ascending."""
 
     def take(self, producers: Producers, offset: int) -> None:
         """Write a snapshot at ``offset``, the log's end; keep ``SNAPSHOTS_KEPT``. Raises StorageError."""
-        self._storage.replace(self._name(offset), producers.build_snapshot(), durable=False)
-        self._offsets = sorted({*self._offsets, offset})
-        while len(self._offsets) > SNAPSHOTS_KEPT:
-            self._storage.delete(self._name(self._offsets.pop(0)))
+        self.storage.replace(self._name(offset), producers.build_snapshot(), durable=False)
+        self.offsets = sorted({*self.offsets, offset})
+        while len(self.offsets) > SNAPSHOTS_KEPT:
+            self.storage.delete(self._name(self.offsets.pop(0)))
 
     def forget_before(self, offset: int) -> None:
         """Delete snapshots before ``offset``. Raises StorageError."""
-        while self._offsets and self._offsets[0] < offset:
-            self._storage.delete(self._name(self._offsets[0]))
-            self._offsets.pop(0)
+        while self.offsets and self.offsets[0] < offset:
+            self.storage.delete(self._name(self.offsets[0]))
+            self.offsets.pop(0)
 
     def _name(self, offset: int) -> str:
-        return f"{self._folder}/{segment_name(offset)}.snapshot"
+        return f"{self.folder}/{segment_name(offset)}.snapshot"
 
 
 RETRY_WINDOW_MS: Final = 900_000

@@ -94,7 +94,12 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
     files = _sort_files(source, notes)
     segments = _segments_of(source, files, now_ms, notes)
     epochs = _read_epochs(source, segments, files, notes)
-    first_unflushed = len(segments) - 1 if source.clean else _floor(segments, source.recovery_point)
+    first_unflushed = len(segments) - 1
+    if not source.clean:
+        flushed = (i for i, segment in enumerate(segments) if segment.base_offset <= source.recovery_point)
+        first_unflushed = max(flushed, default=0)
+        if first_unflushed and not segments[first_unflushed].size:
+            first_unflushed -= 1
     snapshot_limit = None if source.clean else segments[first_unflushed].base_offset
     producers, replay_from = _read_snapshot(source, files.snapshots, snapshot_limit, notes)
     _recall(segments, producers, replay_from)
@@ -140,7 +145,7 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
         aborted=aborted,
         epochs=epochs,
         new_epoch=latest is not None and not source.clean and epochs.assign(latest + 1, next_offset),
-        snapshots=[offset for offset in files.snapshots if offset <= replay_from],
+        snapshots=sorted(offset for offset in files.snapshots if offset <= replay_from),
         notes=notes,
     )
 
@@ -205,11 +210,6 @@ def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[N
             if size:  # preallocated by Kafka: new entries must not follow the zeros
                 source.storage.delete(f"{source.folder}/{name}")
     return segments
-
-
-def _floor(segments: list[Segment], offset: int) -> int:
-    found = max((i for i, segment in enumerate(segments) if segment.base_offset <= offset), default=0)
-    return found if segments[found].size or not found else found - 1
 
 
 def _read_epochs(source: LogToRecover, segments: list[Segment], files: _Files, notes: list[Note]) -> LeaderEpochs:

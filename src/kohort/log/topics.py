@@ -132,7 +132,7 @@ class Topics:
             self.recovery_notes.append(
                 info(f"the last stop was not clean: checked {checked} logs from their recovery points")
             )
-        self._upkeep.recovered(self._logs())
+        self._upkeep.cleaner.keep_only(log.tp for log in self._logs())
         self.producer_room.count()
         known = {log.folder for log in self._logs()}
         for folder in sorted(folders - known):
@@ -195,7 +195,7 @@ class Topics:
         """Apply changed broker options: to new topics at once, to logs and timers in steps."""
         self._configs = TopicConfigs(config)
         self.producer_room.expire_after_ms = config.producer_id_expiration_ms
-        self._upkeep.reconfigure(config)
+        self._upkeep.cleaner.config = config
         pace = Pace()
         for topic in (*self._topics.values(), *self._making.values()):
             topic.config = self._configs.of(topic.overrides)
@@ -244,7 +244,10 @@ class Topics:
             try:
                 yield from self._make_partitions(topic, topic.partitions, counts[topic.name], now_ms, pace)
             except StorageError as error:
-                failed[topic.name] = self._undo_creation(topic, error)
+                self._discard(topic)
+                del self._catalogue.topics[topic.name]
+                self._catalogue.deleted.append(topic.topic_id)
+                failed[topic.name] = self._refused(topic.name, error)
             else:
                 del self._making[topic.name]
                 topic.made_at_ms = now_ms
@@ -268,12 +271,6 @@ class Topics:
         for log in topic.partitions:
             self._upkeep.forget(log.tp)
             log.drop()
-
-    def _undo_creation(self, topic: Topic, error: StorageError) -> ApiError:
-        self._discard(topic)
-        del self._catalogue.topics[topic.name]
-        self._catalogue.deleted.append(topic.topic_id)
-        return self._refused(topic.name, error)
 
     def _make_partitions(
         self, topic: Topic, made: list[PartitionLog], total: int, now_ms: int, pace: Pace
@@ -442,7 +439,7 @@ class Topics:
     def close(self) -> list[str]:
         """Close every log and mark the stop as clean; return the problems of an unclean stop."""
         problems = []
-        self._upkeep.close()
+        self._upkeep.cleaner.abandon()
         self._folders.close()
         for logs in (*(topic.partitions for topic in self._making.values()), *self._growing.values()):
             for log in logs:

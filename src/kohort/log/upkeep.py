@@ -49,7 +49,7 @@ class Upkeep:
         self._producer_room = producer_room
         self._timers: Timers[str] = Timers()
         self._flushes: Timers[TopicPartition] = Timers()
-        self._cleaner = Cleaner(storage, config, logs, now_ms, wall)
+        self.cleaner = Cleaner(storage, config, logs, now_ms, wall)
         self._to_delete: list[str] = []
         self._written: dict[str, bytes] = {}
         self._every: dict[str, tuple[int, Callable[[int], list[Note]]]] = {
@@ -64,25 +64,16 @@ class Upkeep:
                 self._timers.set(duty, now_ms + interval_ms)
         self._timers.set(RETENTION, now_ms + min(config.log_retention_check_interval_ms, FIRST_RETENTION_MS))
 
-    def reconfigure(self, config: BrokerConfig) -> None:
-        self._cleaner.config = config
-
     @property
     def wake_at_ms(self) -> int | None:
-        return earliest(self._timers.wake_at_ms, self._flushes.wake_at_ms, self._cleaner.wake_at_ms)
+        return earliest(self._timers.wake_at_ms, self._flushes.wake_at_ms, self.cleaner.wake_at_ms)
 
     def flush_at(self, tp: TopicPartition, at_ms: int) -> None:
         self._flushes.set(tp, at_ms)
 
     def forget(self, tp: TopicPartition) -> None:
         self._flushes.cancel(tp)
-        self._cleaner.forget(tp)
-
-    def recovered(self, logs: Iterable[PartitionLog]) -> None:
-        self._cleaner.keep_only(log.tp for log in logs)
-
-    def close(self) -> None:
-        self._cleaner.abandon()
+        self.cleaner.forget(tp)
 
     def remove(self, folder: str, now_ms: int) -> None:
         """Delete the folder of a deleted topic in a later tick."""
@@ -97,7 +88,7 @@ class Upkeep:
             if interval_ms:
                 self._timers.set(duty, now_ms + interval_ms)
             notes += self._tried(duty, action, now_ms)
-        return notes + self._tried(COMPACTION, self._cleaner.tick, now_ms)
+        return notes + self._tried(COMPACTION, self.cleaner.tick, now_ms)
 
     def _tried(self, duty: str, action: Callable[[int], list[Note]], now_ms: int) -> list[Note]:
         try:
@@ -151,7 +142,7 @@ class Upkeep:
             if self._written.get(name) != content:
                 self._storage.replace(name, content)
                 self._written[name] = content
-        self._cleaner.write_checkpoint()
+        self.cleaner.write_checkpoint()
 
     def _remove_one(self, now_ms: int) -> list[Note]:
         folder = self._to_delete.pop()

@@ -153,6 +153,10 @@ def plain_fields(message: type[Message], version: int, flexible: bool) -> list[F
     return [f for f in message.FIELDS if version in f.versions and (f.tag is None or not flexible)]
 
 
+def is_fixed_size(spec: FieldSpec) -> bool:
+    return spec.kind == "fixed"
+
+
 def tagged_fields(message: type[Message], version: int, flexible: bool) -> list[FieldSpec]:
     """Return the fields that this version writes as tags, ordered by tag."""
     tagged = [f for f in message.FIELDS if version in f.versions and f.tag is not None and flexible]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any, Final
 
 from kohort.steps import Steps
@@ -18,6 +19,7 @@ from kohort.wire.codec_text import (
     ARRAY_LAYOUTS,
     CodeText,
     Malformed,
+    is_fixed_size,
     join,
     plain_fields,
     smallest_element,
@@ -85,15 +87,12 @@ class _ReaderSource(CodeText):
 
     def struct(self, depth: int, message: type[Message], target: str, path: str) -> None:
         self.add(path, depth, f"{target} = new({self.bind('C', message)})")
-        run: list[FieldSpec] = []
-        for spec in plain_fields(message, self.version, self.flexible):
-            if spec.kind == "fixed":
-                run.append(spec)
-                continue
-            self.run(depth, run, target, path)
-            run = []
-            self.value(depth, spec, f"{target}.{spec.name}", join(path, spec.name))
-        self.run(depth, run, target, path)
+        for is_fixed, specs in groupby(plain_fields(message, self.version, self.flexible), is_fixed_size):
+            if is_fixed:
+                self.run(depth, list(specs), target, path)
+            else:
+                for spec in specs:
+                    self.value(depth, spec, f"{target}.{spec.name}", join(path, spec.name))
         tagged = tagged_fields(message, self.version, self.flexible)
         for spec in message.FIELDS:
             if self.version not in spec.versions or spec in tagged:
@@ -111,8 +110,6 @@ class _ReaderSource(CodeText):
 
     def run(self, depth: int, run: list[FieldSpec], target: str, path: str) -> None:
         """Unpack neighbouring fields of fixed size at once."""
-        if not run:
-            return
         layout = struct.Struct(">" + "".join(spec.code for spec in run))
         names = ", ".join(f"{target}.{spec.name}" for spec in run)
         first = join(path, run[0].name)

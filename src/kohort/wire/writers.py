@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any, Final
 
 from kohort.steps import Steps
@@ -21,6 +22,7 @@ from kohort.wire.codec_text import (
     CodeText,
     Malformed,
     default_of,
+    is_fixed_size,
     join,
     plain_fields,
     tagged_fields,
@@ -97,15 +99,12 @@ class _WriterSource(CodeText):
         for spec in message.FIELDS:
             if self.version not in spec.versions and not spec.ignorable:
                 self.absent(depth, spec, source, join(path, spec.name))
-        run: list[FieldSpec] = []
-        for spec in plain_fields(message, self.version, self.flexible):
-            if spec.kind == "fixed":
-                run.append(spec)
-                continue
-            self.run(run, source, path)
-            run = []
-            self.value(depth, spec, f"{source}.{spec.name}", join(path, spec.name))
-        self.run(run, source, path)
+        for is_fixed, specs in groupby(plain_fields(message, self.version, self.flexible), is_fixed_size):
+            if is_fixed:
+                self.run(list(specs), source, path)
+            else:
+                for spec in specs:
+                    self.value(depth, spec, f"{source}.{spec.name}", join(path, spec.name))
         if self.flexible:
             self.tags(depth, tagged_fields(message, self.version, self.flexible), source, path)
 
@@ -116,8 +115,6 @@ class _WriterSource(CodeText):
 
     def run(self, run: list[FieldSpec], source: str, path: str) -> None:
         """Pack neighbouring fields of fixed size at once."""
-        if not run:
-            return
         pack = self.bind("P", struct.Struct(">" + "".join(spec.code for spec in run)).pack)
         values = ", ".join(f"{source}.{spec.name}" for spec in run)
         self.waiting.append(CodeLine(f"{pack}({values})", path, source, tuple(run)))

@@ -42,8 +42,8 @@ class CompactingMachine(RuleBasedStateMachine):
 
     def compact_all_that_is_dirty(self) -> None:
         """Run the cleaner until no segment is dirty."""
-        cleaner = self.stage.topics._upkeep._cleaner
+        cleaner = self.stage.topics._upkeep.cleaner
         for _ in range(1000):
             self.let_the_cleaner_work(1)
-            if cleaner._now is None and not dirty_part(self.log, cleaner.clean_until(self.log.tp), 0).is_due(0):
+            if cleaner._now is None and not dirty_part(self.log, cleaner.clean_until.get(self.log.tp, 0), 0).is_due(0):
                 break

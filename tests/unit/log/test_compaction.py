@@ -420,7 +420,7 @@ def test_compaction_progress_survives_restart():
     stage.restart()
 
     assert compact(stage) == []
-    assert stage.topics._upkeep._cleaner.clean_until(stage.log.tp) == 30
+    assert stage.topics._upkeep.cleaner.clean_until[stage.log.tp] == 30
 
 
 def test_disabled_cleaner_compacts_nothing():

@@ -355,7 +355,7 @@ def kept(*offsets):
     storage.make_folder("orders-0")
     for offset in offsets:
         storage.replace(f"orders-0/{name(offset)}", Producers().build_snapshot())
-    return storage, ProducerSnapshots(storage, "orders-0", list(offsets))
+    return storage, ProducerSnapshots(storage, "orders-0", sorted(offsets))
 
 
 def there(storage):

@@ -55,8 +55,8 @@ def timestamp_nanos(text: str, zone: tzinfo | None) -> int:
         int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0)
     )
     where = zone_named(own.strip()) if own else zone or UTC
-    seconds = _whole_seconds(local.replace(tzinfo=where))
-    return seconds * 1_000_000_000 + _nanos(fraction)
+    since = local.replace(tzinfo=where) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + _nanos(fraction)
 
 
 def date_days(text: str) -> int:
@@ -79,11 +79,6 @@ def time_nanos(text: str) -> int:
     if hour is None or minute is None or int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
         raise ValueError("expected a time of day such as 10:20:30")
     return (int(hour) * 3600 + int(minute) * 60 + int(second or 0)) * 1_000_000_000 + _nanos(fraction)
-
-
-def _whole_seconds(moment: datetime) -> int:
-    since = moment - _EPOCH
-    return since.days * 86_400 + since.seconds
 
 
 def _nanos(fraction: str | None) -> int:

@@ -35,7 +35,7 @@ def typed_columns(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> FlatColu
     decode = _decoder(schema)
     if decode is None:
         return None
-    may_be_zero = _has_floating(schema)
+    may_be_zero = any("double" in str(kind) for kind in schema.types)
     rows: list[dict[str, Any] | None] = []
     left = np.zeros(len(values), bool)
     for place, value in enumerate(values.to_pylist()):
@@ -65,10 +65,6 @@ def typed_columns(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> FlatColu
 
 def _is_time(kind: pa.DataType) -> bool:
     return bool(is_type.is_timestamp(kind) or is_type.is_date32(kind))
-
-
-def _has_floating(schema: pa.Schema) -> bool:
-    return any("double" in str(kind) for kind in schema.types)
 
 
 @lru_cache(maxsize=16)

@@ -92,7 +92,7 @@ def test_log_cleaner_uses_changed_options(stage, peer):
     put(peer, "log.cleaner.backoff.ms", 77)
     put(peer, "log.cleaner.dedupe.buffer.size", 1 << 21)
 
-    cleaner = stage.broker.state.topics._upkeep._cleaner
+    cleaner = stage.broker.state.topics._upkeep.cleaner
     assert (cleaner.config.log_cleaner_backoff_ms, cleaner.config.log_cleaner_dedupe_buffer_size) == (77, 1 << 21)
 
 
