@@ -79,7 +79,7 @@ def read_topic(spark: Any, cluster: Any, topic: str) -> list[Any]:
     return rows
 
 
-@pytest.mark.campaign  # a test of the demo covers this too
+@pytest.mark.campaign  # test_demo_job.py covers this too
 def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_rows(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:

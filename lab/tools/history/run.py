@@ -117,7 +117,7 @@ class OurBroker:
         self.wait()
 
     def keep(self, folder: Path) -> None:
-        """Do nothing: the broker's files are already beside the client histories."""
+        """Copy no files: the broker writes its data folder beside the client histories."""
 
     def __enter__(self) -> OurBroker:
         return self

@@ -1,4 +1,4 @@
-"""Checks of the demo: it succeeds if all of them pass."""
+"""Checks of the demo, which succeeds if all checks pass."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class PipelineRun:
         self._spark.streams.addListener(events)
         try:
             for attempt in range(1, STARTS_MOST + 1):
-                query = self._writer.start()  # it continues at the position in the checkpoint
+                query = self._writer.start()  # the query continues at the position in its checkpoint
                 try:
                     while not query.awaitTermination(POLL_S):
                         if stop.is_set():
