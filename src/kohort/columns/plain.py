@@ -86,7 +86,7 @@ def read_section(section: RecordSection, span: OffsetRange, out: list[Record]) -
 
 
 def read_record(data: bytes, at: int, limit: int, header: BatchHeader, span: OffsetRange) -> tuple[Record | None, int]:
-    """Return the record at ``at``, or None if it is outside ``span``, and its end, at most ``limit``."""
+    """Return the record at ``at`` (None outside ``span``) and its end, which is at most ``limit``."""
     length, at = varint(data, at, limit)
     end = at + length
     if length < 0 or end > limit:

@@ -85,7 +85,7 @@ def section_tables(
 
 
 def scanned(buf: Buffer, span: OffsetRange) -> Any:
-    """Return the rows of all batches in ``buf``; None if only the module ``batches`` can check one of them."""
+    """Return the table rows of ``buf``; None for a batch that only the module ``batches`` can check."""
     stop = NO_LIMIT if span.end_offset is None else span.end_offset
     if len(buf) == 0:
         return np.zeros((0, kernels.SECTION_FIELDS), np.int64)

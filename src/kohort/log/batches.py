@@ -46,7 +46,7 @@ class LogSlice:
 
     @property
     def preloaded(self) -> Buffer | None:
-        """Bytes of the slice if they were already read, else None."""
+        """Bytes of a slice that is completely in memory, else None."""
         prefix, size = len(self.prefix), self.size
         if prefix < size:
             return None
