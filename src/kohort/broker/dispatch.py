@@ -42,7 +42,7 @@ from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
 FREED_EARLY: Final = 1 << 20
-"""A larger frame is freed before its request is served, unless the request refers to its bytes (Produce)."""
+"""Frame size in bytes above which a frame is freed before its request is served (Produce still refers to it)."""
 
 
 def _declared() -> Iterator[BrokerApi]:
@@ -97,7 +97,7 @@ def _served_in_steps(
         raise CloseConnection(f"malformed {api.name} version {request.version}: {error}", "malformed") from None
     if len(frame) > FREED_EARLY:
         del frame
-        yield  # the references of the callers end with their event
+        yield  # the references of the callers end with the event that they handle
     answer = _serve_decoded(state, api, request)
     return (yield from answer.steps) if isinstance(answer, Task) else answer
 

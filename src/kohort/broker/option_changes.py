@@ -95,7 +95,9 @@ def alter_broker(state: BrokerState, name: str, changes: list[Change], *, keep: 
         elif (option, operation, value) not in of_nodes:
             now = {**levels_of(state).of_all, **options}
             options[option] = _checked(state, now, option, operation, value)
-            _check_level(name, option)
+            if not name and option.startswith(OF_ONE_BROKER):
+                text = f"{option} cannot be set for all brokers: set it on a single broker"
+                raise ApiError(ErrorCode.INVALID_REQUEST, text)
     stopped = _stopped_after(state, of_nodes)
     if not validate_only:
         kept.replace(name, options)
@@ -129,11 +131,6 @@ def _checked(state: BrokerState, values: Mapping[str, str], name: str, operation
         return text_of(parsed) or ""
     except ConfigError as error:  # INVALID_REQUEST, as in Kafka, for invalid broker options
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
-
-
-def _check_level(broker: str, name: str) -> None:
-    if not broker and name.startswith(OF_ONE_BROKER):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} cannot be set for all brokers: set it on a single broker")
 
 
 def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:

@@ -40,11 +40,11 @@ FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = wire.PartitionData().diverging_epoch
 NO_LEADER: Final = wire.PartitionData().current_leader
 NO_ABORTED: Final[list[wire.AbortedTransaction]] = []
-"""Shared by all responses, which nothing changes."""
+"""Empty list that all Fetch responses share, to save memory; no code changes it."""
 WATCHED_MOST: Final = 5_000
 """Maximum number of partitions per waiting fetch that are watched for appends; the first partitions are watched."""
 FREED_EARLY: Final = 5_000
-"""A Fetch of more partitions frees its request before the response is built, to save memory."""
+"""Number of partitions above which a Fetch request is freed before its response is built, to save memory."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
 ENTRY_US: Final = 0.3
@@ -92,7 +92,7 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
         _note_first_fetches(state, request)
     if len(plan.wanted) > FREED_EARLY:
         for requested in message.topics:
-            yield from emptied(requested.partitions, pace)  # the plan replaces them
+            yield from emptied(requested.partitions, pace)  # the fetch plan has all fields that the response needs
     reading = OpenFetch(request, plan)
     if state.access is not None:
         reading.denied = yield from denied_topics(state, request, plan.wanted)
