@@ -19,6 +19,12 @@ MORE_PARAMETERS = {
     "aio/producing/producer.py:send_arrow": "a public call with a keyword for each column of a record",
     "aio/producing/async_producer.py:send_arrow": "the same call, asynchronous",
     "client/writing/accumulator.py:append": "called for each record: an object for the fields would cost time",
+    "config/options.py:option": "a declaration with a keyword for each property of an option",
+    "wire/schema.py:_spec": "a declaration with a keyword for each property of a field",
+    "wire/record_batch.py:build_batch": "a keyword for each field of the batch header",
+    "insight/findings/doctor.py:_finding": "a keyword for each field of a finding",
+    "instruments/spans.py:_begin": "a keyword for each property of a span",
+    "metrics/families.py:_add_all": "the sources of one page of metrics",
 }
 """Reason, by folder, file or FILE:FUNCTION of a package."""
 MORE_LINES: dict[str, str] = {}
