@@ -1,6 +1,6 @@
 """Resolve a host name and connect to its addresses in turn, so that one dead address does not block the client.
 
-A slow DNS lookup goes on after its connection attempt has timed out; the next attempt uses its result.
+A DNS lookup continues after the timeout of the connection attempt that started it; the next attempt uses its result.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from weakref import WeakKeyDictionary
 AddressInfo = tuple[Any, ...]
 INVALID_HOST: Final = "invalid host name"
 KEPT_S: Final = 30.0
-"""Time in seconds for which a DNS result stays available for the next connection attempt."""
+"""Time in seconds for which the result of a DNS lookup is kept for the next connection attempt."""
 Lookup = asyncio.Task[Sequence[AddressInfo]]
 _lookups: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], Lookup]]] = WeakKeyDictionary()
 
 
 async def connect_to(host: str, port: int, limit_s: float) -> socket.socket:
-    """Connect to the first of the host's addresses that answers.
+    """Resolve a host name and connect to the first address that answers.
 
-    Tries every address, as ``client.dns.lookup=use_all_dns_ips`` (KIP-302). All attempts together take at most
-    ``limit_s`` seconds. Raises OSError of the last failed address.
+    Tries all addresses in turn, as Kafka's clients do with ``client.dns.lookup=use_all_dns_ips`` (KIP-302). Time limits
+    and errors as in ``first_connected``.
     """
     try:
         addresses = await _addresses_of(host, port)
@@ -60,9 +60,10 @@ def _remove(lookups: dict[tuple[str, int], Lookup], key: tuple[str, int], done: 
 
 
 async def first_connected(addresses: Sequence[AddressInfo], limit_s: float) -> socket.socket:
-    """Connect to the first address that answers. Attempts share ``limit_s`` seconds; the last one has all that remain.
+    """Connect to the first address that answers.
 
-    Raises OSError of the last failed address.
+    Each address but the last has an equal part of ``limit_s`` seconds to answer. The last address has no time limit:
+    the caller cancels the call after ``limit_s`` seconds. Raises the OSError of the last address.
     """
     share_s = limit_s / (len(addresses) + 1)
     last_error: OSError = OSError(0, "the host name has no address")

@@ -48,13 +48,14 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
             await admin.create_topics({"orders": 3})
 
-    Options are those of Kafka's admin client. All calls belong to one event loop. ``timeout_ms`` limits a call, in
-    milliseconds; default: ``default.api.timeout.ms``. Every call raises ApiTimeout after that, ConnectionFailed if no
-    broker is reachable, ApiError if a broker refuses the whole request, and UsageError if the client is closed.
+    Options are those of Kafka's admin client. Use the client in one event loop only. Every call raises ApiTimeout after
+    ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ConnectionFailed if no broker is reachable,
+    ApiError if a broker refuses the whole request, and UsageError if the client is closed.
 
-    Calls that change several items return ``Results``, with a value or an error for each, and process all items even if
-    some are refused. With ``check=True`` (default) they raise the error of the first refused item; with ``check=False``
-    ``results.errors`` has all errors. In calls that only read, ``results[item]`` raises the error of that item.
+    Calls that change several items return ``Results``, with a value or an error for each item. They process all items,
+    even if brokers refuse some. With ``check=True`` (default) such a call then raises the error of the first refused
+    item; with ``check=False``, ``results.errors`` has the errors of all refused items. Calls that change nothing raise
+    an item's error when ``results[item]`` is read.
     """
 
     other_names = OF_ADMINS
@@ -75,8 +76,8 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     ) -> Results[str, CreatedTopic]:
         """Create topics: ``{"orders": 3}``, names (with the broker's default counts), or ``NewTopic`` values (KIP-4).
 
-        With ``validate_only`` the broker checks the request and creates nothing. Returns the created topics by name.
-        Raises ApiError for a refused topic, such as TOPIC_ALREADY_EXISTS, and UsageError for a bare string.
+        With ``validate_only`` the broker checks the request and creates nothing. Returns a mapping of names to created
+        topics. Raises ApiError for a refused topic, such as TOPIC_ALREADY_EXISTS, and UsageError for a bare string.
         """
         operation = topic_operations.create_topics(
             self._metadata, new_topics(topics), validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
@@ -101,7 +102,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
-        """Increase the number of partitions of topics to ``totals``, by topic (KIP-195).
+        """Add partitions to topics; ``totals`` maps each topic to its new number of partitions (KIP-195).
 
         With ``validate_only`` the broker checks the request and changes nothing. Raises ApiError for a refused topic,
         such as INVALID_PARTITIONS.
@@ -112,14 +113,14 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         return await self._change("create_partitions", operation, timeout_ms, check)
 
     async def list_topics(self, *, internal: bool = False, timeout_ms: int | None = None) -> list[TopicListing]:
-        """Return all topics, sorted by name; internal topics only with ``internal=True``."""
+        """Return all topics, sorted by name; with ``internal=True`` also the internal topics."""
         operation = topic_operations.list_topics(self._metadata, internal=internal)
         return await self._run("list_topics", operation, timeout_ms)
 
     async def describe_topics(
         self, names: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TopicDescription]:
-        """Return topics with their partitions, by name.
+        """Return a mapping of topic names to descriptions with the topic's partitions.
 
         ``results[name]`` raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a missing topic. Raises UsageError for a bare
         string.
@@ -134,7 +135,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def describe_configs(
         self, resources: Iterable[ConfigResource], *, names: Iterable[str] | None = None, timeout_ms: int | None = None
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """Return the options of topics and brokers by resource: all options, or those in ``names`` (KIP-133)."""
+        """Return for each topic or broker all options, or only the options in ``names`` (KIP-133)."""
         operation = topic_operations.describe_configs(self._metadata, list(resources), names)
         return await self._run("describe_configs", operation, timeout_ms)
 
@@ -145,10 +146,10 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[ConfigResource, None]:
-        """Set options of topics or brokers (KIP-339); None resets an option to its default, omitted options remain.
+        """Set options of topics or brokers (KIP-339). None resets an option to its default.
 
-        Raises ApiError for a refused resource, such as INVALID_CONFIG, and UsageError for a kind of resource without
-        options.
+        Options that ``changes`` omits remain unchanged. Raises ApiError for a refused resource, such as INVALID_CONFIG,
+        and UsageError for a kind of resource that has no options.
         """
         operation = topic_operations.alter_configs(self._metadata, changes)
         return await self._change("alter_configs", operation, timeout_ms, check)
@@ -156,7 +157,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def list_config_resources(
         self, kinds: Iterable[str] = (), *, timeout_ms: int | None = None
     ) -> list[ConfigResource]:
-        """Return the resources with options, of all kinds or of ``kinds`` such as ``group`` (KIP-1142)."""
+        """Return the resources that have options: of all kinds, or only of ``kinds``, such as ``group`` (KIP-1142)."""
         return await self._run("list_config_resources", topic_operations.list_config_resources(kinds), timeout_ms)
 
     async def elect_leaders(
@@ -167,10 +168,10 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Make the first replica of each partition its leader (KIP-460); ``partitions=None`` means all partitions.
+        """Make the preferred (first) replica of each partition its leader (KIP-460).
 
-        ``unclean=True`` elects any replica of a partition without a leader, and may lose records. Raises ApiError for a
-        refused partition, such as ELECTION_NOT_NEEDED.
+        ``partitions=None`` means all partitions. With ``unclean=True`` partitions without a leader elect any replica,
+        and may lose records. Raises ApiError for a refused partition, such as ELECTION_NOT_NEEDED.
         """
         limit = self._limit(timeout_ms)
         operation = node_operations.elect_leaders(self._metadata, partitions, unclean=unclean, timeout_ms=limit)
@@ -183,34 +184,43 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Start to move partitions to replicas on these nodes, the preferred leader first (KIP-455).
+        """Start to move the replicas of partitions to other nodes (KIP-455).
 
-        None cancels a partition's reassignment in flight. Returns when the reassignments have started, see
-        ``list_reassignments``. Raises ApiError for a refused partition.
+        ``targets`` maps each partition to node ids, the preferred leader first; None cancels the partition's
+        reassignment in flight. Does not wait for the end of a reassignment (see ``list_reassignments``). Raises
+        ApiError for a refused partition.
         """
         operation = node_operations.reassign_partitions(self._metadata, targets, timeout_ms=self._limit(timeout_ms))
         return await self._change("reassign_partitions", operation, timeout_ms, check)
 
     async def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
-        """Return the reassignments in flight, by partition (KIP-455)."""
+        """Return the reassignment in flight of each partition that has one (KIP-455)."""
         operation = node_operations.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
         return await self._run("list_reassignments", operation, timeout_ms)
 
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
-        """Return all groups, or only those in ``states`` (``"Stable"``, KIP-518) and of ``types`` (``"classic"``)."""
+        """Return all groups, or only groups in these ``states`` (KIP-518) and of these ``types``.
+
+        Examples: ``states=["Stable"]``, ``types=["classic"]``.
+        """
         operation = group_operations.list_groups(self._metadata, states=states, types=types)
         return await self._run("list_groups", operation, timeout_ms)
 
     async def list_groups_by_broker(self, *, timeout_ms: int | None = None) -> Results[int, list[GroupListing]]:
-        """Return the groups of each broker, by node id; ``results[node_id]`` raises the error of that broker."""
+        """Return a mapping of node ids to the groups that this broker coordinates.
+
+        ``results[node_id]`` raises the error of that broker.
+        """
         return await self._run("list_groups", group_operations.list_groups_by_broker(self._metadata), timeout_ms)
 
     async def describe_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, GroupDescription]:
-        """Return groups with their members, by group id (KIP-222); KIP-848 groups with epochs and target assignments.
+        """Return a mapping of group ids to descriptions with the group's members (KIP-222).
+
+        Descriptions of KIP-848 groups have epochs and target assignments.
 
         ``results[group]`` raises ApiError (GROUP_ID_NOT_FOUND) for a missing group. Raises UsageError for a bare
         string.
@@ -221,7 +231,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def delete_groups(
         self, groups: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
-        """Delete groups without members, and their offsets (KIP-229).
+        """Delete groups that have no members, with their committed offsets (KIP-229).
 
         Raises ApiError for a refused group, such as NON_EMPTY_GROUP, and UsageError for a bare string.
         """
@@ -231,9 +241,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def list_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition of a group (KIP-396); None for a partition without a commit.
+        """Return a group's committed offset for each partition (KIP-396); None for a partition without a commit.
 
-        ``partitions``: partitions to query; None: all partitions with a committed offset.
+        ``partitions=None`` means all partitions for which the group has committed an offset.
         """
         operation = group_operations.list_group_offsets(self._metadata, group, partitions)
         return await self._run("list_group_offsets", operation, timeout_ms, group)
@@ -246,9 +256,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Commit offsets for a group without members, to move its consumers (KIP-396).
+        """Commit offsets for a group without members: its next members start there (KIP-396).
 
-        A bare number is an offset without metadata. Raises ApiError for a refused partition, such as UNKNOWN_MEMBER_ID
+        An int is an offset without metadata. Raises ApiError for a refused partition, such as UNKNOWN_MEMBER_ID
         while the group has members.
         """
         wanted = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in offsets.items()}
@@ -258,7 +268,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, None]:
-        """Delete committed offsets of partitions in topics to which the group is not subscribed (KIP-496).
+        """Delete a group's committed offsets in topics to which the group is not subscribed (KIP-496).
 
         Raises ApiError for a refused partition, such as GROUP_SUBSCRIBED_TO_TOPIC.
         """
@@ -275,10 +285,11 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
-        """Remove members from a group, by member id, or static members by instance id (KIP-345).
+        """Remove members from a group (KIP-345).
 
-        The group rebalances; a running member joins again. ``reason`` goes to the broker's log (KIP-800). Raises
-        ApiError for an unknown member (UNKNOWN_MEMBER_ID), and UsageError without any member.
+        ``members`` are member ids, ``instance_ids`` are instance ids of static members. The group rebalances; a removed
+        member that still runs joins again. The broker logs ``reason`` (KIP-800). Raises ApiError for an unknown member
+        (UNKNOWN_MEMBER_ID), and UsageError if no member is given.
         """
         operation = group_operations.remove_group_members(
             self._metadata, group, names_of(members), names_of(instance_ids), reason
@@ -292,12 +303,13 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, ListedOffset]:
-        """Return an offset for each partition (KIP-396): ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a time.
+        """Look up an offset in each partition (KIP-396).
 
-        A time is in milliseconds since 1970; its offset is that of the first record at or after it.
+        ``places`` maps each partition to ``"earliest"``, ``"latest"``, ``"max_timestamp"`` or a timestamp in
+        milliseconds since 1970. A timestamp means the first record with this timestamp or a later one.
 
         With ``isolation_level="read_committed"`` the latest offset is the last stable offset. ``results[partition]``
-        raises ApiError for a missing partition. Raises UsageError for another string.
+        raises ApiError for a missing partition. Raises UsageError for another string in ``places``.
         """
         operation = offset_operations.list_offsets(self._metadata, places, isolation_level=isolation_level)
         return await self._run("list_offsets", operation, timeout_ms)
@@ -305,20 +317,21 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def delete_records(
         self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, int]:
-        """Delete the records before an offset in each partition; with ``"latest"`` delete all records (KIP-107).
+        """Delete the records before an offset in each partition (KIP-107).
 
-        Returns the new first offset of each partition. Raises ApiError for a refused partition, such as
+        ``before`` maps each partition to this offset; ``"latest"`` deletes all records. Returns the new log start
+        offset of each partition. Raises ApiError for a refused partition, such as
         OFFSET_OUT_OF_RANGE, and UsageError for an invalid offset.
         """
         operation = offset_operations.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
         return await self._change("delete_records", operation, timeout_ms, check)
 
     def metrics(self) -> MetricsSnapshot:
-        """Return the metrics of this client, by Kafka's names (docs/guides/client-metrics.md)."""
+        """Return the metrics of this client, under Kafka's names (docs/guides/client-metrics.md)."""
         return admin_metrics(self._engine, self._clock.now_ms())
 
     async def close(self) -> None:
-        """Close the connections; operations in flight raise UsageError. A second call has no effect."""
+        """Close the connections. Calls in flight raise UsageError. A second ``close()`` has no effect."""
         if not self._closed:
             self._closed = True
             if self._driver is not None:
@@ -361,9 +374,9 @@ def _blocking(call: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, R]]
 class Admin(OtherNames):
     """Blocking admin client, usable in ``with``: ``Admin(bootstrap_servers="localhost:9092")``.
 
-    Its calls are those of ``AsyncAdmin`` and wait for their results. Threads may share it. Raises ConfigError for an
-    unknown option or an invalid value. Calls raise UsageError also in a callback on the I/O thread, and in a child
-    process after ``fork()``.
+    It has the methods of ``AsyncAdmin``, which wait for their results. Threads may share the client. Raises ConfigError
+    for an unknown option or an invalid value. Calls also raise UsageError in a callback on the I/O thread, and in a
+    child process after ``fork()``.
     """
 
     other_names = OF_ADMINS
@@ -424,7 +437,7 @@ class Admin(OtherNames):
         self._io.call(self._admin.close)
 
     def after_fork(self) -> None:
-        """Do nothing after ``fork()``: the admin client has no lock, and each call checks the process."""
+        """Do nothing: the admin client has no lock to replace, and each call raises UsageError in a forked child."""
 
     def __enter__(self) -> Admin:
         return self

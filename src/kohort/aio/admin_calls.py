@@ -71,18 +71,18 @@ class AdminCalls:
     async def _change(
         self, name: str, operation: Operation[Results[K, V]], timeout_ms: int | None, check: bool, about: str = ""
     ) -> Results[K, V]:
-        """Run an operation that changes several items; with ``check`` raise the error of the first refused item."""
+        """Run an operation that changes several items. With ``check`` raise the error of the first refused item."""
         results = await self._run(name, operation, timeout_ms, about)
         return results.check() if check else results
 
 
 class PositionCalls(AdminCalls):
-    """Calls of ``AsyncAdmin`` about committed offsets, log ends and record times."""
+    """Calls of ``AsyncAdmin`` about committed offsets, log end offsets and timestamps of records."""
 
     async def list_offsets_of_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, Results[TopicPartition, OffsetAndMetadata | None]]:
-        """Return all committed offsets of each group, by group id; one request queries many groups (KIP-709).
+        """Return a mapping of group ids to all committed offsets of the group; a request covers many groups (KIP-709).
 
         ``results[group]`` raises ApiError if the client may not describe the group. Raises UsageError for a bare
         string.
@@ -93,7 +93,7 @@ class PositionCalls(AdminCalls):
     async def list_ends(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, LogEnds]:
-        """Return the log start of each partition, and its log end for both isolation levels.
+        """Return each partition's log start offset, and its log end offset for both isolation levels.
 
         ``results[partition]`` raises ApiError for a missing partition.
         """
@@ -106,11 +106,12 @@ class PositionCalls(AdminCalls):
         isolation_level: str = "read_committed",
         timeout_ms: int | None = None,
     ) -> Results[PartitionOffset, FirstRecord | None]:
-        """Return offset and timestamp of the first record at or after each given offset, read from the log.
+        """Fetch the first record at or after each given offset, and return its offset and timestamp.
 
-        The result is None if no record follows before the end for ``isolation_level``. Transaction markers, aborted
-        records (with read_committed) and compacted records are skipped. ``results[place]`` raises ApiError for an
-        offset outside of the log (OFFSET_OUT_OF_RANGE), and CorruptRecord for a damaged batch.
+        The result is None if there is no such record before the end of the log, which is the last stable offset with
+        read_committed. Skips transaction markers, offsets without a record and, with read_committed, aborted records.
+        ``results[place]`` raises ApiError for an offset outside of the log (OFFSET_OUT_OF_RANGE), and CorruptRecord for
+        a damaged batch.
         """
         operation = first_record_operations.first_records(self._metadata, places, isolation_level=isolation_level)
         return await self._run("first_records", operation, timeout_ms)
@@ -122,9 +123,10 @@ class TransactionCalls(AdminCalls):
     async def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
     ) -> list[TransactionListing]:
-        """Return all transactional ids of the cluster, or those in ``states`` or of ``producer_ids`` (KIP-664).
+        """Return the cluster's transactional ids and the states of their transactions (KIP-664).
 
-        States have Kafka's names, such as ``"Ongoing"``.
+        ``states``: only transactions in these states, by Kafka's names such as ``"Ongoing"``. ``producer_ids``: only
+        transactions of these producers. An empty sequence means all.
         """
         operation = transaction_operations.list_transactions(self._metadata, states=states, producer_ids=producer_ids)
         return await self._run("list_transactions", operation, timeout_ms)
@@ -132,7 +134,7 @@ class TransactionCalls(AdminCalls):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TransactionDescription]:
-        """Return the open transaction of each transactional id: partitions, start, coordinator (KIP-664).
+        """Return for each transactional id its open transaction: partitions, start time and coordinator (KIP-664).
 
         ``results[id]`` raises ApiError (TRANSACTIONAL_ID_NOT_FOUND) for an unknown id. Raises UsageError for a bare
         string.
@@ -143,7 +145,7 @@ class TransactionCalls(AdminCalls):
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
-        """Abort the open transactions of transactional ids and fence their producers, which cannot send any more.
+        """Fence the producers of transactional ids, so that they cannot send, and abort their open transactions.
 
         Raises ApiError for a refused id, and UsageError for a bare string.
         """
@@ -153,7 +155,7 @@ class TransactionCalls(AdminCalls):
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, list[ProducerState]]:
-        """Return the producers that wrote to each partition, with their open transactions (KIP-664).
+        """Return for each partition the producers that have written to it, with their open transactions (KIP-664).
 
         ``results[partition]`` raises ApiError for a missing or unauthorized partition.
         """
@@ -169,12 +171,12 @@ class TransactionCalls(AdminCalls):
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """Abort a hanging transaction in a partition by writing an abort marker, without its coordinator (KIP-664).
+        """Abort a hanging transaction: write an abort marker to the partition without a coordinator (KIP-664).
 
-        Take the numbers from ``describe_producers``; a ``coordinator_epoch`` of None or -1 counts as 0. Use
-        ``fence_producers`` for a transaction that its coordinator still knows: the coordinator could commit it later.
-        Raises ApiError if the leader refuses, such as INVALID_PRODUCER_EPOCH after a later epoch, and UsageError for an
-        invalid number.
+        Take the ids and epochs from ``describe_producers``; a ``coordinator_epoch`` of None or -1 counts as 0. If a
+        coordinator still has the transaction, use ``fence_producers`` instead: that coordinator could commit it later.
+        Raises ApiError if the leader refuses, such as INVALID_PRODUCER_EPOCH if the producer has a later epoch, and
+        UsageError for an invalid number.
         """
         operation = transaction_operations.abort_transaction(
             self._metadata,
@@ -194,8 +196,8 @@ class SecurityCalls(AdminCalls):
     ) -> list[AclBinding]:
         """Return the ACLs that match a filter, sorted; without a filter all ACLs (KIP-140).
 
-        Raises ApiError: SECURITY_DISABLED if the brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED without the
-        right.
+        Raises ApiError: SECURITY_DISABLED if the brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED if the client
+        may not describe the cluster.
         """
         operation = acl_operations.describe_acls(AclBindingFilter() if wanted is None else wanted)
         return await self._run("describe_acls", operation, timeout_ms)
@@ -203,7 +205,7 @@ class SecurityCalls(AdminCalls):
     async def create_acls(
         self, bindings: Iterable[AclBinding], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[AclBinding, None]:
-        """Add ACLs; existing ones remain unchanged (KIP-140).
+        """Add ACLs; existing ACLs remain unchanged (KIP-140).
 
         Raises ApiError for a refused ACL, such as SECURITY_DISABLED, and UsageError for other values than ACLs.
         """
@@ -213,9 +215,10 @@ class SecurityCalls(AdminCalls):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter | AclBinding], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Delete the ACLs that match filters, or exactly these ACLs; return the deleted ACLs by filter (KIP-140).
+        """Delete the ACLs that match filters, and return the deleted ACLs of each filter (KIP-140).
 
-        A filter without a match is no error. Raises ApiError for a refused filter, and UsageError for other values.
+        An ``AclBinding`` deletes exactly this ACL. A filter that matches no ACL is no error. Raises ApiError for a
+        refused filter, and UsageError for other values.
         """
         given = _all_of(filters, AclBindingFilter | AclBinding)
         wanted = list(dict.fromkeys(f.filter if isinstance(f, AclBinding) else f for f in given))
@@ -224,7 +227,7 @@ class SecurityCalls(AdminCalls):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
     ) -> Results[str, tuple[ScramCredentialInfo, ...]]:
-        """Return the SCRAM mechanisms with a password, by user; None means all users (KIP-554).
+        """Return for each user the SCRAM mechanisms for which it has a password; None means all users (KIP-554).
 
         ``results[user]`` raises ApiError (RESOURCE_NOT_FOUND) for a user without a password. Raises UsageError for a
         bare string.
@@ -239,7 +242,7 @@ class SecurityCalls(AdminCalls):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
-        """Set and delete SCRAM passwords of users; the request has salts and hashes, never a password (KIP-554).
+        """Set and delete SCRAM passwords of users. The request contains salts and hashes, no passwords (KIP-554).
 
         Raises ApiError for a refused user, such as RESOURCE_NOT_FOUND when deleting a missing password, and UsageError
         for other values than alterations.
@@ -257,9 +260,11 @@ class SecurityCalls(AdminCalls):
     async def describe_client_quotas(
         self, wanted: ClientQuotaEntity | None = None, *, strict: bool = False, timeout_ms: int | None = None
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
-        """Return quotas by entity, of all entities or of those that include every part of ``wanted`` (KIP-546).
+        """Return the quotas of each entity (KIP-546).
 
-        With ``strict`` entities with parts beyond ``wanted`` are excluded. Raises ApiError for an invalid filter.
+        An entity consists of user, client id and address, or of some of them. ``wanted=None`` means all entities; else
+        only entities that contain all components of ``wanted``, and with ``strict`` no other component. Raises ApiError
+        for an invalid filter.
         """
         entity = ClientQuotaEntity() if wanted is None else wanted
         operation = quota_operations.describe_client_quotas(entity, strict=strict)
@@ -273,7 +278,7 @@ class SecurityCalls(AdminCalls):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[ClientQuotaEntity, None]:
-        """Set quotas of users, client ids and addresses; None deletes a quota, omitted quotas remain (KIP-546)::
+        """Set quotas of users, client ids and addresses; None deletes a quota, other quotas remain (KIP-546)::
 
             admin.alter_client_quotas({ClientQuotaEntity(user="alice"): {"producer_byte_rate": 1_000_000}})
 

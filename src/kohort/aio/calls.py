@@ -1,7 +1,8 @@
-"""Client methods as generators of their waits, written once for the blocking and the asyncio API.
+"""Client methods as generators, written once for the blocking and the asyncio API.
 
-A method yields each wait and continues with its result. ``run_call`` waits in the caller's thread, ``run_call_async``
-awaits. ``consuming/waits.py`` and ``consuming/async_waits.py`` implement a consumer's waits.
+A generator yields a wait request where the method waits, and continues with the result of the wait. ``run_call`` blocks
+the caller's thread for each wait; ``run_call_async`` awaits each wait. ``consuming/waits.py`` and
+``consuming/async_waits.py`` implement the waits of a consumer.
 
 No method yields while it holds the client's lock: an interrupt (Ctrl-C) that ends a wait would leave the lock taken.
 """
@@ -27,9 +28,10 @@ W = TypeVar("W")
 
 
 def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
-    """Run a client call in this thread and return its result; ``wait_out`` blocks for each wait that the call yields.
+    """Run a client call in this thread and return its result. ``wait_out`` executes the wait requests and blocks.
 
-    An error of a wait, also an interrupt, is raised at the ``yield``, so that ``finally`` clauses of a call can wait.
+    An error of a wait, or an interrupt (Ctrl-C), is raised at the call's ``yield``, so its ``finally`` clauses run and
+    may wait.
     """
     failed: BaseException | None = None
     while True:
@@ -46,7 +48,7 @@ def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
 
 
 async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awaitable[Any]]) -> R:
-    """Run a client call as a coroutine and return its result; await ``wait_out`` for each wait that the call yields."""
+    """Run a client call as a coroutine and return its result. ``wait_out`` executes the wait requests."""
     failed: BaseException | None = None
     while True:
         try:
@@ -92,7 +94,7 @@ def _with_result_type(method: R, call: Callable[..., Any]) -> R:
 
 
 def documented_as(blocking_class: type) -> Callable[[F], F]:
-    """Copy missing docstrings of an asyncio class from its blocking class."""
+    """Copy docstrings of the blocking class to the methods of an asyncio class that have none."""
 
     def document(client: F) -> F:
         for name, method in vars(client).items():
@@ -108,7 +110,8 @@ def documented_as(blocking_class: type) -> Callable[[F], F]:
 class WaitFor:
     """Wait request: wait for the result or error of ``promise``.
 
-    Raises ApiTimeout with the message ``too_late`` after ``timeout_ms``; with ``check`` also errors of background work.
+    Raises ApiTimeout with the message ``too_late`` after ``timeout_ms``. With ``check`` the wait also raises errors of
+    background work.
     """
 
     promise: Promise[Any]
@@ -121,7 +124,7 @@ class WaitFor:
 class WaitUntil:
     """Wait request: call ``ready`` under the lock until it returns a value; the result is None after ``timeout_ms``.
 
-    Rebalances do not continue meanwhile.
+    A rebalance in flight does not continue during the wait.
     """
 
     ready: Callable[[], Any]
@@ -140,8 +143,8 @@ class WaitLast:
 class PollUntil:
     """Wait request: poll until ``ready`` returns a value; the result is None after ``timeout_ms``.
 
-    Meanwhile the member counts as alive, rebalances continue and the listener is called. ``ready`` is called without
-    the lock, after each ``has_work`` (under the lock) that returns True.
+    During the wait the member counts as polling, and rebalances continue and call the listener. ``has_work`` is called
+    under the lock; each time that it returns True, ``ready`` is called without the lock.
     """
 
     ready: Callable[[], Any]
@@ -151,7 +154,7 @@ class PollUntil:
 
 @dataclass(slots=True)
 class Run:
-    """Wait request: run a function of the user or the client. The asyncio API awaits an awaitable result."""
+    """Wait request: run a function of the user or the client. The asyncio API awaits a result that is awaitable."""
 
     work: Callable[[], Any]
 
@@ -161,7 +164,7 @@ Call = Generator[Wait, Any, R]
 
 
 class Waits:
-    """Waits of a consumer's calls, and calls of its rebalance listener; the listener's first error is stored."""
+    """Runs the wait requests of a consumer's calls, and calls the rebalance listener, whose first error it stores."""
 
     machine: ConsumerMachine
     listener: Any
@@ -177,14 +180,14 @@ class Waits:
         """Wake the waiting client calls, so that they check their conditions."""
 
     def run_listener(self, callback: CallbackNeeded) -> Any:
-        """Call the rebalance listener, or return the awaitable of its call; store its first error."""
+        """Call the rebalance listener and store its first error. In asyncio, return an awaitable that does so."""
 
     def run_anywhere(self, call: Call[Any]) -> Any:
-        """Run a client call in the current thread, or return an awaitable for it in the current task."""
+        """Run a client call in the current thread. In asyncio, return an awaitable that runs it in the current task."""
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
-        """Yield the listener's method. Its run counts as processing: ``max.poll.interval.ms`` limits it."""
+        """Yield the listener's method. Its duration counts as processing time (``max.poll.interval.ms``)."""
         with self.guard:
             called_at_ms = self.now_ms()
             self.machine.leave_poll(called_at_ms)
@@ -199,14 +202,14 @@ class Waits:
                 self.machine.resume_poll(now_ms)
 
     def raise_listener_error(self) -> None:
-        """Raise the first error of the rebalance listener, once."""
+        """Raise the stored error of the rebalance listener, and remove it."""
         if self._listener_error is not None:
             error, self._listener_error = self._listener_error, None
             raise error
 
 
 def leave_group(waits: Waits, reason: str, close_timeout: CloseTimeout) -> Call[None]:
-    """Call the listener, leave the group, and wait for the response. Raises the listener's error."""
+    """Call the rebalance listener, leave the group, and wait for the response. Raises the listener's error."""
     with waits.guard:
         callback = waits.machine.prepare_leave()
     if callback is not None:

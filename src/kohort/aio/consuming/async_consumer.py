@@ -1,7 +1,7 @@
 """The consumer for asyncio: coroutines on the user's event loop, without a thread.
 
-Heartbeats run on the same event loop. A task that blocks the loop longer than ``session.timeout.ms`` costs the consumer
-its membership; run long work with ``asyncio.to_thread``.
+Heartbeats are sent on the same event loop. If a task blocks the loop for longer than ``session.timeout.ms``, the
+coordinator removes the member; so run long work with ``asyncio.to_thread``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 ARROW_BYTES: Final = 16 << 20
-"""Maximum size of a ``poll_arrow`` table, in bytes as fetched: decoding blocks other tasks."""
+"""Default maximum of fetched bytes for one ``poll_arrow`` table: decoding them blocks the event loop."""
 T = TypeVar("T")
 
 
@@ -44,10 +44,11 @@ T = TypeVar("T")
 class AsyncConsumer(ImmediateCalls):
     """``async with AsyncConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer``.
 
-    Options have Kafka's names, with underscores or in a mapping. The consumer belongs to the event loop of its first
-    call. One task at a time may poll (``poll``, ``getmany``, ``poll_arrow``, ``async for``); any task of that loop may
-    call the other methods. Rebalances take effect, and listeners run, inside a poll; listener methods may be
-    coroutines. A cancelled call has consumed nothing. Raises ConfigError for an unknown option or an invalid value.
+    Options have Kafka's names: keyword arguments with underscores, or a mapping with dots. Use the consumer only in the
+    event loop of its first call. One task at a time may poll (``poll``, ``getmany``, ``poll_arrow``, ``async for``);
+    any task of that loop may call the other methods. Rebalances take effect, and listeners run, inside a poll; listener
+    methods may be coroutines. A cancelled call consumes no records. Raises ConfigError for an unknown option or an
+    invalid value.
 
     Guides: docs/guides/async.md; for Arrow, docs/guides/arrow.md.
     """
@@ -76,12 +77,13 @@ class AsyncConsumer(ImmediateCalls):
     ) -> None:
         """Subscribe to topics, or to all topics whose whole name matches a pattern, as a member of the group.
 
-        The client matches a compiled pattern, the cluster a ``SubscriptionPattern`` (``group.protocol=consumer``).
-        Replaces an earlier subscription. The group assigns partitions while this consumer polls; the polls call
-        ``listener``.
+        The client evaluates a compiled pattern; the coordinator evaluates a ``SubscriptionPattern``
+        (``group.protocol=consumer``). Replaces the previous subscription. The consumer gets partitions, and calls
+        ``listener``, while it polls.
 
-        Raises UsageError without topics (use ``await unsubscribe()``), without a ``group.id``, after ``assign`` (until
-        ``unsubscribe``), for a pattern of bytes or other values, and for a listener with missing methods.
+        Raises UsageError for an empty list of topics (use ``await unsubscribe()``), without a ``group.id``, after
+        ``assign`` (until ``unsubscribe``), for a pattern of bytes or other values, and for a listener that lacks a
+        method.
         """
         topics_or_pattern = checked_topics(topics)
         checked_listener(listener)
@@ -100,7 +102,7 @@ class AsyncConsumer(ImmediateCalls):
     async def getmany(
         self, timeout_ms: int = 0, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
-        """Poll and return the records by partition. Raises as ``poll``."""
+        """Poll, and return a mapping of partitions to their records. Raises as ``poll``."""
         found: dict[TopicPartition, list[Record]] = {}
         for record in await self.poll(timeout_ms, max_records=max_records):
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
@@ -109,7 +111,7 @@ class AsyncConsumer(ImmediateCalls):
     async def getone(self) -> Record:
         """Wait for the next record and return it.
 
-        Raises as ``poll``, and UsageError if the consumer is closed meanwhile.
+        Raises as ``poll``, and UsageError if the consumer is closed during the wait.
         """
         while True:
             records = await self.poll(FOREVER_MS, max_records=1)
@@ -164,9 +166,9 @@ class AsyncConsumer(ImmediateCalls):
     async def close(self, *, timeout_ms: int | None = None) -> None:
         """Commit if auto-commit is on, leave the group, and close the connections. A second call has no effect.
 
-        Waits up to ``timeout_ms`` milliseconds for responses; default 30 s, but 2 s while no broker is reachable.
-        Uncommitted records are read again later, without an error. A poll in flight returns nothing more, and an
-        ``async for`` ends. Raises the listener's error.
+        Waits up to ``timeout_ms`` milliseconds for responses; default 30 s, but 2 s while no broker is reachable. A
+        failed commit raises no error: the group reads the uncommitted records again. A poll in flight returns no more
+        records, and an ``async for`` ends. Raises the listener's error.
         """
         if self._waits.closing:
             return

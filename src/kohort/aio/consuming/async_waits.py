@@ -1,7 +1,7 @@
-"""Implement the waits of an asyncio consumer (``waits.py`` has those of the blocking consumer).
+"""Implement the waits of an asyncio consumer (``waits.py``: of a blocking consumer).
 
-No lock is needed: the consumer's state is only used between two awaits. One task polls at a time; other tasks may seek,
-commit or query offsets meanwhile.
+No lock is needed: no code awaits while it uses the consumer's state. One task at a time polls; during its poll other
+tasks may seek, commit or query offsets.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class AsyncRebalanceListener(Protocol):
     """Rebalance listener of an ``AsyncConsumer``. The rebalance waits for methods that are coroutines."""
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """Handle the revocation of ``partitions``, which are owned until this returns. Commits are possible here."""
+        """Handle the revocation of ``partitions``. The member owns them, and may commit, until this method returns."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """Prepare for newly assigned ``partitions`` before they are fetched. Seeks are possible here."""
+        """Prepare for newly assigned ``partitions`` before they are fetched. The method may seek."""
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
         """Handle the loss of ``partitions``, which other members may own already. Commits are impossible."""
@@ -43,7 +43,7 @@ class AsyncConsumerWaits(Waits):
     def __init__(self, machine: ConsumerMachine) -> None:
         self.listener: AsyncRebalanceListener | RebalanceListener | None = None
         self.closing = False
-        """True once ``close()`` has begun: polls raise UsageError, but the rebalance listener may still commit."""
+        """True after the start of ``close()``: polls raise UsageError, but the rebalance listener may still commit."""
         self.closed = False
         self.machine = machine
         self.guard: AbstractContextManager[Any] = nullcontext()
@@ -57,7 +57,7 @@ class AsyncConsumerWaits(Waits):
 
     @property
     def driver(self) -> Driver:
-        """Driver that runs the consumer's request engine; created by the first await on the consumer's event loop."""
+        """Driver of the consumer's request engine. The first await creates it on the current event loop."""
         if self._driver is None:
             self._driver = Driver(self.machine.engine, tls=self._tls, clock=self._clock)
             notes = self.machine.notes
@@ -83,7 +83,7 @@ class AsyncConsumerWaits(Waits):
                 await self._driver.close()
 
     def check_usable(self) -> None:
-        """Raise UsageError if the consumer is closed, or called outside of its event loop."""
+        """Raise UsageError if the consumer is closed, or if the caller is outside of the consumer's event loop."""
         if self.closed:
             raise UsageError("the consumer is closed")
         if self._driver is not None and _running_loop() is not self._driver.loop:
@@ -94,7 +94,7 @@ class AsyncConsumerWaits(Waits):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Keep the member alive in the group while the block runs. Raises UsageError if another task polls."""
+        """Count the member as polling while the block runs. Raises UsageError if another task polls."""
         self.check_usable()
         if self.closing:
             raise UsageError("the consumer is being closed")
@@ -122,7 +122,7 @@ class AsyncConsumerWaits(Waits):
             await self.driver.until(lambda: True if self._poller is None else None, timeout_ms)
 
     async def run(self, call: Call[T]) -> T:
-        """Run a consumer call in any task of the loop. Raises its errors, and UsageError if the consumer is closed."""
+        """Run a consumer call in the current task. Raises its errors, and UsageError if the consumer is closed."""
         self.check_usable()
         return await run_call_async(call, self._wait_out)
 
@@ -149,8 +149,8 @@ class AsyncConsumerWaits(Waits):
     ) -> T | None:
         """Poll until ``ready`` returns a value; rebalances continue. Return the value, or None after ``timeout_ms``.
 
-        Also None if the consumer is closed meanwhile. ``ready`` is called after each ``has_work`` (default: data is
-        buffered) that returns True. Raises errors of background work.
+        Also returns None if the consumer is closed during the wait. Calls ``ready`` each time that ``has_work``
+        (default: records are buffered) returns True. Raises errors of background work.
         """
         has_work = has_work or (lambda: self.machine.has_data)
 
@@ -159,7 +159,9 @@ class AsyncConsumerWaits(Waits):
 
         driver = self.driver
         deadline_ms = self.now_ms() + timeout_ms
-        await asyncio.sleep(0)  # polls of always buffered data must let other tasks and the request engine run
+        await asyncio.sleep(
+            0
+        )  # a loop of polls that find buffered data must let other tasks and the request engine run
         while not self.closing:
             await self._rebalance()
             value = ready()
@@ -173,7 +175,7 @@ class AsyncConsumerWaits(Waits):
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until ``ready`` returns a value, without rebalances: for non-polling calls, and inside listeners."""
+        """Wait until ``ready`` returns a value, without rebalances: for calls other than polls and for listeners."""
 
         def checked() -> T | None:
             value = ready()
@@ -184,8 +186,10 @@ class AsyncConsumerWaits(Waits):
         return await self.driver.until(checked, timeout_ms)
 
     async def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
-        """Return the result of ``promise``. Raises its error, ApiTimeout with the message ``too_late``, and with
-        ``check`` errors of background work.
+        """Wait for ``promise`` and return its result. Raises its error.
+
+        Raises ApiTimeout with the message ``too_late`` after ``timeout_ms``. With ``check`` also raises errors of
+        background work.
         """
 
         def done() -> bool | None:

@@ -1,7 +1,7 @@
-"""The blocking consumer: Kafka's calls with Python's names, on the I/O thread of the process.
+"""The blocking consumer: the methods of Kafka's consumer with Python's names; the process's I/O thread does its I/O.
 
-The consumer shares its state with the I/O thread under a lock. Waiting calls check their condition each time that the
-request engine has run. Listeners run, and records are decoded, in the caller's thread without the lock.
+The caller's thread and the I/O thread share the consumer's state under a lock. Waiting calls check their condition each
+time that the request engine has run. Listeners run, and records are decoded, in the caller's thread without the lock.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 ARROW_BYTES: Final = 64 << 20
-"""Maximum size of a ``poll_arrow`` table, in bytes as fetched."""
+"""Default maximum of fetched bytes for one ``poll_arrow`` table."""
 T = TypeVar("T")
 FOREVER_MS: Final = 3_600_000
 
@@ -47,9 +47,10 @@ FOREVER_MS: Final = 3_600_000
 class Consumer(ImmediateCalls):
     """Kafka consumer, blocking: ``Consumer(bootstrap_servers="localhost:9092", group_id="g")``.
 
-    Options have Kafka's names, with underscores, or with dots in a mapping. One thread at a time may use the consumer,
-    except ``wakeup``, which makes a waiting call raise Wakeup. Heartbeats are sent in the background; rebalances take
-    effect, and listeners run, inside ``poll``. Raises ConfigError for an unknown option or an invalid value.
+    Options have Kafka's names: keyword arguments with underscores, or a mapping with dots. One thread at a time may use
+    the consumer; only ``wakeup``, which makes a waiting call raise Wakeup, is safe in any thread. Heartbeats are sent
+    in the background; rebalances take effect, and listeners run, inside ``poll``. Raises ConfigError for an unknown
+    option or an invalid value.
 
     Guides: docs/guides/consumer.md; for Arrow, docs/guides/arrow.md.
     """
@@ -83,12 +84,12 @@ class Consumer(ImmediateCalls):
     ) -> None:
         """Subscribe to topics, or to all topics whose whole name matches a pattern, as a member of the group.
 
-        The client matches a compiled pattern, the cluster a ``SubscriptionPattern`` (``group.protocol=consumer``).
-        Replaces an earlier subscription; without topics it is ``unsubscribe``. The group assigns partitions while this
-        consumer polls; the polls call ``listener``.
+        The client evaluates a compiled pattern; the coordinator evaluates a ``SubscriptionPattern``
+        (``group.protocol=consumer``). Replaces the previous subscription; an empty list of topics means
+        ``unsubscribe``. The consumer gets partitions, and calls ``listener``, while it polls.
 
         Raises UsageError without a ``group.id``, after ``assign`` (until ``unsubscribe``), for a pattern of bytes or
-        other values, and for a listener with missing methods.
+        other values, and for a listener that lacks a method.
         """
         topics_or_pattern = checked_topics(topics)
         checked_listener(listener)
@@ -100,13 +101,14 @@ class Consumer(ImmediateCalls):
             self._waits.listener = listener
 
     def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
-        """Return up to ``max.poll.records`` records of the assigned partitions; an empty list after ``timeout_ms`` ms.
+        """Return up to ``max.poll.records`` records of the assigned partitions.
 
-        Call it again within ``max.poll.interval.ms``, or the group rebalances without this member.
+        Waits up to ``timeout_ms`` milliseconds for records, then returns an empty list. Call it again within
+        ``max.poll.interval.ms``, or the group rebalances without this member.
 
         Raises UsageError without a subscription or assignment, or if another thread or task polls; CorruptRecord if the
-        next record is damaged; NoOffsetForPartition and LogTruncated if ``auto.offset.reset`` is none; ApiError if the
-        cluster refuses permanently; and the first error of a listener or of a ``commit_async`` callback.
+        next record is damaged; NoOffsetForPartition or LogTruncated if ``auto.offset.reset`` is none; ApiError for a
+        permanent error of a broker; and the first error of a listener or of a ``commit_async`` callback.
         """
         limit_ms, most = poll_limits(self.config, timeout_ms, max_records)
         with self._waits.polling():
@@ -123,24 +125,17 @@ class Consumer(ImmediateCalls):
         json_errors: bool = False,
         max_bytes: int = ARROW_BYTES,
     ) -> pyarrow.Table:
-        """Return all buffered records as an Arrow table, decoded without an object per record.
+        """Return buffered records as an Arrow table, decoded without a Python object for each record.
 
-        Waits up to ``timeout_ms`` milliseconds for data; then the table is empty. It has whole fetched batches of about
-        ``max_bytes`` bytes as fetched, and all its records count as consumed. Columns (all but headers, or those in
-        ``columns``):
+        Waits up to ``timeout_ms`` milliseconds for records, then returns an empty table. The table has the records of
+        complete batches, up to about ``max_bytes`` bytes as fetched. All its records count as consumed. By default it
+        has these columns except ``headers``; ``columns`` selects other ones:
 
         - ``topic``: string; ``partition``: int32; ``offset``: int64
-        - ``timestamp``: timestamp[ms, UTC] or null; ``timestamp_type``: int32, 0 of the producer and 1 of the broker
+        - ``timestamp``: timestamp[ms, UTC] or null; ``timestamp_type``: int32, 0 if the producer set the timestamp, 1
+          if the broker did
         - ``key``, ``value``: binary or null
-        - ``headers``: list<struct<key: string, value: binary>>
-
-        ``schema`` names columns with other types: string, large_binary or large_string, a dictionary for the topic,
-        int64 or another unit for the time. ``json`` is the schema of values that are JSON objects: its fields become
-        columns in place of ``value``. With ``json_errors`` an invalid value is a row of nulls, with the reason in the
-        column ``json_error``.
-
-        Raises as ``poll``; UsageError for an unknown column or type; UndecodableValue for an invalid JSON value, after
-        a call that returns the records before it. Needs ``kohort[arrow]``, else raises MissingExtra.
+        - ``headers``: list<struct<key: string, value: binary
         """
         with needs("arrow", "poll_arrow"):
             import pyarrow
@@ -152,7 +147,7 @@ class Consumer(ImmediateCalls):
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield each record, which then counts as consumed, until the consumer is closed. Raises as ``poll``."""
+        """Yield records until the consumer is closed; a yielded record counts as consumed. Raises as ``poll``."""
         while not self._waits.closing:
             with self._waits.polling():
                 self._commits.run_due()
@@ -168,10 +163,10 @@ class Consumer(ImmediateCalls):
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield fetched Arrow batches until the consumer is closed; columns, types and options as in ``poll_arrow``.
+        """Yield fetched records as Arrow batches until the consumer is closed; arguments as in ``poll_arrow``.
 
-        A batch counts as consumed when it is yielded. Large fetched data becomes several batches, which all count as
-        consumed with the first. Raises as ``poll_arrow``.
+        A batch counts as consumed when it is yielded. A large fetch is split into several batches, which all count as
+        consumed when the first of them is yielded. Raises as ``poll_arrow``.
         """
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while not self._waits.closing:
@@ -181,15 +176,19 @@ class Consumer(ImmediateCalls):
             yield from batches or ()
 
     def wakeup(self) -> None:
-        """Make the waiting call, or the next call that waits, raise Wakeup, except ``close``. Safe from any thread."""
+        """Make the waiting call, or else the next call that waits, raise Wakeup. Any thread may call it.
+
+        ``close`` never raises Wakeup.
+        """
         self._waits.wakeup()
 
     def close(self, *, timeout_ms: int | None = None) -> None:
         """Commit if auto-commit is on, leave the group, and close the connections.
 
         Waits up to ``timeout_ms`` milliseconds for responses; default 30 s, but 2 s while no broker is reachable.
-        Uncommitted records are read again later, without an error. A second call, and a call in a child process after
-        ``fork()``, has no effect. Raises UsageError if another thread uses the consumer, and the listener's error.
+        A failed commit raises no error: the group reads the uncommitted records again. A second call, and a call in a
+        child process after ``fork()``, has no effect. Raises UsageError if another thread uses the consumer, and the
+        listener's error.
         """
         if not self._waits.is_usable_here:
             return

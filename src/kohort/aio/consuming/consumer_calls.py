@@ -1,6 +1,6 @@
 """Consumer methods that the blocking and the asyncio API share: immediate methods, and calls that wait for brokers.
 
-Each waiting call is a generator of its waits (``calls.py``); ``blocking`` and ``awaiting`` turn it into a method.
+Each waiting call is a generator of wait requests (``calls.py``); ``blocking`` and ``awaiting`` make it a method.
 ``poll`` and the iterators are separate in each API: two more generators would slow them down.
 """
 
@@ -31,13 +31,13 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortErr
 
 
 class CommitCallbacks(deque[tuple[Promise[Offsets], CommitCallback | None]]):
-    """Commits of ``commit_async``, in order, with their callbacks."""
+    """Pending commits of ``commit_async`` in the order of the calls, with their callbacks."""
 
     def promises(self) -> list[Promise[Offsets]]:
         return [promise for promise, _ in self]
 
     def run_due(self) -> None:
-        """Run the ``commit_async`` callbacks of finished commits in this thread. Raises errors of callbacks."""
+        """Run the callbacks of finished ``commit_async`` calls in this thread. Raises errors of callbacks."""
         while self and self[0][0].done:
             promise, callback = self.popleft()
             if callback is not None:
@@ -50,8 +50,8 @@ LISTENER_METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned", "o
 class ImmediateCalls(OtherNames, ABC):
     """Consumer methods that do not wait. All raise UsageError for a closed consumer.
 
-    Methods enter ``_use`` and the lock ``_held`` separately: an interrupt (Ctrl-C) inside of ``_use`` could leave a
-    lock taken until its traceback is freed.
+    Methods enter the lock ``_held`` separately from ``_use``: if ``_use`` entered it, an interrupt (Ctrl-C) there could
+    leave the lock taken until the interrupt's traceback is freed.
     """
 
     other_names = OF_CONSUMERS
@@ -67,7 +67,7 @@ class ImmediateCalls(OtherNames, ABC):
         """Give one caller exclusive access to the consumer's state; afterwards wake the request engine."""
 
     def metrics(self) -> MetricsSnapshot:
-        """Return the metrics of this consumer by Kafka's names (docs/guides/client-metrics.md).
+        """Return the metrics of this consumer, under Kafka's names (docs/guides/client-metrics.md).
 
         Sends no request. May be called from any thread, also after ``close``.
         """
@@ -75,19 +75,19 @@ class ImmediateCalls(OtherNames, ABC):
             return consumer_metrics(self._machine, self._waits.now_ms())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without group management. Replaces an earlier assignment.
+        """Consume these partitions without group management. Replaces the previous ``assign``.
 
-        Raises UsageError after ``subscribe`` (until ``unsubscribe``), and for other values than partitions.
+        Raises UsageError after ``subscribe`` (until ``unsubscribe``), and for values that are no TopicPartition.
         """
         with self._use() as machine, self._held:
             machine.assign(partitions)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return the identity of this member for transactions and logs (KIP-447).
+        """Return group id, member id and generation of this member, for transactions and logs (KIP-447).
 
-        ``generation_id`` is the member epoch with the group protocol consumer (KIP-848); it is -1, and ``member_id``
-        empty, before the first assignment. A member that was removed keeps its last identity until the next assignment,
-        and coordinators reject it. Raises UsageError without a ``group.id``.
+        With the group protocol consumer (KIP-848) ``generation_id`` is the member epoch. Before the first assignment it
+        is -1, and ``member_id`` is empty. After the coordinator has removed the member, the last values are returned
+        until the next assignment, and coordinators reject them. Raises UsageError without a ``group.id``.
         """
         with self._use() as machine, self._held:
             return machine.group_metadata()
@@ -95,16 +95,16 @@ class ImmediateCalls(OtherNames, ABC):
     def enforce_rebalance(self, reason: str = "") -> None:
         """Rejoin the group at the next poll, for example after a change of data that the assignor uses.
 
-        ``reason`` goes to the coordinator's log.
+        The coordinator logs ``reason``.
 
-        Raises UsageError without a subscription, and with the group protocol consumer, whose members cannot request a
+        Raises UsageError without a subscription, and with ``group.protocol=consumer``, where members cannot request a
         rebalance.
         """
         with self._use() as machine, self._held:
             machine.enforce_rebalance(reason)
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics; with a pattern, the topics that match so far."""
+        """Return the subscribed topics; for a pattern, the known topics that match it."""
         with self._use() as machine, self._held:
             return set(machine.subscription.topics) if machine.subscription.mode.is_group else set()
 
@@ -114,9 +114,10 @@ class ImmediateCalls(OtherNames, ABC):
             return set(machine.subscription.assigned)
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue to read ``partition`` at ``offset``; the leader epoch of an OffsetAndMetadata is checked (KIP-320).
+        """Set the position: the next poll reads ``partition`` from ``offset``.
 
-        Raises UsageError if ``partition`` is not assigned, and for a negative offset.
+        The client validates the leader epoch of an OffsetAndMetadata (KIP-320). Raises UsageError if ``partition`` is
+        not assigned, and for a negative offset.
         """
         at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
         place = checked_partition("seek", partition)
@@ -125,18 +126,25 @@ class ImmediateCalls(OtherNames, ABC):
             machine.subscription.seek(place, position)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Move to the first offset of ``partitions``, or of all assigned. Raises UsageError for an unassigned one."""
+        """Set the positions of ``partitions`` (default: all assigned partitions) to their log start offsets.
+
+        Raises UsageError for a partition that is not assigned.
+        """
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, "earliest")
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Move to the end offset of ``partitions``, or of all assigned. Raises UsageError for an unassigned one."""
+        """Set the positions of ``partitions`` (default: all assigned partitions) to their end offsets.
+
+        Raises UsageError for a partition that is not assigned.
+        """
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, "latest")
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until ``resume``. Their buffered records and the membership remain.
+        """Return no records of these partitions until ``resume``.
 
+        Their buffered records are kept, and the consumer remains a member of the group.
         Raises UsageError for a partition that is not assigned.
         """
         with self._use() as machine, self._held:
@@ -153,7 +161,10 @@ class ImmediateCalls(OtherNames, ABC):
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return each assigned partition's lag in offsets, as of its last fetch; omit partitions without a fetch."""
+        """Return the lag of each assigned partition in offsets, as of its last fetch.
+
+        Omits partitions that were not fetched yet.
+        """
         with self._use() as machine, self._held:
             return machine.lag()
 
@@ -164,9 +175,9 @@ class ImmediateCalls(OtherNames, ABC):
     ) -> None:
         """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit.
 
-        Callbacks run in the order of their commits, and before a later ``commit`` returns. ``error`` is None, or the
-        error that ``commit`` would raise; then ``offsets`` is empty. Raises UsageError without a ``group.id``, and for
-        other values than offsets.
+        Callbacks run in the order of their commits, and before a later ``commit`` returns. After a failure ``error`` is
+        the error that ``commit`` would raise, and ``offsets`` is empty; else ``error`` is None. Raises UsageError
+        without a ``group.id``, and for values that are no offset.
         """
         with self._use() as machine, self._held:
             self._commits.append((machine.commit(offsets, None), callback))
@@ -176,7 +187,10 @@ class ImmediateCalls(OtherNames, ABC):
 def checked_topics(
     topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
 ) -> list[str] | re.Pattern[str] | SubscriptionPattern:
-    """Check the topics for ``subscribe``; return topic names (none: unsubscribe) or a pattern. Raises UsageError."""
+    """Check the argument of ``subscribe``; return topic names or a pattern. An empty list means ``unsubscribe``.
+
+    Raises UsageError.
+    """
     if isinstance(topics, re.Pattern):
         if not isinstance(topics.pattern, str):
             raise UsageError("subscribe: the pattern is of bytes; use a pattern of str, because topic names are text")
@@ -193,7 +207,10 @@ def checked_topics(
 
 
 def poll_limits(config: ConsumerConfig, timeout_ms: int, max_records: int | None) -> tuple[int, int]:
-    """Check ``poll``'s arguments; return timeout in ms and maximum number of records. Raises UsageError."""
+    """Check the arguments of ``poll``; return the timeout in ms and the maximum number of records.
+
+    Raises UsageError for an invalid value.
+    """
     limit_ms = checked_ms("timeout_ms", timeout_ms)
     most = config.max_poll_records if max_records is None else whole_number("max_records", max_records)
     if most < 1:
@@ -222,7 +239,7 @@ class ConsumerCalls:
         self._config = waits.machine.config
 
     def unsubscribe(self) -> Call[None]:
-        """Leave the group and stop reading. The listener is called as for any revocation.
+        """Leave the group and stop reading. Calls the listener's ``on_partitions_revoked`` or ``on_partitions_lost``.
 
         Waits for the response as ``close`` does. Raises UsageError for a closed consumer, and the listener's error.
         """
@@ -231,10 +248,10 @@ class ConsumerCalls:
         )
 
     def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> Call[int]:
-        """Return the number of partitions of ``topic``, from the cluster if unknown.
+        """Return the number of partitions of ``topic``; request it from a broker if it is unknown.
 
-        Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ApiError if the
-        cluster refuses the topic, UsageError for an invalid topic name.
+        Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ApiError if a broker
+        refuses the topic, UsageError for an invalid topic name.
         """
         found: int | None = yield WaitUntil(lambda: self._machine.partitions(topic), self._limit(timeout_ms))
         if found is None:
@@ -244,7 +261,7 @@ class ConsumerCalls:
         return found
 
     def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> Call[int]:
-        """Return the offset of the next record of ``partition``, from the cluster if unknown.
+        """Return the offset from which the next poll reads ``partition``; request it from a broker if it is unknown.
 
         Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), UsageError if
         ``partition`` is not assigned, NoOffsetForPartition and LogTruncated if ``auto.offset.reset`` is none.
@@ -259,10 +276,10 @@ class ConsumerCalls:
     ) -> Call[None]:
         """Commit ``offsets``, or the positions of all assigned partitions, and wait until the commit is persisted.
 
-        A bare number is an offset without metadata. Waits for earlier ``commit_async`` calls, too. Raises CommitFailed
-        if the group has rebalanced without this member, ApiTimeout after ``timeout_ms`` milliseconds (default:
+        An int is an offset without metadata. Also waits for all earlier ``commit_async`` calls. Raises CommitFailed if
+        the group has rebalanced without this member, ApiTimeout after ``timeout_ms`` milliseconds (default:
         ``default.api.timeout.ms``), ApiError if the coordinator refuses, UsageError without a ``group.id`` and for
-        other values than offsets.
+        values that are no offset.
         """
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
@@ -277,7 +294,7 @@ class ConsumerCalls:
     def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Return the last committed offset of the group for each partition; None without a commit.
+        """Return the group's committed offset for each partition; None for a partition without a commit.
 
         Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ApiError if the
         coordinator refuses, UsageError without a ``group.id``.
@@ -301,28 +318,29 @@ class ConsumerCalls:
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, int]]:
-        """Return the first offset of each partition.
+        """Return the log start offset of each partition.
 
-        Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ApiError if the
-        cluster refuses, UsageError for other values than partitions.
+        Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ApiError if a broker
+        refuses, UsageError for values that are no TopicPartition.
         """
         return self._offsets_at(partitions, EARLIEST, timeout_ms)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, int]]:
-        """Return the offset behind the last readable record of each partition (``isolation.level``).
+        """Return the end offset of each partition: the high watermark or, with read_committed, the last stable offset.
 
-        Timeout and errors as ``beginning_offsets``.
+        Timeout and errors as in ``beginning_offsets``.
         """
         return self._offsets_at(partitions, LATEST, timeout_ms)
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Return offset and time of the first record at or after each timestamp (ms since 1970); None without one.
+        """Return offset and timestamp of the first record that is not older than the given timestamp.
 
-        Timeout and errors as ``beginning_offsets``; UsageError for a negative time.
+        ``timestamps`` maps each partition to ms since 1970. The result is None for a partition without such a record.
+        Timeout and errors as in ``beginning_offsets``; UsageError for a negative timestamp.
         """
         targets: dict[TopicPartition, int] = {}
         for partition, timestamp in timestamps.items():
@@ -347,7 +365,7 @@ class ConsumerCalls:
         return found
 
     def close_timeout(self, timeout_ms: int | None) -> CloseTimeout:
-        """Return the deadline of ``close()``, from now. Raises UsageError for an invalid timeout."""
+        """Return the deadline of a ``close()`` that starts now. Raises UsageError for an invalid timeout."""
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         return CloseTimeout(self._machine.engine, self._waits.now_ms(), limit_ms)
 
@@ -357,7 +375,7 @@ class ConsumerCalls:
         if self._config.enable_auto_commit:
             with self._waits.guard:
                 left.append(self._machine.commit(None, close_timeout.deadline_ms, before_revocation=True))
-        # close() ignores a failed auto-commit: records without a commit are read again (at least once)
+        # close() ignores a failed auto-commit: the group reads uncommitted records again (at least once)
         for promise in left:
             yield WaitLast(promise, close_timeout)
         self._callbacks.run_due()

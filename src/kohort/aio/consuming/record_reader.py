@@ -1,7 +1,6 @@
 """Decode fetched data to records and Arrow batches, for both consumer APIs.
 
-The consumer's lock is not held while records are decoded. Decoding runs in the caller's thread, after the next fetch
-was sent.
+The caller's thread decodes without the consumer's lock, after it has scheduled the next fetch.
 """
 
 from __future__ import annotations
@@ -28,7 +27,10 @@ class RecordReader:
         self._check_crcs = machine.config.check_crcs
 
     def records(self, most: int) -> list[Record] | None:
-        """Return up to ``most`` buffered records; None without any. Raises CorruptRecord if the next one is damaged."""
+        """Return up to ``most`` buffered records; None if there are none.
+
+        Raises CorruptRecord if the next record is damaged.
+        """
         out: list[Record] = []
         while len(out) < most:
             fetched = self.next_fetched(may_raise=not out)
@@ -42,7 +44,7 @@ class RecordReader:
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return records of ``fetched``, which count as consumed; return no records if the partition was revoked."""
+        """Return up to ``most`` records of ``fetched``, which count as consumed; none if the partition was revoked."""
         with self._guard:
             return self._machine.take_records(fetched, most)
 
@@ -60,7 +62,7 @@ class RecordReader:
             yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Return the next fetched batch with unread records, decoded. Raises CorruptRecord if its start is damaged."""
+        """Return the next fetched data with unread records, decoded. Raises CorruptRecord if its start is damaged."""
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_batch()
@@ -84,9 +86,10 @@ class RecordReader:
             self.hand_out(fetched, 0)  # the batch has only control records or compacted offsets: skip it
 
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        """Return about ``max_bytes`` of buffered records as Arrow batches, which count as consumed; None without any.
+        """Return buffered records as Arrow batches; None if there are none. The records count as consumed.
 
-        Raises CorruptRecord if the first record is damaged. Batches after a damaged one return to the buffer.
+        Returns records of about ``max_bytes`` bytes as fetched. Raises CorruptRecord if the first record is damaged.
+        Batches after a damaged batch return to the buffer.
         """
         with self._guard:
             taken = self._machine.take_batches(max_bytes)
@@ -118,9 +121,9 @@ def layout_of(
     *,
     json_errors: bool = False,
 ) -> Layout:
-    """Return the Arrow layout for the options of ``poll_arrow`` and ``iter_arrow``. Needs ``kohort[arrow]``.
+    """Return the Arrow layout for the arguments of ``poll_arrow`` and ``iter_arrow``.
 
-    Raises UsageError for an unknown column or type.
+    Raises UsageError for an unknown column or type, and MissingExtra without ``kohort[arrow]``.
     """
     from kohort.columns.layout import Layout
 

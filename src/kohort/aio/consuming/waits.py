@@ -1,7 +1,7 @@
-"""Implement the waits of a blocking consumer, whose state is shared with the I/O thread under one lock.
+"""Implement the waits of a blocking consumer. A lock protects the state that it shares with the I/O thread.
 
-The caller's thread waits for that lock's condition, and wakes each time that the request engine has run. Listeners run
-in the caller's thread. A call from a second thread raises UsageError.
+A waiting call sleeps on the condition of this lock, and wakes each time that the request engine has run. Listeners run
+in the caller's thread. A call from a second thread at the same time raises UsageError.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class ConsumerWaits(Waits):
     def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
         self.closing = False
-        """True once ``close()`` has begun: a second call has no effect, but the rebalance listener may still commit."""
+        """True after the start of ``close()``: a second ``close()`` has no effect, but listeners may still commit."""
         self.machine = machine
         self.driver = driver
         self.guard = guard
         self.io = io
         self._closed = False
         self._step = threading.Condition(guard)
-        """Condition of the lock ``guard``; always enter ``guard`` itself.
+        """Condition of the lock ``guard``. Enter ``guard``, never this condition.
 
-        An interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken, and then the I/O thread would block
-        for ever.
+        An interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken; then the I/O thread would block
+        forever.
         """
         self._waiting = 0
         self._woken = False
@@ -61,7 +61,7 @@ class ConsumerWaits(Waits):
         self.driver.kick_soon()
 
     def wakeup(self) -> None:
-        """Make the waiting call, or the next one that waits, raise Wakeup."""
+        """Make the waiting call, or else the next call that waits, raise Wakeup."""
         with self.guard:
             self._woken = True
             self._step.notify_all()
@@ -84,7 +84,7 @@ class ConsumerWaits(Waits):
     def using(self) -> Iterator[None]:
         """Exclude other threads from the consumer while the block runs.
 
-        Raises UsageError if the consumer is closed, or if another thread uses it, with the names of both threads.
+        Raises UsageError if the consumer is closed, or if another thread uses it; the message names both threads.
         """
         with self.guard:
             self._user = self._checked_thread()
@@ -98,9 +98,9 @@ class ConsumerWaits(Waits):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Exclude other threads, and keep the member alive in the group, while the block runs.
+        """Exclude other threads, and count the member as polling, while the block runs.
 
-        It does not call ``using``: a second generator would cost much of a poll that returns one record.
+        It does not call ``using``: a second generator would noticeably slow down polls that return one record.
         """
         with self.guard:
             me = self._checked_thread()
@@ -132,7 +132,7 @@ class ConsumerWaits(Waits):
         return me
 
     def run(self, call: Call[T]) -> T:
-        """Run a client call in this thread. Raises the call's errors, and UsageError if another thread runs one."""
+        """Run a client call in this thread. Raises its errors, and UsageError if another thread uses the consumer."""
         with self.using():
             return run_call(call, self._wait_out)
 
@@ -184,15 +184,15 @@ class ConsumerWaits(Waits):
                 is_due = machine.needs_user
                 if is_due:
                     kicked = False  # the listener callback may have created new work for the request engine
-                # a rebalance in flight also has deadlines: continue it each time that the request engine has run
+                # a rebalance in flight has deadlines, too: continue it each time that the request engine has run
                 may_advance = is_due or not machine.is_stable
         time.sleep(0)  # releases the GIL: a loop of polls without a timeout would block the I/O thread
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until ``ready`` returns a value, without rebalances: for calls other than polls, and inside listeners.
+        """Wait until ``ready`` returns a value, without rebalances. For calls other than polls, and inside listeners.
 
-        ``ready`` is called under the lock.
+        Calls ``ready`` under the lock.
         """
         deadline_ms = self.now_ms() + timeout_ms
         with self.guard:
@@ -209,8 +209,10 @@ class ConsumerWaits(Waits):
                 self._sleep(deadline_ms - now_ms)
 
     def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
-        """Return the result of ``promise``. Raises its error, ApiTimeout with the message ``too_late``, and with
-        ``check`` Wakeup and errors of background work.
+        """Wait for ``promise`` and return its result. Raises its error.
+
+        Raises ApiTimeout with the message ``too_late`` after ``timeout_ms``. With ``check`` also raises Wakeup, and
+        errors of background work.
         """
         deadline_ms = self.now_ms() + timeout_ms
         with self.guard:
