@@ -61,13 +61,13 @@ class GroupApi:
     check: Check = lambda _request, _config: None
     """Reject an invalid request before the coordinator looks up its group. Raises ApiError."""
     withdraw: Withdraw | None = None
-    """Build the response after the append of the request's records failed; None: refuse the whole request."""
+    """Build the response to a request whose records could not be appended; None: refuse the whole request."""
     added_bytes: AddedBytes = lambda _request, _groups: NOTHING
     """Return an upper bound of the bytes that a request adds to the memory of all groups."""
     read_only: bool = False
     """True if the coordinator answers this request type even before ``__consumer_offsets`` exists."""
     explain: Explain | None = None
-    """Return the response to a refused request with an error message."""
+    """Return the response, with an error message, to a refused request."""
 
     def refused(self, request: GroupRequest, error: ApiError) -> Reply:
         reply = self.refuse(request, error.code)

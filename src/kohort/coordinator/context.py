@@ -17,7 +17,7 @@ SEARCH_LOST_MS: Final = 1_000
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
 LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
-"""Return a group's lag in records, summed over the given partitions; None if unknown."""
+"""Function that returns a group's lag in records, summed over the given partitions; None if unknown."""
 
 
 class SearchTurns:

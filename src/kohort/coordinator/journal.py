@@ -30,7 +30,7 @@ TriggerEvent = Literal[
     "new_member_expired",  # five minutes passed without a generation that includes the new member
     "sync_timeout",  # members sent no SyncGroup within the rebalance timeout
     "static_replaced",  # a static member joined under a new member id and changed the protocol
-    "over_capacity",  # loaded with more members than group.max.size
+    "over_capacity",  # the group was loaded with more members than group.max.size
     "append_failed",  # the append of a generation's GroupMetadata record failed
     "downgraded",  # the last consumer-protocol member left: the group became classic
 ]
@@ -97,7 +97,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     owned_changed: bool = False
     """True if the member's owned partitions changed, as in the second rebalance of a cooperative client."""
     partitions_changed: dict[str, tuple[int, int]] = {}
-    """Partition count when the generation began, and current count, of each changed subscribed topic."""
+    """Subscribed topics with a new partition count: topic to count when the generation began, and current count."""
     topics_created: tuple[str, ...] = ()
     """Topics of ``topics_added`` that were created after the generation began."""
     topics_deleted: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment
     generation: int
     took_ms: int
     partitions: dict[str, dict[str, tuple[int, ...]]] | None
-    """Assigned partitions by member id and topic; None for protocol types other than consumer, and over 128 KiB."""
+    """Assigned partitions as a dict: member id to topic; None if over 128 KiB, or not of protocol type consumer."""
     moves: tuple[Move, ...] = ()
 
 
@@ -222,7 +222,7 @@ class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replac
 
 
 class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced"):
-    """A request was refused for a stale member id, generation, epoch or instance id."""
+    """A request with a stale member id, generation, epoch or instance id was refused."""
 
     member: ClientIdentity
     api: str
@@ -260,7 +260,7 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     topics_removed: tuple[str, ...] = ()
     """Topics that the member's subscription lost; ``topics_added``: topics that it gained."""
     partitions_changed: dict[str, tuple[int, int]] = {}
-    """Partition counts before and after, of created (from 0), deleted (to 0), recreated or extended topics."""
+    """Partition counts before and after, for created (from 0), deleted (to 0), recreated or extended topics."""
     assignor: str | None = None
     """Server assignor that the group newly prefers; None if unchanged."""
     reason: str | None = None
@@ -300,7 +300,7 @@ class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_comput
 
 
 class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition newly assigned to a member, and for how many ms the partition had no owner before."""
+    """Partition that was newly assigned to a member, and the time in ms for which it had no owner before."""
 
     topic: str
     partition: int
@@ -328,9 +328,9 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
     """Reconciliation state: stable, before the member's own revocations, or before revocations by other members."""
     revoking: dict[str, tuple[int, ...]] = {}
-    """Partition numbers that the member must revoke, by topic."""
+    """Partitions that the member must revoke, as a dict: topic to partition numbers."""
     revoked: dict[str, tuple[int, ...]] = {}
-    """Partition numbers, by topic, that the member revoked ``revoked_after_ms`` after the broker's request."""
+    """Partitions that the member revoked ``revoked_after_ms`` after the broker's request: topic to numbers."""
     revoked_after_ms: int | None = None
     given: tuple[GivenPartition, ...] = ()
     awaited: tuple[AwaitedPartition, ...] = ()
@@ -405,7 +405,7 @@ class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_convert
 
     to: Literal["consumer", "classic"]
     epoch: int
-    """Group epoch of the converted group, equal to its last generation id; or the reverse."""
+    """Group epoch of the new consumer group, or generation id of the new classic group; the number is kept."""
     members: tuple[ClientIdentity, ...]
     by: ClientIdentity | None = None
     """Member whose join or departure caused the conversion."""

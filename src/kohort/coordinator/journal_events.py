@@ -8,7 +8,7 @@ import msgspec
 
 LEAST_BYTES: Final = 200
 ITEM_BYTES: Final = 100
-"""Estimated bytes of memory of each value in a journal entry, without its text."""
+"""Estimated bytes of memory that each value in a journal entry takes besides its text."""
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,7 +25,7 @@ class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def client(self) -> tuple[str, str]:
-        """Client id and host, by which a client is recognised that rejoins under a new member id."""
+        """Client id and host: they identify a client that rejoins under a new member id."""
         return self.client_id, self.client_host
 
 
@@ -51,7 +51,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """True if the journal entry claims that records are in the log; it is dropped if their append fails."""
 
     QUIET: ClassVar[bool] = False
-    """True if the entry may wait until the next entry that is written at once."""
+    """True if the journal may delay the entry, and writes it together with the next entry that is not quiet."""
 
     at_ms: int
     group: str

@@ -15,14 +15,14 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Time in ms within which clients on one host that push metrics without a member id are indistinguishable."""
+"""Time in ms in which metrics of two clients with equal client id and host, but no member id, are indistinguishable."""
 NAME_LETTERS_MAX: Final = 1_000
 """Maximum letters of a client's names (member id, client id, host) together; longer ones are not recorded."""
 NAME_PREFIX_MAX: Final = 300
 """Number of letters of a member id or client id that are compared; further letters are ignored."""
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
-"""Maximum bytes of group names with counters; above it, or above ``GROUPS_MOST``, the first groups are dropped."""
+"""Maximum bytes of the names of groups with counters. Above it, or ``GROUPS_MOST``, the oldest counters are dropped."""
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100
 LEAVERS: Final = 1_000
@@ -68,7 +68,7 @@ def name_prefix(name: str) -> str:
 
 
 class OffsetCounters:
-    """Number of committed, of expired and of deleted offsets."""
+    """Numbers of committed offsets, of expired offsets and of deleted offsets."""
 
     __slots__ = ("committed", "deleted", "expired")
 
@@ -87,7 +87,7 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count as expired the offsets deleted since the counter ``self.deleted`` was ``deleted``."""
+        """Count offsets as expired that were deleted after the counter ``self.deleted`` had the value ``deleted``."""
         self.expired += self.deleted - deleted
         self.deleted = deleted
 
@@ -155,7 +155,7 @@ class BrokerStalls:
         self._stalls.append(stall)
 
     def since(self, from_ms: int, now_ms: int) -> tuple[int, int | None]:
-        """Return the total stalled time in ms since ``from_ms``, and the begin of the first stall (None: no stall)."""
+        """Return the total stalled time in ms since ``from_ms``, and the start of the first stall (None: no stall)."""
         cut = [(max(s.from_ms, from_ms), min(s.until_ms, now_ms)) for s in self._stalls]
         stood = [(began, ended) for began, ended in cut if ended > began]
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)

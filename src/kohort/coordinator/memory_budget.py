@@ -50,7 +50,7 @@ NO_LIMIT: Final = -1
 
 
 class Added(NamedTuple):
-    """Maximum bytes that a request adds: to new groups and members, and to existing ones."""
+    """Maximum bytes that a request adds to new groups and members, and to existing ones."""
 
     new: int = 0
     grown: int = 0
@@ -68,7 +68,7 @@ class MemoryBudget:
         self._measured_ms: int | None = None
         self._measure_above = limit // MEASUREMENTS
         self._measurement: Iterator[tuple[int, int]] | None = None
-        """Measurement in progress: yields memory in bytes and measuring effort of one group after another."""
+        """Measurement in progress: it yields memory in bytes and measuring effort for one group after another."""
         self._measured = 0
         """Bytes measured so far by the measurement in progress, and bytes added since it began."""
         self.refused = 0

@@ -36,7 +36,7 @@ APPEND_ERRORS: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""Error code in the response to a member, by the error code of the failed append."""
+"""Error codes as a dict: error of the failed append to error in the response to a member."""
 
 
 class TimerKey(NamedTuple):

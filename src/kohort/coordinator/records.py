@@ -41,7 +41,7 @@ _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""Encoded tagged fields of a record that has one: tag 0 with 16 bytes, the topic id."""
+"""Start of the tagged fields of an offset record: one field with tag 0 and 16 bytes, the topic id."""
 KeyValue = tuple[bytes, bytes | None]
 RECORD_TIMES: Final = (
     "commit_timestamp",
@@ -57,7 +57,7 @@ ENTRY_TIMES: Final = frozenset(
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Return a group's ``__consumer_offsets`` partition: ``abs(hash) mod partitions``, 0 for the smallest int32."""
+    """Return a group's ``__consumer_offsets`` partition: ``abs(hash) mod partitions``, 0 if the hash is -2**31."""
     find = _partition_of if len(group_id) <= NAME_MAX else _partition_of.__wrapped__
     return find(group_id, partitions)
 
@@ -324,7 +324,7 @@ def read_plain_offset(value: bytes) -> OffsetCommitValue:
 
 
 def moved_record(record: Record, by_ms: int) -> Record:
-    """Return a record with all its times moved by ``by_ms``; a time that is not set stays so."""
+    """Return a record with all its times moved by ``by_ms``; an unset time stays unset."""
     given = record.value
     named = [name for name in RECORD_TIMES if getattr(given, name, -1) not in UNSET] if by_ms else []
     if not named:

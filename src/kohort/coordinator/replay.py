@@ -25,7 +25,7 @@ from kohort.errors import CorruptLog
 from kohort.notes import Note, warning
 
 SHOWN: Final = 3
-"""Number of unreadable records that a warning about skipped records quotes."""
+"""Maximum number of unreadable records that a warning about skipped records quotes."""
 MESSAGE_MAX: Final = 200
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)
@@ -128,7 +128,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
                 continue
         elif isinstance(value, SPECIAL):
             replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
-            places.clear()  # a later commit may replace pending offsets, which only replay() does
+            places.clear()  # a later commit may replace pending offsets, which needs replay()
             continue
         record = _parsed(key, value, skipped)
         if record is None:
@@ -163,7 +163,7 @@ def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
 
 
 def replay_of_consumers(groups: Groups, record: ConsumerGroupRecord, now_ms: int) -> None:
-    """Apply a consumer group record. Tombstones create no group; that of the group epoch deletes the group."""
+    """Apply a consumer group record. A tombstone creates no group; the tombstone of a group epoch deletes the group."""
     group = groups.consumer.get(record.group_id)
     if group is None:
         if record.value is None:

@@ -327,7 +327,8 @@ class Coordinator:
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         code = append_error(error)
-        if any(isinstance(record, RegexResolved) for record in outcome.records):  # no request waits for a topic search
+        # A topic search belongs to no request, so that no response has its error.
+        if any(isinstance(record, RegexResolved) for record in outcome.records):
             note = f"matches of subscription patterns cannot be persisted, retrying: {error}"
             self._notes.append(warning(note, "regex"))
         refusal = Outcome(

@@ -104,7 +104,7 @@ def describe_group(
 def filter_of(
     names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
 ) -> Steps[frozenset[str] | None]:
-    """Return the known names in a ListGroups filter, in lower case; None without filter. ``blanks``: strip blanks."""
+    """Return the known names in a ListGroups filter, in lower case; None for no filter. ``blanks``: strip blanks."""
     if not names:
         return None
     all_known = {name.lower() for name in known}

@@ -59,7 +59,7 @@ def test_memory_limit_counts_a_replaced_offset_once():
     assert stage.coordinator.budget.at_most == so_far + 2 + 400
 
 
-def test_memory_limit_counts_the_first_offset_of_a_group_without_group_overhead():
+def test_memory_limit_adds_no_group_overhead_for_the_first_offset_of_an_existing_group():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     (a,), generation = stage.stable(1)
     so_far = stage.coordinator.budget.at_most
@@ -100,7 +100,7 @@ def test_memory_measurement_counts_a_member_as_20_offsets_and_a_consumer_member_
 
 
 @pytest.mark.parametrize(("letters", "size"), [(100, 3_400), (101, 3_416)])
-def test_memory_limit_does_not_count_names_up_to_100_letters(letters, size):
+def test_memory_limit_counts_no_bytes_for_names_up_to_100_letters(letters, size):
     stage = CoordinatorStage()
     stage.commit({("t", 0): 1}, group="g" * letters)
     assert stage.coordinator.budget.at_most == size

@@ -75,7 +75,7 @@ class TestNonMemberCommitters:
         ("after_ms", "backwards", "news"),
         [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
     )
-    def test_non_members_commit_is_journaled_again_after_an_hour_or_a_second_if_backwards(
+    def test_commit_of_a_non_member_is_journaled_again_after_an_hour_or_a_second_if_backwards(
         self, after_ms, backwards, news
     ):
         committers = NonMemberCommitters()
@@ -116,7 +116,7 @@ class TestClientMetrics:
         assert said.of(people[1]) == said.of(people[-1]) == MemberMetrics(at_ms=1)
 
     @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
-    def test_client_metrics_of_two_clients_without_member_id_are_used_after_five_minutes(self, after_ms, known):
+    def test_client_metrics_of_two_clients_without_member_id_are_used_again_after_five_minutes(self, after_ms, known):
         said, nobody = MetricsByMember(), ClientIdentity("", "app", "/h")
         said.add("first", nobody, MemberMetrics(at_ms=10))
         said.add("second", nobody, MemberMetrics(at_ms=10 + after_ms))

@@ -100,7 +100,7 @@ class TestDescribeGroups:
 
         assert codes == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE]
 
-    def test_describe_groups_returns_not_coordinator_for_other_brokers_groups(self, stage):
+    def test_describe_groups_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
         stage.unload()
 
         (group,) = describe(stage, GROUP, version=6)
@@ -199,7 +199,7 @@ class TestDeleteGroups:
         assert list_groups(stage).keys() == {GROUP}
         assert stage.entries(GroupDeleted) == []
 
-    def test_delete_groups_returns_not_coordinator_for_other_brokers_groups(self, stage):
+    def test_delete_groups_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
         stage.unload()
         request = DeleteGroupsRequest(groups_names=["x"])
 

@@ -95,7 +95,7 @@ def test_repeated_commit_of_a_non_member_is_journaled_once_per_hour(backwards, a
     assert not committers.should_journal("g", MEMBER, 1_000_000 + after_ms + 1, backwards=backwards)
 
 
-def test_non_members_commit_to_another_group_is_journaled_at_once():
+def test_commit_of_a_non_member_to_another_group_is_journaled_at_once():
     committers = NonMemberCommitters()
     committers.should_journal("g", MEMBER, 0, backwards=False)
     assert committers.should_journal("h", MEMBER, 1, backwards=False)

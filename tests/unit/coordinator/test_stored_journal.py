@@ -1,4 +1,4 @@
-"""Journal entries that earlier kohort versions stored: same meaning, same bytes."""
+"""Journal entries that earlier kohort versions stored keep their meaning and their bytes."""
 
 from typing import get_args, get_type_hints
 

@@ -23,9 +23,9 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 from kohort.wire.messages.group_records import GroupMetadataValue
 
 Owners = dict[str, dict[str, tuple[int, ...]]]
-"""Owned partitions by member id, then by topic."""
+"""Owned partitions as a dict: member id to topic to partition numbers."""
 EVIDENCE_BYTES: Final = 128 << 10
-"""Size in bytes of a generation's assignments above which its journal entry leaves the partitions out."""
+"""Largest assignments of a generation, in bytes, whose partitions the journal entry contains."""
 FENCING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -44,7 +44,7 @@ ASSIGNORS_NOTED: Final = 10
 
 
 def owners_of(persisted: GroupMetadataValue | None) -> Owners | None:
-    """Return the assignments in a GroupMetadata record; None if unreadable, too large, or not of consumers."""
+    """Return the assignments in a GroupMetadata record; None if unreadable, too large, or of another protocol type."""
     if persisted is None:
         return {}
     if persisted.protocol_type != PROTOCOL_TYPE:
@@ -131,7 +131,7 @@ def _subscription(blob: bytes) -> Subscription | None:
 
 
 class RefusedOffsets(NamedTuple):
-    """First offsets of a refused OffsetCommit, and the number of offsets beyond them."""
+    """First offsets of a refused OffsetCommit, and the number of its other offsets."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0
@@ -141,7 +141,7 @@ NO_COMMIT: Final = RefusedOffsets()
 
 
 class RefusingGroup(NamedTuple):
-    """Group that refuses a request: the fields of the request's journal entry."""
+    """Group that refuses a request: its fields that the journal entry about the refusal needs."""
 
     group_id: str
     noted: dict[tuple[str, str, str], None]
@@ -172,7 +172,7 @@ def note_fenced(
 def note_refusal(
     group: RefusingGroup, request: GroupRequest, code: ErrorCode, ctx: Context, out: Outcome, tried: RefusedOffsets
 ) -> None:
-    """Count and journal a refused request: one with a stale member id, generation or epoch, or a JoinGroup.
+    """Count and journal a refused JoinGroup, or a request refused for a stale member id, generation or epoch.
 
     The journal gets one entry per generation, member, API and error, so that repeated requests do not fill it. As a
     refused JoinGroup has no member id, it gets one entry per client.

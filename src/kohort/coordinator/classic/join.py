@@ -41,7 +41,7 @@ FIRST_WITH_REQUIRED_ID = 4
 PROTOCOLS_MAX = 10_000
 """Maximum number of protocols in a JoinGroup. Kafka has no limit, although each JoinGroup compares all protocols."""
 LATE_MS = 500
-"""Time in ms from the start of a rebalance to a JoinGroup above which the journal describes the member's session."""
+"""Delay in ms of a JoinGroup since the rebalance began, above which its journal entry describes the session."""
 METADATA_MAX_BYTES = 16 << 20
 """Maximum bytes of member metadata, and of the leader's assignments, unless ``message.max.bytes`` is larger."""
 

@@ -29,7 +29,7 @@ def leave_entries(request: GroupRequest) -> list[MemberIdentity]:
 
 
 def answer_leave(request: GroupRequest, remove: Callable[[MemberIdentity], None]) -> Reply:
-    """Answer a LeaveGroup after calling ``remove`` for each listed member; ``remove`` raises ApiError if unknown."""
+    """Answer a LeaveGroup: call ``remove`` for each listed member, which raises ApiError for an unknown one."""
     results = []
     for entry in leave_entries(request):
         code = ErrorCode.NONE
@@ -66,7 +66,7 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
             others=others,
         )
         after_removal(group, ctx, out, trigger)
-        if all(v is None for _, v, _ in removed):  # all were pending member ids, which no client has joined with
+        if all(v is None for _, v, _ in removed):  # the request removed only pending member ids
             maybe_close_round(group, ctx, out, cut_delay=True)
     out.replies.append(answer)
     return out

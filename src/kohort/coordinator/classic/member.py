@@ -36,7 +36,7 @@ class Presence:
 
     def note_request(self, connection: int, now_ms: int) -> None:
         gap_ms = now_ms - self.last_seen_ms
-        if gap_ms > self.longest_gap_ms:  # cheaper per Heartbeat than a call of max()
+        if gap_ms > self.longest_gap_ms:  # cheaper than calling max() for each Heartbeat
             self.longest_gap_ms = gap_ms
         self.last_seen_ms = now_ms
         self.connection = connection

@@ -113,7 +113,7 @@ def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_de
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """End the join phase at the end of the initial rebalance delay (new members extend it) or the rebalance timeout."""
+    """End the join phase after the rebalance timeout or the initial rebalance delay, which new members extend."""
     rebalance, out = group.round, Outcome()
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
         return out
@@ -219,7 +219,7 @@ def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
 
 
 class RemovalRequest(NamedTuple):
-    """Request that removes a member, for the journal. ``by``: client that sent it (None: the member itself)."""
+    """Request that removes a member, for the journal. ``by``: client that sent it (None: the removed member)."""
 
     reason: str | None = None
     api_version: int | None = None
@@ -256,7 +256,7 @@ def remove_member(
 
 
 def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger) -> None:
-    """Rebalance the group after a member's removal, or end the join phase if only that member had not joined."""
+    """Rebalance the group after a member's removal; if a join phase waited for that member only, end the join phase."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         open_round(group, ctx, out, trigger)
     else:

@@ -31,11 +31,11 @@ FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 NAMES_PARSED_MAX: Final = 20_000
 """Maximum number of topic names that are parsed from subscriptions per generation (some 25 ms)."""
 SUBSCRIPTIONS_COMPARED: Final = 8
-"""Number of parsed subscriptions with which the next is compared: most differ in owned partitions only."""
+"""Number of parsed subscriptions that the next one is compared with: most differ in owned partitions only."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
-    """Refuse a JoinGroup with error ``code``. ``member_id``: member id in the response (None: as requested)."""
+    """Refuse a JoinGroup with error ``code``. ``member_id``: member id in the response (None: that of the request)."""
     message = request.message_as(JoinGroupRequest)
     name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
     known_id = message.member_id if member_id is None else member_id
@@ -70,7 +70,7 @@ class Round:
         self.pending_join: dict[str, int] = {}
         """Member ids that the broker assigned and no client has joined with, each with its assignment time in ms."""
         self.pending_sync: dict[str, None] = {}
-        """Members without an assignment of this generation, as keys: a set needs 150 bytes more for each group."""
+        """Ids of members without an assignment of this generation; a dict, as a set takes 150 bytes more."""
         self.awaiting_join = 0
         self.supporters: Counter[str] = Counter()
         self.subscribed_topics: frozenset[str] | None = frozenset()
@@ -224,7 +224,7 @@ class Round:
 
 
 def _topics_of(blobs: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all topics in encoded subscriptions; None for too many topic names. Raises ProtocolError."""
+    """Return all topics in encoded subscriptions; None if these have too many topic names. Raises ProtocolError."""
     topics: set[str] = set()
     parsed: deque[bytes] = deque(maxlen=SUBSCRIPTIONS_COMPARED)
     left = NAMES_PARSED_MAX

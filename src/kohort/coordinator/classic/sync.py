@@ -87,7 +87,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
             out.replies.append(Reply(member.sync, synced(rebalance, member)))
             member.sync = None
             keep_session(group, member, ctx, out)
-    value = generation_of(rebalance, joined_ms)  # as in Kafka, before the state becomes Stable
+    value = generation_of(rebalance, joined_ms)  # before the state becomes Stable, as in Kafka
     out.records.append(GroupWritten(group.group_id, value))
     out.evidence = partial(_assignment_written, group.group_id, group.persisted, value, ctx.now_ms, took_ms)
 

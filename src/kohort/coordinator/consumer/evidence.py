@@ -80,7 +80,7 @@ def note_reconciled(
     reconciliation: ReconciliationTarget,
     ctx: Context,
 ) -> MemberReconciled:
-    """Build the journal entry of a member's reconciliation by one heartbeat; note when its revocations began."""
+    """Build the journal entry of the reconciliation by one heartbeat; record when the member's revocations began."""
     volatile, now_ms = group.volatile, ctx.now_ms
     held_before, held_after = set(places(before)), set(places(after))
     revoked = held_before - held_after
@@ -126,7 +126,7 @@ def _awaited(
 
 
 def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str, tuple[int, ...]]:
-    """Return partition numbers by topic name; a deleted topic appears as its id in hexadecimal."""
+    """Return a dict from topic name to partition numbers; a deleted topic has its id in hexadecimal as its name."""
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         found.setdefault(_name(topic, topics), []).append(partition)

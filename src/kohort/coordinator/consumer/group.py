@@ -26,7 +26,7 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 
 FIRST_EPOCH: Final = 1
-"""Epoch of a new group; its first subscription raises the epoch to 2, the first one in responses."""
+"""Epoch of a new group. Its first subscription raises the epoch to 2, the lowest epoch in responses."""
 NO_OWNER: Final = -1
 
 
@@ -73,23 +73,23 @@ class VolatileState:
     topics: TopicsOfGroup | None = None
     """Existing topics to which the group subscribes; None from loading until the next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
-    """Subscription of each member id, with the ids of existing topics, as of the last target assignment."""
+    """Subscriptions that the last target assignment used, as a dict: member id to ``ResolvedSubscription``."""
     pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
     """True if the group was converted from a rebalancing classic group: its members have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
-    """Function that returns True for topics that the client that began the pattern search may describe (ACL)."""
+    """Return True if the client that began the pattern search may describe a topic (ACL)."""
     resolving: TopicSearch | None = None
     fenced: dict[tuple[str, str, str], None] = field(default_factory=dict)
     """Refused requests of this epoch that are already journaled, each as (member id or client id, API, error)."""
     fenced_in_epoch: int = 0
     epoch_raised_ms: int | None = None
     revoking_since_ms: dict[str, int] = field(default_factory=dict)
-    """Time in ms at which each member's revocation began, by member id."""
+    """Time in ms at which each member's revocation began, as a dict with member ids as keys."""
     released_ms: dict[tuple[bytes, int], int] = field(default_factory=dict)
-    """Time in ms at which each partition became unowned, by topic id and partition."""
+    """Time in ms at which each partition became unowned, as a dict with (topic id, partition number) as keys."""
 
     def note_released(self, held: Iterable[tuple[bytes, int, int]], now_ms: int) -> None:
         for topic_id, partition, _ in held:
@@ -110,10 +110,10 @@ class ModernGroup:
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
         # Indices over the group's persisted state, updated by replay.
         self.most_members = 0
-        """Largest number of members so far: it sets the order of Kafka's member table, which never shrinks."""
+        """Largest number of members so far. It determines the order of Kafka's member table, which never shrinks."""
         self.instances: dict[str, str] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Member id of each partition's owner by topic id and number; a partition not yet revoked has an owner."""
+        """Owner of each partition, also of one not yet revoked, as a dict: (topic id, number) to member id."""
         self.subscribers: Counter[str] = Counter()
         """Number of members that subscribe by name to each topic."""
         self.regex_users: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Group epoch of a consumer group: what raises it, the hash of subscribed topics, the group's own options.
+"""Group epoch of a consumer group: what raises it, the hash of subscribed topics, the options of the group.
 
 The rules: protocol/consumer-groups.md#group-epoch, protocol/consumer-groups.md#options-of-groups.
 """
@@ -59,7 +59,7 @@ def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, 
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Return the existing topics of a group; also the previous ones if topics changed since the last heartbeat."""
+    """Return a group's existing topics; also the previous ones if the topics changed since the last heartbeat."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()

@@ -115,7 +115,7 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def joining(group: ModernGroup, member_id: str, static_member: ConsumerMember | None) -> Arrival:
-    """Return the state of a client that joins: of the static member that it replaces, else of its own member id."""
+    """Return the state of a joining client: that of the static member that it replaces, else that of its member id."""
     if static_member is not None:
         current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
         return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
@@ -132,7 +132,7 @@ def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
-    """Raise FENCED_MEMBER_EPOCH unless a heartbeat has the current epoch, or after a lost response the previous one."""
+    """Raise FENCED_MEMBER_EPOCH unless the epoch is the member's current or, after a lost response, previous epoch."""
     if epoch == member.epoch:
         return
     if epoch < member.epoch and epoch == member.current.previous_epoch and _is_among(owned, member.current.assigned):
@@ -163,7 +163,7 @@ def _check_released(static_member: ConsumerMember, member_id: str) -> None:
 def advance(
     group: ModernGroup, beat: Beat, ctx: Context, out: Outcome, *, becomes_classic: bool = False
 ) -> CurrentAssignment:
-    """Update metadata, group epoch and target assignment by a heartbeat; return the member's next assignment.
+    """Update metadata, group epoch and target assignment after a heartbeat; return the member's next assignment.
 
     ``becomes_classic``: compute no target assignment; if one is due, the member keeps its current assignment.
     """
@@ -245,7 +245,7 @@ def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, ou
 def _reconciliation(
     group: ModernGroup, beat: Beat, computed: ComputedTarget | None, ctx: Context
 ) -> ReconciliationTarget | None:
-    """Return the target assignment to reconcile the member with; None for a stable member without changes."""
+    """Return the target assignment for the member's reconciliation; None for a stable member without changes."""
     arrival, current = beat.arrival, beat.arrival.current
     epoch = group.target_epoch if computed is None else computed.epoch
     was = arrival.metadata

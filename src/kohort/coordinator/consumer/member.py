@@ -55,7 +55,7 @@ class Arrival(NamedTuple):
     current: CurrentAssignment
     target: Target | None
     replaces: ConsumerMember | None = None
-    """Static member that the sender replaces; its member id may equal the sender's."""
+    """Static member that the sender replaces; both may have the same member id."""
 
 
 class Beat(NamedTuple):
@@ -67,7 +67,7 @@ class Beat(NamedTuple):
     """Partitions that the member reports as owned; None if the request has no such report."""
     member: ClientIdentity
     software: str | None
-    """Name and version of the client software, for the journal, if the request changes the member."""
+    """Name and version of the client software, for the journal; None if the request does not change the member."""
 
 
 def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions | None, request: GroupRequest) -> Beat:

@@ -18,14 +18,14 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 Target = Mapping[bytes, frozenset[int]]
-"""Target assignment of a member: partitions by topic id; topics without partitions are absent."""
+"""Target assignment of a member as a dict: topic id to partition numbers; topics without partitions are absent."""
 AssignedPartitions = Mapping[bytes, Mapping[int, int]]
-"""Assigned partitions: topic id to partition to the member epoch of its assignment; no empty topics."""
+"""Assigned partitions as a dict: topic id to partition to the epoch of its assignment; no topic is empty."""
 
 NO_PARTITIONS: Final[Mapping[bytes, Mapping[int, int]]] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
 OwnedPartitions = Mapping[bytes, Collection[int]]
-"""Partitions that a member reports as owned, by topic id."""
+"""Partitions that a member reports as owned, as a dict: topic id to partition numbers."""
 IsFree = Callable[[bytes, int], bool]
 
 

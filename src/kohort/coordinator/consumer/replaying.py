@@ -26,7 +26,8 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpr
 def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> None:
     """Apply a consumer group record to its group.
 
-    After compaction, a member's assignment may precede its metadata, and a tombstone may have no earlier record.
+    After compaction, a member's assignment may precede its metadata, and the record that a tombstone deletes may be
+    missing.
     """
     if isinstance(record, EpochWritten):
         group.epoch = FIRST_EPOCH if record.value is None else record.value.epoch

@@ -1,7 +1,7 @@
 """Sessions of consumer group members, and the timers of their deadlines.
 
-The rules: protocol/consumer-groups.md#timers. Heartbeats increase ``Presence.expires_at_ms`` without setting the
-session timer again; when the timer fires, it reads this time.
+The rules: protocol/consumer-groups.md#timers. A heartbeat increases ``Presence.expires_at_ms`` without setting the
+session timer again. When the timer fires, it compares the clock with this time.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kohort.pattern import Pattern
 
 _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
-"""Number of topic names that one step compares with a subscription pattern: a few milliseconds."""
+"""Number of topic names that one step compares with a subscription pattern; it takes a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
 """Number of topic names whose comparison takes as long as parsing a subscription pattern."""
 MACHINE_STEPS_A_NAME: Final = 500
@@ -67,7 +67,7 @@ class TopicsOfGroup:
         return before
 
     def hash_with(self, added: Iterable[str], removed: Iterable[str], topics: TopicsView) -> int:
-        """Return the hash of the group's topics with ``added`` subscribed and ``removed`` unsubscribed."""
+        """Return the topic hash of the group as if ``added`` were subscribed and ``removed`` unsubscribed."""
         after = self.found.copy()
         for name in removed:
             after.pop(name, None)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: checks of its fields alone, and the member metadata that it leads to.
+"""ConsumerGroupHeartbeat: checks of its fields that need no group, and the member's metadata after the heartbeat.
 
 The rules: protocol/consumer-groups.md#heartbeats. A null field of the heartbeat means no change.
 """
@@ -32,11 +32,11 @@ RE2J_MESSAGES: Final = {
     "invalid character class range": "invalid character class range",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""Kafka's message for an invalid subscription pattern, by the first words of kohort's message."""
+"""Messages about invalid subscription patterns, as a dict: first words of kohort's message to Kafka's message."""
 
 
 def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> None:
-    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, or if the consumer protocol is off UNSUPPORTED_VERSION."""
+    """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR; UNSUPPORTED_VERSION if the consumer protocol is disabled."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     if CONSUMER not in config.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
@@ -130,7 +130,7 @@ def _re2j_message(why: str) -> str:
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return True if no field of the heartbeat is null: a member's first heartbeat, or one after an error."""
+    """Return True if no field of the heartbeat is null, as in a member's first heartbeat and in one after an error."""
     has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 

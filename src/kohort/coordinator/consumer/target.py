@@ -38,17 +38,17 @@ TOPIC_US: Final = 2
 COMPARED_US: Final = 1
 MOVE_US: Final = 2
 RECORD_US: Final = 15
-"""Estimated costs in microseconds of computing a target assignment: per member, topic and record."""
+"""Estimated microseconds that each member, topic or record adds to the computation of a target assignment."""
 
 
 class ResolvedSubscription(NamedTuple):
-    """Member's subscription with its existing topics; all but ``metadata`` is shared by equal subscriptions."""
+    """Member's subscription with its existing topics. Equal subscriptions share all fields but ``metadata``."""
 
     metadata: ConsumerMetadata
     resolved: ConsumerGroupRegularExpressionValue | None
     version: int
     topic_ids: Mapping[str, bytes]
-    """Ids of the existing subscribed topics by name, in Kafka's order."""
+    """Existing subscribed topics as a dict: name to topic id, in Kafka's order."""
     spec: MemberSpec
 
     @property
@@ -198,7 +198,7 @@ def _write_some(
 
 
 def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
-    """Return a member's current id: a new one if its static member returned, None if it left the group."""
+    """Return the present id of a member: a new one if its static member returned, None if the member left the group."""
     if member_id in group.members:
         return member_id
     return None if spec.instance_id is None else group.instances.get(spec.instance_id)

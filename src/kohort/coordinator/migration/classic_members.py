@@ -56,7 +56,7 @@ def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context
         try:
             return join_consumer_group(groups, group, request, ctx)
         except ApiError as error:
-            # The response of a consumer group that refuses a JoinGroup has no member id; a classic group's has one.
+            # Consumer groups omit the member id from the response to a refused JoinGroup; classic groups do not.
             out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
             note_fenced_in_consumer_group(group, request, error, ctx, out)
             return out

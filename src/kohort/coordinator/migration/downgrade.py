@@ -37,7 +37,7 @@ class _GroupAfter(NamedTuple):
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool
-    """True if the epoch stays, and all remaining members have reached the current target assignment."""
+    """True if the group epoch does not change, and all remaining members have reached the current target assignment."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
@@ -61,7 +61,7 @@ def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool
 
 
 def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:
-    """Return True if the group becomes classic when its static ``member`` rejoins with the classic protocol."""
+    """Return True if the group becomes classic when ``member``, a static one, rejoins with the classic protocol."""
     if member.is_classic or group.classic_members != len(group.members) - 1:
         return False
     return may_downgrade(ctx.config) and len(group.members) <= ctx.config.group_max_size

@@ -117,7 +117,7 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return the first offsets of a refused OffsetCommit, with those committed before; none for other requests."""
+    """Return the first offsets of a refused OffsetCommit, each with the committed one; none for other requests."""
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
     first = islice(_of(message, topics), JOURNALED_OFFSETS_MAX)
@@ -166,7 +166,7 @@ def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int 
 
 
 def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
-    """Yield topic id and partition number of each existing partition among the given ones."""
+    """Yield topic id and partition number of those named partitions that exist."""
     for name, partition in named:
         topic_id, count = (None, None) if name is None else (topics.topic_id(name), topics.partition_count(name))
         if topic_id is not None and count is not None and 0 <= partition < count:

@@ -50,7 +50,7 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a function from topic to True if a member subscribes to it. Raises ApiError for unknown subscriptions."""
+    """Return a function that returns True for a topic to which a member subscribes, or raise ApiError if unknown."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if consumer is not None:
         return consumer.subscribes_to
@@ -119,7 +119,7 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
 
 
 def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
-    """Return True if a committed offset expired: its own expiry time, or the retention time without use."""
+    """Return True if a committed offset has passed its own expiry time or, without one, the retention time."""
     if value.expire_timestamp != -1:
         return now_ms >= value.expire_timestamp
     rebalance = group.round

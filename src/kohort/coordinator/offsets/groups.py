@@ -13,7 +13,7 @@ class Groups(ConsumerGroups):
         super().__init__()
         self.offsets: dict[str, GroupOffsets] = {}
         self.open: dict[int, set[str]] = {}
-        """Ids of the groups with pending offsets, by the producer id of the open transaction."""
+        """Open transactions with pending offsets, as a dict: producer id to the ids of the groups."""
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.by_id or group_id in self.consumer

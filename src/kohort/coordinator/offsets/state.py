@@ -13,14 +13,14 @@ Kept = OffsetCommitValue | bytes
 
 
 class Pending(NamedTuple):
-    """Pending offset of a transaction; ``value`` is None after a later commit. ``order``: position among all writes."""
+    """Pending offset of a transaction; ``value`` is None after a later commit. ``order``: number of the write."""
 
     order: int
     value: OffsetCommitValue | None
 
 
 class PendingOffsets:
-    """Pending offsets of one group, by producer id."""
+    """Pending offsets of one group for each producer id."""
 
     __slots__ = ("_by_producer", "_written")
 
@@ -48,7 +48,7 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[topic, partition] = Pending(self._written, value)
 
     def overtake(self, topic: str, partition: int, order: int | None = None) -> None:
-        """Drop a partition's pending offsets that are older than a commit: those before ``order`` (None: all)."""
+        """Drop a partition's pending offsets that are older than a commit with number ``order`` (None: all offsets)."""
         for offsets in self._by_producer.values():
             pending = offsets.get((topic, partition))
             if pending is not None and (order is None or pending.order < order):

@@ -34,8 +34,7 @@ def decide_init(
 ) -> Transaction:
     """Return the transactional id's state after InitProducerId. ``expected``: producer id and epoch of the request.
 
-    An open transaction is aborted first: the returned state is then its abort, and the producer must send the request
-    again.
+    If a transaction is open, the returned state aborts it, and the producer must send the request again.
     """
     if known is None:
         return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)

@@ -10,8 +10,8 @@ CompleteAbort
 ``decide.py`` alone changes states, and asserts the table below (``_next``). ``TransactionState.number`` is stored in
 ``__transaction_state``: the order of the enum is a format.
 
-Prepare leads to the Complete of its kind only. A KIP-890 client may abort without a write, hence the transitions from a
-state at rest to PrepareAbort.
+PrepareCommit leads only to CompleteCommit, PrepareAbort only to CompleteAbort. A KIP-890 client may abort a transaction
+without writes, hence the transitions from Empty and from the Complete states to PrepareAbort.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def build_record(transactional_id: str, transaction: Transaction | None) -> tupl
 
 
 def parse_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | None]:
-    """Parse a record to transactional id and state (None: tombstone). Raises CorruptLog for invalid bytes."""
+    """Parse a record; return the transactional id and its state (None: tombstone). Raises CorruptLog."""
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind != KEY_TYPE:

@@ -1,4 +1,4 @@
-"""Subscribed topics of classic members: equal subscriptions are parsed once, too many topic names not at all."""
+"""Subscribed topics of classic members: equal subscriptions are parsed once, those with too many topics never."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def joined(*subscriptions: bytes) -> CoordinatorStage:
     return stage
 
 
-def test_group_subscribes_to_all_topics_of_members_with_different_subscriptions():
+def test_group_of_members_with_different_subscriptions_subscribes_to_all_their_topics():
     stage = joined(subscription("a", "b"), subscription("b", "c", owned=[("c", 0)]), subscription("b", "c"))
 
     assert round_of(stage).subscribed_topics == {"a", "b", "c"}
@@ -61,7 +61,7 @@ def test_consumer_group_rejects_classic_member_with_more_than_10000_topics():
     assert stage.answer(stage.join(member, protocols=protocols)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_classic_group_with_more_than_10000_topics_of_a_member_is_not_converted():
+def test_classic_group_whose_member_subscribes_to_more_than_10000_topics_is_not_converted():
     stage = joined(subscription(*names(SUBSCRIBED_NAMES_MAX + 1)))
 
     answer = stage.come("m1")

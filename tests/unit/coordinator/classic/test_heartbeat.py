@@ -116,7 +116,7 @@ class TestSessionExpiry:
         last = stage.records()[-1].value
         assert (last.members, last.generation, last.protocol_type) == ([], generation + 1, "consumer")
 
-    def test_session_expiry_journal_entry_has_last_request_and_connection_time(self, stage):
+    def test_session_expiry_entry_has_the_time_of_the_last_request_and_of_the_connection_end(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(3000)
         stage.heartbeat(a, generation, connection=7)
@@ -135,7 +135,7 @@ class TestSessionExpiry:
 
 
 class TestFencedMember:
-    def test_fenced_requests_of_a_member_are_journaled_once_per_api(self, stage):
+    def test_fenced_requests_of_a_member_are_journaled_once_for_each_api(self, stage):
         (a, b), generation = stage.stable(2)
         stage.leave(a)
         for _ in range(3):

@@ -95,7 +95,7 @@ class TestPendingMember:
         assert stage.answer(stage.join(member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert [(e.member.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(member_id, "pending_expired")]
 
-    def test_pending_member_id_delays_the_generation_until_it_joins(self, stage):
+    def test_pending_member_id_delays_the_generation_until_its_client_joins(self, stage):
         (first,), generation = stage.stable(1)
         pending = stage.answer(stage.join()).member_id
         rejoin = stage.join(first)
@@ -105,7 +105,7 @@ class TestPendingMember:
 
         assert stage.answer(rejoin).generation_id == stage.answer(second).generation_id == generation + 1
 
-    def test_pending_member_id_delays_the_generation_until_it_expires(self, stage):
+    def test_pending_member_id_delays_the_generation_until_its_expiry(self, stage):
         (first,), generation = stage.stable(1)
         stage.join(session_ms=6000)
         rejoin = stage.join(first, session_ms=20_000)
@@ -125,7 +125,7 @@ class TestPendingMember:
 
 
 class TestProtocols:
-    def test_join_group_rejects_protocol_type_other_than_the_groups(self, stage):
+    def test_join_group_rejects_another_protocol_type_than_that_of_the_group(self, stage):
         stage.stable(1)
 
         assert stage.answer(stage.join(protocol_type="connect")) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -179,7 +179,7 @@ class TestRejoin:
         assert {x.leader for x in answers} == {a}
         assert answers[0].member_id == new_id
 
-    def test_repeated_join_group_answers_the_earlier_waiting_one(self, stage):
+    def test_repeated_join_group_answers_the_previous_waiting_join_group(self, stage):
         (a, _), _ = stage.stable(2)
         older = stage.join(a)
 
@@ -281,7 +281,7 @@ class TestGroupSize:
 
 
 class TestRebalanceJournal:
-    def test_journal_of_a_rebalance_has_its_cause_joins_and_generation(self, stage):
+    def test_journal_entries_of_a_rebalance_have_its_cause_its_joins_and_its_generation(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
         stage.join(a, reason="cached metadata has changed")

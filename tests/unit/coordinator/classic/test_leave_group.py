@@ -42,7 +42,7 @@ def test_leave_group_of_the_last_missing_member_completes_the_rebalance(stage):
     assert stage.answer(rejoin).generation_id == generation + 1
 
 
-def test_leave_group_answers_the_members_waiting_join_group(stage):
+def test_leave_group_answers_the_waiting_join_group_of_its_member(stage):
     (a, _), _ = stage.stable(2)
     rejoin = stage.join(a)
 
@@ -51,7 +51,7 @@ def test_leave_group_answers_the_members_waiting_join_group(stage):
     assert (stage.answer(rejoin).error_code, stage.answer(rejoin).member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
 
 
-def test_leave_group_answers_the_members_waiting_sync_group(stage):
+def test_leave_group_answers_the_waiting_sync_group_of_its_member(stage):
     (a, b), generation = stage.stable(2)
     stage.join(a)
     stage.join(b)
@@ -80,7 +80,7 @@ def test_leave_group_of_unknown_group_returns_unknown_member_id(stage):
     assert stage.answer(stage.leave("m", group="nobody")) == answered(("m", None, ErrorCode.UNKNOWN_MEMBER_ID))
 
 
-def test_leave_group_of_several_members_answers_each_one(stage):
+def test_leave_group_of_several_members_has_a_result_for_each_member(stage):
     static = stage.answer(stage.join(instance_id="i-1")).member_id
     stage.sync(static, 1, {static: b""}, instance_id="i-1")
     pending = stage.answer(stage.join()).member_id

@@ -91,7 +91,7 @@ def test_member_metadata_of_another_protocol_type_is_not_parsed(stage):
     assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {}
 
 
-def test_last_loaded_of_two_members_with_one_instance_id_owns_the_instance_id(stage):
+def test_instance_id_of_two_loaded_members_belongs_to_the_last_one(stage):
     restart_on(stage, member("a", group_instance_id="i"), member("b", group_instance_id="i"), leader="b")
 
     stage.leave("a", client_id="admin")
@@ -113,7 +113,7 @@ def test_first_assignment_of_a_group_without_generation_has_no_previous_owners(s
     assert stage.records()[-1].value.members[0].assignment == assignment(("t", 0))
 
 
-def test_generation_without_timestamp_reports_no_older_topic_as_created(stage):
+def test_rebalance_entry_after_a_generation_without_timestamp_has_no_created_topics(stage):
     stage.topics.make("old", 1)
     restart_on(stage, member("a"), leader="a")
 

@@ -14,7 +14,7 @@ def last_vitals(stage):
 
 
 class TestLongestGap:
-    def test_journaled_longest_gap_is_zero_if_the_member_leaves_right_after_its_join(self):
+    def test_journaled_gap_between_requests_is_zero_if_the_member_leaves_right_after_its_join(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
         member_id, _ = stage.enter()
 
@@ -22,14 +22,14 @@ class TestLongestGap:
 
         assert last_vitals(stage).longest_gap_ms == 0
 
-    def test_journaled_longest_gap_is_zero_if_the_member_leaves_as_its_generation_begins(self, stage):
+    def test_journaled_gap_between_requests_is_zero_if_the_member_leaves_as_its_generation_begins(self, stage):
         member_id, _ = stage.enter()
 
         stage.leave(member_id)
 
         assert last_vitals(stage).longest_gap_ms == 0
 
-    def test_journaled_longest_gap_between_requests_restarts_with_each_generation(self, stage):
+    def test_journaled_gap_between_requests_restarts_with_each_generation(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(7_000)
         stage.heartbeat(a, generation)
@@ -73,7 +73,7 @@ class TestLongestGap:
         assert (removed.vitals.last_seen_ms, removed.vitals.longest_gap_ms) == (back_ms, 5_000)
         assert removed.vitals.connection_closed_at_ms == back_ms
 
-    def test_join_entry_has_session_facts_only_if_others_waited_half_a_second(self, stage):
+    def test_join_entry_has_session_facts_only_if_other_members_waited_half_a_second(self, stage):
         (a, b, c), _ = stage.stable(3)
         stage.journal.clear()
         stage.advance(100)
@@ -99,7 +99,7 @@ class TestLongestGap:
 
 
 class TestLeave:
-    def test_removal_entry_names_no_other_client_if_member_id_and_client_id_match(self, stage):
+    def test_removal_entry_names_the_requesting_client_only_if_its_client_id_differs_from_the_members(self, stage):
         (a, b, c), generation = stage.stable(3)
         assert stage.answer(stage.join(instance_id="i")) is None, "the JoinGroup waits for the other members"
 
@@ -163,7 +163,7 @@ class TestSyncTimeout:
 
 
 class TestStaleMembers:
-    def test_refused_requests_are_counted_by_group_api_and_error(self, stage):
+    def test_refused_requests_are_counted_for_each_group_api_and_error(self, stage):
         stage.stable(1)
 
         for _ in range(3):
@@ -173,7 +173,7 @@ class TestStaleMembers:
         assert stage.coordinator.fenced.by_kind == {kind: 3}
         assert stage.coordinator.fenced.by_group == {GROUP: {kind: 3}}
 
-    def test_refused_request_is_journaled_once_with_its_and_the_groups_generation(self, stage):
+    def test_refused_request_is_journaled_once_with_its_generation_and_that_of_the_group(self, stage):
         (a,), generation = stage.stable(1)
 
         for _ in range(2):

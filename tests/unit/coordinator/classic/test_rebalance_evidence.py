@@ -59,7 +59,7 @@ def test_repeated_sync_group_in_stable_group_renews_the_session(stage):
     assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
 
-def test_member_that_leaves_after_a_failed_assignment_has_no_journaled_lag(stage):
+def test_member_that_leaves_after_a_failed_append_of_the_assignment_has_no_journaled_lag(stage):
     (a, b), generation = stage.stable(2)
     stage.topics.ends["t", 0] = 100
     stage.commit({("t", 0): 60}, member_id=a, generation=generation)

@@ -66,7 +66,7 @@ class TestInitialDelay:
 
 
 class TestAssignment:
-    def test_rebalance_end_entry_has_the_time_of_the_last_sync_group(self, stage):
+    def test_rebalance_end_is_journaled_with_the_time_of_the_last_sync_group(self, stage):
         (a, b), generation = stage.stable(2)
         stage.advance(1_000)
         stage.join(a)
@@ -86,7 +86,7 @@ class TestAssignment:
         assert (settled.generation, settled.took_ms, settled.last.member_id) == (generation + 1, 200, b)
         assert stage.records()[-1].value.current_state_timestamp == joined_ms
 
-    def test_rebalance_end_entry_comes_with_the_leaders_sync_group_if_it_is_the_last(self, stage):
+    def test_rebalance_end_is_journaled_with_the_leaders_sync_group_if_it_is_the_last(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -108,7 +108,7 @@ class TestAssignment:
 
         assert stage.entries(RoundSettled) == []
 
-    def test_rebalance_end_entry_comes_with_the_sync_group_of_a_rejoined_static_member(self, stage):
+    def test_rebalance_end_is_journaled_with_the_sync_group_of_a_rejoined_static_member(self, stage):
         first = stage.answer(stage.join(instance_id="ia")).member_id
         stage.join(instance_id="ib")
         stage.join(first, instance_id="ia")
@@ -329,7 +329,7 @@ def test_session_timeout_may_equal_the_configured_bounds(stage, session_ms, take
     assert code == (ErrorCode.MEMBER_ID_REQUIRED if taken else ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
-def test_member_metadata_may_have_16_mib_or_more_if_batches_may_be_larger():
+def test_member_metadata_may_have_16_mib_or_message_max_bytes_if_larger():
     small, large = CoordinatorStage(), CoordinatorStage(message_max_bytes=17 << 20)
 
     def said(stage: CoordinatorStage, size: int) -> int:

@@ -140,7 +140,7 @@ class TestLeaderAssignment:
         assert stage.answer(stage.sync(a, generation)) == given(MINE)
 
 
-def test_repeated_sync_group_answers_the_earlier_waiting_one(stage, joined):
+def test_repeated_sync_group_answers_the_previous_waiting_sync_group(stage, joined):
     a, b, generation = joined
     older = stage.sync(b, generation)
 
@@ -187,7 +187,7 @@ class TestMissingSync:
 
 
 class TestJournal:
-    def test_journal_has_the_assignment_moved_partitions_and_last_sync_group(self, stage, joined):
+    def test_journal_entries_have_the_assignment_the_moved_partitions_and_the_last_sync_group(self, stage, joined):
         a, b, generation = joined
         stage.advance(40)
         stage.sync(a, generation, {a: MINE, b: YOURS})

@@ -1,4 +1,4 @@
-"""Topic names of consumer group members: limits, and cost for other members."""
+"""Topic names of consumer group members: their limits, and their cost for other members."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_heartbeat_with_a_repeated_owned_topic_merges_its_partitions():
 
 
 @pytest.mark.parametrize("what", ["join", "leave", "heartbeat after topics changed"])
-def test_heartbeat_cost_does_not_depend_on_other_members_topic_names(what):
+def test_cost_of_a_heartbeat_does_not_depend_on_topic_names_of_other_members(what):
     def cost(count: int) -> int:
         stage = CoordinatorStage(**NEWEST)
         write(stage, epochs(5), member("many", 5, names=["t", *names(count)]), member("m1", 5))

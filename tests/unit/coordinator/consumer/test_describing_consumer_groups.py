@@ -135,7 +135,7 @@ class TestConsumerGroupDescribe:
 
         assert (shown.assignment, shown.target_assignment) == (on_t(), on_t())
 
-    def test_consumer_group_describe_returns_not_coordinator_for_other_brokers_groups(self, stage):
+    def test_consumer_group_describe_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
         stage.unload()
 
         assert [g.error_code for g in describe(stage, GROUP)] == [ErrorCode.NOT_COORDINATOR]

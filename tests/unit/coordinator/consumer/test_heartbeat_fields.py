@@ -126,7 +126,7 @@ class TestAssignors:
             ("assignor_changed", "uniform"),
         ]
 
-    def test_assignor_preference_that_changes_no_majority_keeps_the_group_epoch(self, stage):
+    def test_changed_assignor_preference_without_a_new_majority_keeps_the_group_epoch(self, stage):
         for member_id in ("m1", "m2"):
             stage.come(member_id, server_assignor="range")
 
@@ -135,7 +135,7 @@ class TestAssignors:
         raised = [entry.cause.event for entry in stage.entries(EpochRaised)]
         assert raised.count("assignor_changed") == (described(stage).assignor_name == "uniform")
 
-    def test_consumer_group_without_preferred_assignor_uses_the_brokers_first(self, stage):
+    def test_consumer_group_without_preferred_assignor_uses_the_first_assignor_of_the_broker(self, stage):
         stage.come("m1")
         assert described(stage).assignor_name == "uniform"
 
@@ -190,7 +190,7 @@ NOT_ALIKE = [("m3", [("u", 2)]), ("m4", [("t", 2)])]
         (["t", "u"], "t", NOT_ALIKE),
     ],
 )
-def test_uniform_treats_subscriptions_as_different_if_one_names_an_unknown_topic(names, regex, dealt):
+def test_uniform_assignor_treats_subscriptions_as_different_if_one_names_an_unknown_topic(names, regex, dealt):
     stage = CoordinatorStage(topics=Topics(t=3, u=3), group_consumer_assignment_interval_ms=0)
     for member_id in ("m1", "m2", "m3"):
         stage.come(member_id, "t", "u")

@@ -1,4 +1,4 @@
-"""Refused requests of consumer groups in the journal: once per member, API and error, at most 100 per epoch."""
+"""Refused requests of consumer groups in the journal: one entry per member, API and error, at most 100 per epoch."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_refused_consumer_group_request_is_journaled_with_client_api_and_epoch(s
     assert (entry.offsets, entry.more) == ((), 0)
 
 
-def test_refused_request_entry_has_the_members_epoch_else_the_groups(stage):
+def test_refused_request_entry_has_the_epoch_of_the_member_else_that_of_the_group(stage):
     stage.come("m1")
     stage.come("m2")  # now the group epoch is 3, and the member epoch of m1 is 2
 
@@ -73,7 +73,7 @@ def test_refused_request_is_journaled_once_per_group_epoch(stage):
     assert fenced(stage) == ["old", "old"]
 
 
-def test_refused_requests_are_journaled_per_member_api_and_error(stage):
+def test_refused_requests_are_journaled_for_each_member_api_and_error(stage):
     stage.come("m1")
 
     stage.beat("a", 1)

@@ -1,4 +1,4 @@
-"""Many sessions of a group that expire at once: members are removed in steps, in order, at a constant cost each."""
+"""Sessions of many members that expire at once: the members are removed in steps, in order, at constant cost."""
 
 from __future__ import annotations
 

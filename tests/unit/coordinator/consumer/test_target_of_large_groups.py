@@ -201,7 +201,7 @@ def test_failed_append_of_a_join_leaves_no_pending_target_assignment():
     assert group_of(stage).volatile.pending_target is None
 
 
-def test_failure_of_the_assignor_is_returned_to_the_next_heartbeat(midway, monkeypatch):
+def test_error_of_the_assignor_is_in_the_response_to_the_next_heartbeat(midway, monkeypatch):
     class Failing:
         name = "uniform"
 

@@ -44,7 +44,7 @@ def test_topic_search_step_after_many_matches_parses_no_other_pattern():
     assert steps(["x", "y"], NAMES // 2) == [["x"], ["y"]]
 
 
-def test_topic_search_step_after_many_matches_has_fewer_topic_names():
+def test_topic_search_step_after_many_matches_compares_fewer_topic_names():
     assert steps(["t0[01].*", "x"], 4_100) == [[], [], [], ["t0[01].*"], [], ["x"]]
 
 
@@ -61,7 +61,7 @@ def test_topic_search_checks_describe_permission_once_per_topic():
     assert asked == ["ta", "tb"]
 
 
-def test_topic_search_for_a_pattern_valid_in_re2j_only_finds_no_topics():
+def test_topic_search_finds_no_topics_for_a_pattern_that_is_valid_only_in_re2j():
     search = TopicSearch(["(", "t"], ["t"], may_describe_all, 0)
 
     assert search.step(1) == {"(": [], "t": ["t"]}

@@ -111,7 +111,7 @@ def test_removal_entry_of_a_classic_member_has_the_closing_time_of_its_connectio
     assert vitals.longest_gap_ms == (1_000 if again else 0)
 
 
-def test_join_group_without_an_assigned_partition_among_the_owned_ones_completes_its_revocation():
+def test_join_group_that_no_longer_reports_a_revoked_partition_as_owned_completes_the_revocation():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     target = {T: frozenset({0})}
     write(stage, epochs(6), member("old", 5, {T: {0: 5, 1: 5}}, target=target, classic=True), member("new", 6))

@@ -94,7 +94,7 @@ def test_leave_group_of_several_members_raises_the_epoch_once(stage):
     assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
 
 
-def test_leave_group_by_the_member_itself_is_journaled_with_its_connections_end(stage):
+def test_leave_group_of_the_member_itself_is_journaled_with_the_end_of_its_connection(stage):
     stage.commit({("t", 0): 1}, member_id="m3", generation=0, client_id="three")
     stage.advance(2_000)
 

@@ -1,4 +1,4 @@
-"""Classic members of a consumer group: sessions, and reasons against a conversion."""
+"""Classic members of a consumer group: sessions, and conditions that prevent a conversion."""
 
 import pytest
 

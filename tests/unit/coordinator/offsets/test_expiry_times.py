@@ -38,19 +38,19 @@ def moment(of: ClassicGroup, topic: str = "u", value: OffsetCommitValue = COMMIT
     return next((now_ms for now_ms in moments if has_expired(of, topic, value, now_ms, RETENTION_MS)), None)
 
 
-def test_offset_of_a_group_without_members_expires_the_retention_time_after_its_commit():
+def test_retention_time_of_an_offset_without_group_members_counts_from_its_commit():
     assert moment(ClassicGroup("g", 5_000)) == 301_000
 
 
-def test_offset_of_an_empty_group_expires_the_retention_time_after_the_group_became_empty():
+def test_retention_time_of_an_offset_counts_from_the_time_at_which_the_group_became_empty():
     assert moment(group(5_000)) == 305_000
 
 
-def test_offset_of_an_empty_group_without_state_timestamp_expires_by_its_commit_time():
+def test_retention_time_of_an_offset_counts_from_its_commit_without_state_timestamp():
     assert moment(group(-1)) == 301_000
 
 
-def test_offset_expiry_counts_from_state_timestamp_0():
+def test_retention_time_of_an_offset_may_count_from_state_timestamp_0():
     assert moment(group(0), value=OffsetCommitValue(offset=1, commit_timestamp=5_000)) == 300_000
 
 
@@ -86,7 +86,7 @@ def test_offset_expires_exactly_at_its_expiry_time(retention_ms, left):
     assert (last.value is not None) == bool(left)
 
 
-def test_offset_of_a_consumer_group_expires_the_retention_time_after_its_commit():
+def test_retention_time_of_an_offset_of_a_consumer_group_counts_from_its_commit():
     stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=150_000)
     epoch = stage.come("m", "u").member_epoch
 
@@ -104,7 +104,7 @@ def test_offset_of_a_consumer_group_expires_the_retention_time_after_its_commit(
     assert committed() == [1]
 
 
-def test_offset_retention_time_is_configured_in_minutes():
+def test_retention_time_of_offsets_is_configured_in_minutes():
     stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=300_000)
     stage.commit({("t", 0): 1})
     stage.advance(1)

@@ -63,7 +63,7 @@ def test_ended_transaction_has_no_pending_offsets():
     assert not offsets.is_pending("t", 0)
 
 
-def test_partitions_to_delete_are_unique_with_pending_offsets_last():
+def test_each_partition_to_delete_is_listed_once_with_pending_offsets_last():
     groups = groups_with("a")
     for partition in (1, 0):
         replay(groups, OffsetCommitted("a", "t", partition, OffsetCommitValue(offset=1)), 0)
@@ -101,7 +101,7 @@ def test_transaction_abort_drops_pending_offsets_of_two_groups():
     assert stage.coordinator.committed("a") is not None
 
 
-def test_committed_offset_may_be_pending_in_either_of_two_transactions():
+def test_offset_may_be_pending_in_either_of_two_transactions():
     pending = PendingOffsets()
     pending.put(PRODUCER, "t", 0, OffsetCommitValue(offset=1))
     pending.put(PRODUCER + 1, "u", 0, OffsetCommitValue(offset=1))
