@@ -104,7 +104,7 @@ class ConsumerMachine:
         self.subscription.subscribe_server_pattern(pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions by hand; an empty list unassigns all. With auto-commit, commit the old positions."""
+        """Assign partitions manually (none: unassign all). With auto-commit, commit the positions of the old ones."""
         partitions = checked_partitions("assign", partitions)
         before = dict(self.subscription.assigned) if self.subscription.mode is Mode.PARTITIONS else {}
         offsets = self._group.commits.positions(before) if self._group is not None else {}
@@ -209,15 +209,15 @@ class ConsumerMachine:
 
     @property
     def may_fetch(self) -> bool:
-        """False while a fetch to the leader of each assigned partition is in flight."""
+        """False while each leader of an assigned partition has a fetch in flight."""
         return not self._fetcher.all_leaders_busy()
 
     @property
     def is_quiet(self) -> bool:
         """True if a poll creates no request.
 
-        The request engine knows the assignment, no rebalance is in flight, no commit waits, and a fetch to every
-        leader is in flight.
+        The request engine knows the assignment, no rebalance is in flight, no commit waits, and each leader has a fetch
+        in flight.
         """
         is_waiting = self._group is not None and self._group.commits.is_waiting
         return self._fetcher.has_seen_assignment and not is_waiting and self.is_stable and not self.may_fetch
@@ -253,13 +253,13 @@ class ConsumerMachine:
         return out
 
     def count_records(self, fetched: Fetched, records: int) -> None:
-        """Add returned records to the metrics; ``poll`` adds them once, at the end of a fetched batch."""
+        """Count returned records in the metrics; ``poll`` does so once for each fetched batch, at its end."""
         if records:
             self.metrics.topics[fetched.partition.topic].records.record(records, self.metrics.polls.at_ms)
 
     @property
     def uncounted_records(self) -> tuple[str, int]:
-        """Return the topic of the open batch, and the number of its returned records that metrics lack."""
+        """Return the topic of the open batch, and the number of its returned records that metrics do not count yet."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def take_record(self, fetched: Fetched) -> Record | None:
@@ -311,9 +311,10 @@ class ConsumerMachine:
         return self._fetcher.has_ready(accepts)
 
     def take_batch_of(self, accepts: PartitionFilter) -> Fetched | None:
-        """Remove the oldest batch of a partition that ``accepts`` selects from the buffer, and advance its position.
+        """Remove one batch from the buffer, and advance the partition's position past it.
 
-        Do not combine with ``open_batch`` and ``take_batches``: it ignores a partly read batch.
+        It is the oldest batch whose partition passes the filter ``accepts``. Do not combine with ``open_batch`` and
+        ``take_batches``: this method ignores a partly read batch.
         """
         fetched = self._fetcher.take(accepts)
         if fetched is not None:
@@ -336,8 +337,8 @@ class ConsumerMachine:
     def refetch_damaged(self, fetched: Fetched) -> bool:
         """Fetch a damaged batch again; return False if its error must be raised.
 
-        Bytes damaged in transit differ in the next fetch; a damaged log returns the same bytes. So an error is
-        raised for the same checksum twice, and after ``MAX_DAMAGED_FETCHES`` damaged fetches.
+        Bytes damaged in transit differ in the next fetch; a damaged log returns the same bytes. So the error is raised
+        when a checksum occurs for the second time, and after ``MAX_DAMAGED_FETCHES`` damaged fetches.
         """
         error, state = fetched.error, fetched.state
         if error is None or self._fetcher.is_dropped(fetched):

@@ -21,7 +21,7 @@ from kohort.wire.messages.offsets import OffsetCommitRequest
 from kohort.wire.messages.produce import ProduceRequest
 
 GROUPS = {"consumer": "consumer", "producer": "producer", "admin": "admin-client"}
-"""Prefix of Kafka's metric groups, by kind of client."""
+"""Prefix of Kafka's metric groups for each kind of client."""
 REQUESTS = "kohort-request-metrics"
 ERRORS = "kohort-error-metrics"
 

@@ -1,8 +1,8 @@
-"""Claimed (assigned) partitions of a consumer group session with handlers: batches and marked offset of each.
+"""Claimed (assigned) partitions of a consumer group session with handlers: batches and marked offset of each one.
 
 Each claim has an inbox of undecoded batches, so that a slow handler delays no other partition. A partition is paused
-while its inbox stays full for longer than the processing time. The marked offset is committed, and becomes the
-position at the end of the session.
+when its inbox has been full for ``max_processing_time_ms``, until a batch leaves the inbox. Marked offsets are
+committed; at the end of the session they become the positions.
 """
 
 from __future__ import annotations
@@ -125,7 +125,10 @@ class Claims:
         self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
 
     def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Mark ``offset`` for the next commit if the marked offset is lower. Raises UsageError if not assigned."""
+        """Mark ``offset`` for the next commit if it exceeds the marked offset.
+
+        Raises UsageError for an unassigned partition.
+        """
         self._mark(*checked_offset("mark_offset", partition, offset))
 
     def _mark(self, partition: tuple[str, int], mark: Mark) -> None:

@@ -136,9 +136,9 @@ class ProducerMachine:
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
     def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:
-        """True if the request engine must wake for a new or full batch before its timer ends.
+        """True if the request engine must wake before its timer ends, for a new or full batch.
 
-        The timer may also be in the past, after the machine was suspended.
+        Also true if the timer is in the past, because the computer was suspended.
         """
         wake_at_ms = self.engine.wake_at_ms
         return batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms

@@ -71,7 +71,7 @@ def whole_number(what: str, value: object, high: int = INT64_MAX) -> int:
 
 
 def checked_ms(what: str, value: object) -> int:
-    """Check a timeout in milliseconds. A float hints at seconds, as other clients take them."""
+    """Check a timeout in milliseconds. For a float the error converts seconds, which other clients take."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]  # checked here
     except TypeError:

@@ -172,7 +172,7 @@ def test_group_offsets_are_altered_listed_and_deleted_with_the_group(world):
     assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
 
 
-def test_remove_group_members_uses_member_list_or_single_member_by_version(world):
+def test_member_removal_sends_member_list_or_one_member_id_in_old_versions(world):
     world.run(admin_groups.alter_group_offsets(world.metadata, "g", {TopicPartition("t", 0): OffsetAndMetadata(1)}))
     removed = world.run(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
     assert {name: error.code for name, error in removed.errors.items()} == dict.fromkeys(

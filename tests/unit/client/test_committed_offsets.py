@@ -1,4 +1,4 @@
-"""OffsetFetch for starting partitions: errors and retries."""
+"""OffsetFetch for the start positions of partitions: errors and retries."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_invalid_jwt_has_no_description(text: str):
     assert claims_of(text) == {}
 
 
-def test_kerberos_options_come_from_jaas_config_or_options():
+def test_kerberos_options_come_from_jaas_config_or_sasl_options():
     jaas = (
         'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="me@R" '
         "serviceName=broker;"

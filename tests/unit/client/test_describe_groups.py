@@ -152,7 +152,7 @@ def test_classic_group_is_requested_after_consumer_group_lookup_fails(world):
     assert len(world.broker.requests(FindCoordinatorRequest)) == 1
 
 
-def test_describe_groups_of_both_types_and_missing_group(world):
+def test_describe_groups_returns_groups_of_both_types_and_error_of_missing_group(world):
     results = world.describe("old", "none", "modern")
 
     assert {g: results[g].group_type for g in ("old", "modern")} == {"old": "classic", "modern": "consumer"}

@@ -67,7 +67,7 @@ def leader() -> Leader:
     return Leader()
 
 
-def test_partitions_with_fetch_error_do_not_delay_others_of_their_node(leader: Leader):
+def test_partitions_with_fetch_error_do_not_delay_other_partitions_of_node(leader: Leader):
     assert leader.fetch(0) == [0, 1, 2, 3]
 
     assert leader.fetch(1) == [0]

@@ -65,7 +65,7 @@ class Leading:
 
 
 @pytest.mark.parametrize(("said", "known"), [(-1, None), (0, 0), (1, 1), (7, 7)])
-def test_member_metadata_have_generation_zero_and_no_missing_generation(said: int, known: int | None):
+def test_subscription_metadata_with_generation_minus_one_have_no_generation(said: int, known: int | None):
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"], generation_id=said))

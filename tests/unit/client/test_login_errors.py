@@ -1,4 +1,4 @@
-"""Client errors if all brokers reject the login, or if the client trusts no certificate."""
+"""Client errors if all brokers reject the login, or if the client trusts no broker's certificate."""
 
 from __future__ import annotations
 

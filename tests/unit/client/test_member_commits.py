@@ -129,7 +129,7 @@ def test_auto_commit_outage_is_logged_at_once(stage: ScriptedGroup):
         stage.settled(user.machine.commit(AT_3, stage.now_ms + 5_000), 1_000)
 
 
-def test_commit_with_denied_metadata_counts_as_an_error_in_metrics(stage: ScriptedGroup):
+def test_commit_with_too_large_metadata_counts_as_one_error_in_metrics(stage: ScriptedGroup):
     user = member(stage, **BY_HAND)
     stage.settled(user.machine.commit(AT_3, None))
     stage.then(OffsetCommitRequest, E.OFFSET_METADATA_TOO_LARGE)

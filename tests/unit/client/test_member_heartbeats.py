@@ -183,7 +183,7 @@ def test_cleared_pattern_is_not_sent_to_heartbeat_version_0():
     assert heartbeat_shape(told, 0) is told
 
 
-def test_fatal_heartbeat_error_leaves_no_back_off_after_it_is_raised(stage: ScriptedCoordinator):
+def test_heartbeat_back_off_ends_when_fatal_error_is_raised(stage: ScriptedCoordinator):
     user = stage.joined(**SLOW)
     stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS, E.GROUP_AUTHORIZATION_FAILED)
     stage.loop.run_until(lambda: bool(user.machine.failures))

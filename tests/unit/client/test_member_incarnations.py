@@ -40,7 +40,7 @@ def fenced(stage: ScriptedCoordinator, user: User) -> None:
 # Member id
 
 
-def test_member_id_of_each_consumer_is_another_random_uuid(stage: ScriptedCoordinator):
+def test_member_id_is_a_random_uuid_that_differs_for_each_consumer(stage: ScriptedCoordinator):
     ids = [stage.user(group_id="g", group_protocol="consumer").membership.member_id for _ in range(40)]
 
     uuids = {UUID(bytes=base64.urlsafe_b64decode(member_id + "==")) for member_id in ids}
@@ -127,7 +127,7 @@ def test_offset_fetch_without_membership_has_no_member_id(stage: ScriptedCoordin
 # Rejected offset requests
 
 
-def test_offset_fetch_without_subscription_of_active_group_is_rejected(stage: ScriptedCoordinator):
+def test_commit_of_manual_assignment_in_active_group_is_rejected(stage: ScriptedCoordinator):
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.assign([tp("t-0")])
     stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)

@@ -1,4 +1,4 @@
-"""Requests of a classic group member by version."""
+"""Requests of a classic group member in each version."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_permanent_join_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
     ],
     ids=["assignor", "protocol type", "no right to describe"],
 )
-def test_join_with_incompatible_assignors_error_names_both_assignor_lists(
+def test_error_of_join_with_incompatible_assignors_names_both_assignor_lists(
     stage: ScriptedGroup, group: DescribedGroup, uses: str
 ):
     stage.then(JoinGroupRequest, E.INCONSISTENT_GROUP_PROTOCOL)

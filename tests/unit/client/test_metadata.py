@@ -274,7 +274,7 @@ def test_request_by_topic_id_is_not_sent_to_old_broker(metadata):
     assert unsent.shape(unsent.request, 12) is unsent.request
 
 
-def test_metadata_lack_deleted_topic_only_if_response_covers_it(metadata):
+def test_deleted_topic_counts_as_missing_only_if_response_covers_it(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     assert not metadata.lacks(T0, ID)
@@ -290,7 +290,7 @@ def test_metadata_lack_deleted_topic_only_if_response_covers_it(metadata):
     assert not metadata.lacks(T0, b"u" * 16)
 
 
-def test_metadata_do_not_lack_denied_or_leaderless_topic(metadata):
+def test_denied_or_leaderless_topic_does_not_count_as_missing(metadata):
     metadata.track(["t", "u"])
     denied = topic("u", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     answer(metadata, 0, topic(leader=-1), denied)
@@ -299,7 +299,7 @@ def test_metadata_do_not_lack_denied_or_leaderless_topic(metadata):
     assert not metadata.lacks(TopicPartition("u", 0))
 
 
-def test_metadata_lack_earlier_id_of_recreated_topic_and_partition_beyond_its_end(metadata):
+def test_earlier_topic_id_and_partition_beyond_topic_count_as_missing(metadata):
     metadata.track_all()
     answer(metadata, 0, topic(topic_id=b"n" * 16))
 

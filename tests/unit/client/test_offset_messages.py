@@ -26,7 +26,7 @@ ORDERS = TopicPartition("orders", 3)
 IDS = {"orders": b"o" * 16}
 
 
-def test_committed_offset_by_topic_id_is_returned_for_requested_topic():
+def test_committed_offset_of_topic_id_is_returned_under_topic_name():
     request = build_fetch("g", NO_GENERATION, [ORDERS], IDS)
     partition = OffsetFetchResponsePartitions(partition_index=3, committed_offset=5, committed_leader_epoch=1)
     topic = OffsetFetchResponseTopics(topic_id=b"o" * 16, partitions=[partition])
@@ -38,7 +38,7 @@ def test_committed_offset_by_topic_id_is_returned_for_requested_topic():
     assert found[ORDERS].committed == OffsetAndMetadata(5, "", 1)
 
 
-def test_commit_error_by_topic_id_is_returned_for_its_topic():
+def test_commit_error_of_topic_id_is_returned_under_topic_name():
     request = build_commit("g", NO_GENERATION, None, {ORDERS: OffsetAndMetadata(5)}, IDS)
     refused = OffsetCommitResponsePartition(partition_index=3, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
     answer = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(topic_id=b"o" * 16, partitions=[refused])])

@@ -173,7 +173,7 @@ def test_foreign_protocol_after_kafka_connection_is_logged_as_outage(stage: Scri
     assert "it answers in HTTP: not a Kafka broker; retrying" in said(user)[-1]
 
 
-def test_address_of_foreign_protocol_does_not_fail_client_with_another_address(stage: ScriptedGroup):
+def test_client_with_second_address_survives_foreign_protocol_at_first_address(stage: ScriptedGroup):
     stage.loop.stop(ONE)
     other = ScriptedGroup().one
     other.on(ApiVersionsRequest, lambda *_: HTTP)

@@ -246,7 +246,7 @@ def test_broker_log_has_every_record_once_in_order_under_connection_loss():
         assert told == [r.offset for r in written]
 
 
-def test_engine_wakes_for_record_if_its_timer_is_later():
+def test_engine_wakes_for_record_that_is_due_before_engine_timer():
     machine = ProducerMachine(ProducerConfig(bootstrap_servers=["one:9092"], linger_ms=5), random.Random(2))
     record = NewRecord(None, b"value", (), 1000)
 

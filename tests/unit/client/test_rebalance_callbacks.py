@@ -227,7 +227,7 @@ def test_assignment_with_unsubscribed_topics_is_rejected():
     ]
 
 
-def test_topic_known_to_leader_first_causes_no_rejoin():
+def test_topic_that_leader_finds_before_member_causes_no_rejoin():
     stage = ScriptedCoordinator()
     stage.hidden = {"u"}
     gives(stage, "t-0", "u-0")
@@ -243,7 +243,7 @@ def test_topic_known_to_leader_first_causes_no_rejoin():
     assert reasons(stage) == ["the consumer subscribed"]
 
 
-def test_partition_subscribed_again_during_revocation_is_read_further():
+def test_partition_subscribed_again_during_revocation_is_read_without_gap():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.topic("u", 1)

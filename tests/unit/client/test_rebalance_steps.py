@@ -1,4 +1,4 @@
-"""Steps of a rebalance inside poll(), for both group protocols."""
+"""Rebalances inside poll(), for both group protocols: when they can continue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 @PROTOCOLS
-def test_rebalance_step_is_not_due_during_callback(stage: ScriptedCoordinator, protocol: str):
+def test_rebalance_is_not_due_during_callback(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol, enable_auto_commit="false")
     rebalance = user.machine.group.rebalance
     seen: list[tuple[str, bool, bool]] = []
@@ -59,7 +59,7 @@ def test_rebalance_step_is_not_due_during_callback(stage: ScriptedCoordinator, p
 
 
 @PROTOCOLS
-def test_rebalance_step_is_not_due_after_unsubscribe(stage: ScriptedCoordinator, protocol: str):
+def test_rebalance_is_not_due_after_unsubscribe(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol, enable_auto_commit="false")
 
     stage.settled(user.leave())
@@ -68,7 +68,7 @@ def test_rebalance_step_is_not_due_after_unsubscribe(stage: ScriptedCoordinator,
 
 
 @PROTOCOLS
-def test_rebalance_step_is_due_after_its_commit(stage: ScriptedCoordinator, protocol: str):
+def test_rebalance_is_due_after_its_commit(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol)
     rebalance = user.machine.group.rebalance
     stage.until(lambda: all(state.position is not None for state in user.machine.subscription.assigned.values()))

@@ -1,4 +1,4 @@
-"""Steps of a reconciliation between polls, with lost membership and unsubscribe."""
+"""Reconciliations between polls, with lost membership and unsubscribe."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_next_target_assignment_waits_for_acknowledgement(stage: ScriptedCoordin
     assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
 
 
-def test_completed_reconciliation_needs_no_step(stage: ScriptedCoordinator):
+def test_completed_reconciliation_needs_no_further_poll(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.until(lambda: len(user.records) == 10)
     assert not user.machine.needs_user

@@ -67,8 +67,8 @@ class AclBinding:
 class AclBindingFilter:
     """Filter of ACLs; omitted fields match everything, so ``AclBindingFilter()`` matches all ACLs.
 
-    ``pattern_type="match"`` matches every ACL for the resource of that name: ACLs with its name, a prefix of it, or
-    ``*``.
+    ``pattern_type="match"`` matches every ACL that applies to the resource of that name: literal ACLs for the name,
+    prefixed ACLs for a prefix of it, and ACLs for ``*``.
     """
 
     resource_type: str = ANY

@@ -17,7 +17,7 @@ from kohort.wire.schema import Message
 MAX_KEYS_PER_LOOKUP: Final = 1000
 
 MAX_TRIES_WITH_RESULTS: Final = 6
-"""Maximum number of attempts per group while its coordinator loads, once another group has a result: about 3 s."""
+"""Maximum attempts for a group whose coordinator loads, after another group has its result; takes about 3 s."""
 
 WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 """Error codes of a group of the other type (classic or consumer), and of a broker that disables that type."""
@@ -25,7 +25,7 @@ WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION
 
 @dataclass(slots=True, frozen=True)
 class BatchedCall:
-    """Request of one API for up to ``max_groups`` groups; its response has the results of all in ``groups``."""
+    """Request of one API for up to ``max_groups`` groups; field ``groups`` of its response has one result per group."""
 
     request: Callable[[Sequence[str]], Message]
     max_groups: int
@@ -180,8 +180,9 @@ def _many_keys(request: Message, version: int) -> Message:
 def _find_coordinators(
     metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
-    """Look up each group's coordinator. Return coordinators by group, and groups to retry; add permanent errors to
-    ``results``.
+    """Look up each group's coordinator.
+
+    Returns a dict of group to coordinator, and the groups to retry; adds permanent errors to ``results``.
     """
     answers = yield from _lookups(groups, key_type)
     coordinators: dict[str, int] = {}

@@ -24,7 +24,7 @@ BY_NAME: Final = 12
 MAX_PARTITIONS: Final = 100
 PARTITION_BYTES: Final = 32 * 1024
 ROUNDS: Final = 20
-"""Maximum number of Fetch requests for one offset; an error if none of them returns a visible record."""
+"""Maximum number of Fetch requests to find one record; after these the search fails."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def first_records(
 def _requests(
     pending: dict[PartitionOffset, _Search], node_of: dict[TopicPartition, int]
 ) -> list[tuple[int, dict[TopicPartition, PartitionOffset]]]:
-    """Group the searches into Fetch requests by node; a request has at most one offset of each partition."""
+    """Build the Fetch requests of the searches to each node; a request has at most one offset of each partition."""
     requests: list[tuple[int, dict[TopicPartition, PartitionOffset]]] = []
     shared: dict[tuple[int, int], dict[TopicPartition, PartitionOffset]] = {}
     offsets_of: Counter[TopicPartition] = Counter()

@@ -40,7 +40,7 @@ def described_classic_group(group: group_admin.DescribedGroup, node_id: int) -> 
 
 
 def _classic_member(member: group_admin.DescribedGroupMember, protocol_type: str) -> MemberDescription:
-    """Describe a member of a classic group; decode subscription and assignment only of Kafka's consumer protocol."""
+    """Describe a classic group's member; only for Kafka's consumer protocol decode its subscription and assignment."""
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     if protocol_type == PROTOCOL_TYPE:

@@ -55,7 +55,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic and its partitions, sorted by number."""
+    """A topic, and its partitions in order of their numbers."""
 
     name: str
     topic_id: bytes
@@ -73,7 +73,10 @@ class ClusterDescription:
 
 
 class ConfigResource(NamedTuple):
-    """A resource with options: ``ConfigResource("topic", "orders")``, ``ConfigResource("broker", "1")`` (node id)."""
+    """A resource that has options: ``ConfigResource("topic", "orders")``.
+
+    The name of a broker is its node id: ``ConfigResource("broker", "1")``.
+    """
 
     kind: str
     name: str
@@ -121,7 +124,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer that a partition's leader remembers (KIP-664).
+    """State that a partition's leader keeps of a producer (KIP-664).
 
     ``last_timestamp_ms`` is the timestamp of its last batch, in ms since 1970; it and ``last_sequence`` are -1 if
     unknown. ``coordinator_epoch`` is the epoch of its last transaction marker, None without one.
@@ -154,8 +157,8 @@ class MemberDescription:
     ``group_instance_id`` is None for a dynamic member (KIP-345). ``raw_metadata`` and ``raw_assignment`` are the bytes
     of a classic group's protocol. ``member_type`` is ``"classic"`` or ``"consumer"``, empty on old brokers. A member of
     a consumer group (KIP-848) has an epoch and a target assignment, and may have a subscription pattern
-    (``topic_regex``) and a rack; in a classic group these are -1 and None. ``assignment`` includes partitions that the
-    member has yet to revoke.
+    (``topic_regex``) and a rack; in a classic group the epoch is -1 and the others are None. ``assignment`` includes
+    partitions that the member has yet to revoke.
     """
 
     member_id: str
@@ -174,7 +177,7 @@ class MemberDescription:
 
     @property
     def to_revoke(self) -> tuple[TopicPartition, ...]:
-        """Owned partitions of the member that its target assignment lacks, sorted; empty in a classic group."""
+        """Owned partitions that are not in the member's target assignment, sorted; empty in a classic group."""
         if self.target_assignment is None:
             return ()
         return tuple(sorted(set(self.assignment) - set(self.target_assignment)))
@@ -189,9 +192,9 @@ class MemberDescription:
 class GroupDescription:
     """A group with its members. ``state`` is Kafka's, such as ``"Stable"``.
 
-    ``assignor`` is empty in an empty classic group. ``group_type`` is ``"classic"`` or ``"consumer"`` (KIP-848). A
-    consumer group has epochs, -1 in a classic group: ``group_epoch`` grows with each change of members and
-    subscriptions, ``assignment_epoch`` is the group epoch of the target assignment.
+    ``assignor`` is empty in an empty classic group. ``group_type`` is ``"classic"`` or ``"consumer"`` (KIP-848). The
+    epochs are -1 in a classic group. In a consumer group ``group_epoch`` grows with each change of members and
+    subscriptions, and ``assignment_epoch`` is the group epoch of the target assignment.
     """
 
     group_id: str
@@ -206,7 +209,7 @@ class GroupDescription:
 
 
 class ListedOffset(NamedTuple):
-    """An offset and the timestamp of its record, in ms since 1970; -1 if no record matches."""
+    """An offset (-1: no record matches), and the timestamp of its record in ms since 1970 (-1: unknown)."""
 
     offset: int
     timestamp_ms: int
@@ -241,7 +244,7 @@ class FirstRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """Reassignment of a partition in flight: node ids of its current replicas, and of those to be added and removed."""
+    """In-flight reassignment of a partition: node ids of its current replicas, and of those to be added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

@@ -57,7 +57,7 @@ def ask_leaders(
 def by_leader_of(
     response: MetadataResponse, pending: dict[TopicPartition, KohortError | None], results: Results[TopicPartition, V]
 ) -> dict[int, list[TopicPartition]]:
-    """Group partitions by leader node. Missing partitions fail; partitions without a leader stay in ``pending``."""
+    """Return each leader node's partitions. Missing partitions fail; those without a leader stay in ``pending``."""
     errors = {t.name: t.error_code for t in response.topics}
     leaders = {(t.name, p.partition_index): p.leader_id for t in response.topics for p in t.partitions}
     grouped: dict[int, list[TopicPartition]] = {}

@@ -191,7 +191,7 @@ class AdminMachine:
         except MISMATCH_ERRORS as error:
             self._running.remove(running)
             if answers is None:
-                raise  # the operation's own error: no broker has responded yet
+                raise  # no broker has responded yet: the error comes from the operation or its arguments
             mismatch = ProtocolError(f"{running.name}: unexpected response ({error!r})")
             mismatch.__cause__ = error
             running.promise.fail(mismatch)
@@ -222,8 +222,8 @@ def ask(
 ) -> Operation[Any]:
     """Send one request and return its response; retry transient errors.
 
-    ``codes``: function that returns the error codes of the whole request in a response. Raises permanent errors, and
-    ConnectionFailed if no broker is reachable.
+    ``codes``: function that returns the error codes in a response that concern the whole request. Raises permanent
+    errors, and ConnectionFailed if no broker is reachable.
     """
     attempt = 0
     while True:
@@ -313,7 +313,7 @@ REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxy
         "alter_client_quotas": {_CLUSTER: "ALTER_CONFIGS"},
     }
 )
-"""ACL operation that an admin call needs, by denied resource; calls that only omit denied items are not listed."""
+"""ACL operation for each admin call and denied resource. Not listed: calls that omit denied items."""
 
 
 def explain_denials(config: ClientConfig, call: str, about: str, operation: Operation[R]) -> Operation[R]:

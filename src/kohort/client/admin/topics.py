@@ -54,7 +54,7 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
 
 
 def ask_every_broker(metadata: Metadata, request: Message) -> Operation[Results[int, Any]]:
-    """Send a request to every broker; return response or error by node id. Retry transient errors once."""
+    """Send a request to every broker; retry transient errors once. The results map node ids to responses or errors."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -256,10 +256,10 @@ CLIENT_METRICS: Final = RESOURCE_KINDS["client_metrics"]
 
 
 def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource]]:
-    """Return all resources of ``kinds`` that have options, sorted; all kinds if ``kinds`` is empty.
+    """Return all resources of ``kinds`` that the broker lists, sorted; of all kinds if ``kinds`` is empty.
 
-    Raises UsageError for an unknown kind, and ApiError UNSUPPORTED_VERSION if an older broker lists client metrics
-    only.
+    Raises UsageError for an unknown kind, and ApiError UNSUPPORTED_VERSION for other kinds than client metrics if the
+    broker is older than Kafka 4.1.
     """
     codes = [_kind(kind) for kind in kinds]
     request = configs.ListConfigResourcesRequest(resource_types=codes)

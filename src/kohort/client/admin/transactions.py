@@ -19,7 +19,7 @@ from kohort.wire.messages import producer_ids
 from kohort.wire.messages import transactions as wire
 
 FIRST_COORDINATOR_EPOCH: Final = 0
-"""Coordinator epoch sent for a producer without an earlier transaction marker, as kafka-transactions does."""
+"""Coordinator epoch to send for a producer that has no transaction marker yet, as kafka-transactions does."""
 
 
 def describe_producers(

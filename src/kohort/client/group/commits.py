@@ -52,7 +52,8 @@ class CommitOrder:
     def still_pending(self, number: int, pending: PendingOffsets) -> dict[TopicPartition, PendingOffset]:
         """Return the offsets that commit ``number`` must still send.
 
-        Omits partitions whose later commit succeeded. Sends the offset of a later commit if its outcome is unknown.
+        Omits partitions for which a later commit succeeded. If the outcome of a later commit is unknown, returns the
+        offset of that commit.
         """
         return {
             partition: max(offset, self._outcome_unknown.get(partition, offset), key=_number)
@@ -241,7 +242,7 @@ class Commits(ConsumerSource):
         if not errors:
             self._finish(commit)
             return
-        # Report an error of the group before an error of a topic: unknown topics are rejected even in a valid commit.
+        # An error of the group has priority: the coordinator rejects unknown topics even in a valid commit.
         code = next((c for c in errors.values() if c not in UNKNOWN_TOPIC), next(iter(errors.values())))
         error = self._error(code, [p for p, c in errors.items() if c is code])
         if code in RETRIED:
@@ -310,7 +311,7 @@ class Commits(ConsumerSource):
     def _refusal(self, incarnation: int | None = None) -> KohortError | None:
         """Return the error with which the coordinator would reject a commit now, or None.
 
-        Commits of an earlier ``incarnation`` of the member may concern partitions of other members.
+        A commit of an earlier ``incarnation`` of the member may concern partitions that other members own now.
         """
         if not self._subscription.mode.is_group:
             return None

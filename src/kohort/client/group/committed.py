@@ -1,4 +1,4 @@
-"""Fetch committed offsets: for ``committed()``, and as start of assigned partitions
+"""Fetch committed offsets: for ``committed()``, and as start positions of assigned partitions
 (protocol/offsets.md#start-of-a-partition).
 """
 
@@ -105,8 +105,8 @@ class CommittedOffsets(ConsumerSource):
             # the member epoch changed while the OffsetFetch was in flight: repeat it with the new epoch
             self._waiting.add(query)
             return
-        # In OffsetFetch, UNKNOWN_TOPIC_OR_PARTITION is an error of the user; in other APIs it is retriable.
-        # Errors of the membership end when the member has joined the group again.
+        # UNKNOWN_TOPIC_OR_PARTITION is permanent in OffsetFetch, although other APIs retry it.
+        # STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID no longer occur once the member has joined again.
         is_not_member = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
         of_membership = code is ErrorCode.STALE_MEMBER_EPOCH or is_not_member
         passing = code.retriable or code in COORDINATOR_MOVED or of_membership

@@ -20,9 +20,9 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class LocalAssignment(NamedTuple):
-    """Assigned partitions by topic id, and the number that the client gives to their target assignment.
+    """Assigned partitions with topic ids, and the number that the client gives to their target assignment.
 
-    Each changed target assignment has its own number, so that the member acknowledges each one.
+    Each changed target assignment gets another number, so that the member acknowledges each one.
     """
 
     number: int = -1

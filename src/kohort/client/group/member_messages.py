@@ -121,7 +121,7 @@ def _member(member: wire.JoinGroupResponseMember) -> MemberSubscription:
 REASON_MAX: Final = 255
 """Maximum length of a reason in JoinGroup and LeaveGroup, as in Kafka's clients (KIP-800)."""
 JOIN_GRACE_MS: Final = 5000
-"""Time in ms that JoinGroup waits beyond the rebalance timeout, for which the coordinator may delay the response."""
+"""Time in ms that JoinGroup waits beyond the rebalance timeout, the coordinator's maximum delay of the response."""
 LEAVE_BY_LIST_FROM: Final = 3
 LastAssignment = tuple[list[TopicPartition], int]
 

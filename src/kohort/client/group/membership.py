@@ -43,16 +43,16 @@ class RebalanceListener(Protocol):
     """Callbacks of a rebalance, for ``subscribe(..., listener=)``.
 
     They run inside ``poll()``, ``unsubscribe()`` or ``close()``, in the thread of the call (of an ``AsyncConsumer``: in
-    its task), and the rebalance waits for them. Their time counts against ``max.poll.interval.ms``. An exception does
-    not stop the rebalance: the call raises the first one when the rebalance no longer needs the user.
+    its task), and the rebalance waits for them. Their time counts against ``max.poll.interval.ms``. An exception in a
+    callback does not stop the rebalance: the call raises the first exception once no callback is due.
     """
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Finish work on ``partitions`` before another member gets them.
 
-        This consumer still owns them, so ``commit()`` works here; with auto-commit the positions were committed before.
-        With an eager assignor these are all owned partitions, maybe none. With a cooperative one these are the
-        partitions that move; without any it is not called.
+        This consumer still owns them, so ``commit()`` works here; with auto-commit the positions are committed already.
+        With an eager assignor ``partitions`` are all owned partitions, possibly none. With a cooperative assignor they
+        are the revoked partitions only; if none is revoked, the callback is not called.
         """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
@@ -108,7 +108,7 @@ class Rebalancing(ABC):
 
     @property
     def _has_lost_membership(self) -> bool:
-        """True if the membership ended since the rebalance began, so that the old rebalance must not continue."""
+        """True if the membership ended since the rebalance began, so that the rebalance must not continue."""
         return False
 
     @property
@@ -264,7 +264,10 @@ class MemberSource(ConsumerSource):
         self._request = RequestState(retry_backoff(context.config, context.rng))
         self._rebalances = context.metrics.rebalances
         self._leaves: list[Unsent] = []
-        """LeaveGroup requests or last heartbeats; ``context`` is the promise that ``leave()`` returned."""
+        """Requests with which the member leaves: LeaveGroup, or a last heartbeat.
+
+        The ``context`` of each is the promise that ``leave()`` returned.
+        """
 
     def enter_poll(self) -> None:
         self.clocks.enter_poll()
@@ -273,7 +276,7 @@ class MemberSource(ConsumerSource):
         self.clocks.leave_poll(now_ms)
 
     def _poll_leaves(self) -> list[Unsent]:
-        """Return the member's last requests; without a known coordinator complete their promises and send nothing."""
+        """Return the requests with which the member leaves; without a coordinator complete their promises instead."""
         leaves, self._leaves = self._leaves, []
         node_id = self._lookup.node_id
         for leave in leaves:

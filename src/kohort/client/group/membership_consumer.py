@@ -59,7 +59,7 @@ class ConsumerMembership(MemberSource):
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
-        """True while a heartbeat with the owned partitions is in flight: revoked partitions may have another owner."""
+        """True while a heartbeat with the owned partitions is in flight: its receipt frees revoked partitions."""
         self._fields = HeartbeatFields(config, context.subscription)
         self._names = TopicNames(context.metadata)
         self.clocks = PollDeadline(config)
@@ -86,7 +86,7 @@ class ConsumerMembership(MemberSource):
         self.generation = Generation(wire.JOINING_EPOCH, self.member_id)
         self.target = self.owned = NO_ASSIGNMENT
         self.is_reconciling = self._owned_is_in_flight = False
-        # A new membership numbers its target assignments from the start.
+        # A new membership numbers its target assignments from 0 again.
         self._reconcilable_for, self._reconcilable_now, self._all_named_at = (-1, -1, -1), None, (-1, -1)
         self._fields.forget()
         self._request.forget_in_flight()
@@ -117,7 +117,7 @@ class ConsumerMembership(MemberSource):
             self._go(_S.ACKNOWLEDGING)
 
     def prepare_leave(self) -> bool:
-        """Keep the member in the group until its revoked callback ends; return True if the consumer is a member."""
+        """Keep the member in the group until the callback for revoked partitions ends; return True for a member."""
         is_member = self.state in IN_GROUP and self.generation.generation_id > wire.JOINING_EPOCH
         if self.state in IN_GROUP:
             self._go(_S.PREPARE_LEAVING)
@@ -204,7 +204,7 @@ class ConsumerMembership(MemberSource):
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, wire.ConsumerGroupHeartbeatResponse)
         if sent.context is not None:
-            sent.context.resolve(None)  # after the member's last heartbeat any response ends the membership
+            sent.context.resolve(None)  # any response to the last heartbeat, even an error, ends the membership
             return
         if not self._request.ended(sent) or self.state not in IN_GROUP:
             return

@@ -60,7 +60,7 @@ def commit_partition(number: int, offset: OffsetAndMetadata) -> wire.OffsetCommi
 def commit_errors(
     request: wire.OffsetCommitRequest, response: wire.OffsetCommitResponse
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return the error codes of an OffsetCommit response by partition; topic names are those of the request."""
+    """Return the error code of each partition in an OffsetCommit response, under the topic name in the request."""
     names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
@@ -110,11 +110,14 @@ def fetched_offsets(
 ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
     """Return the error code of an OffsetFetch response, and each partition's committed offset.
 
-    The request maps topic ids to names: metadata may have lost the topic, and a missing name would reset the partition.
+    Topic names come from the request: metadata may lack the topic by then, and without a name the partition would be
+    reset.
     """
     names = {topic.topic_id: topic.name for group in request.groups for topic in group.topics or []}
     found: dict[TopicPartition, FetchedOffset] = {}
-    source: Any = response.groups[0] if response.groups else response  # below version 8 one group without a list
+    source: Any = (
+        response.groups[0] if response.groups else response
+    )  # below version 8 the response has one group, without a list
     for topic in source.topics:
         name = topic.name or names.get(getattr(topic, "topic_id", NO_UUID), "")
         for p in topic.partitions:

@@ -133,7 +133,7 @@ class ClassicRebalance(Rebalancing):
             self._subscription.assign_from_group([p for p in assigned if p not in added])
             return
         self._subscription.assign_from_group(assigned)
-        # the leader knows the topics that match a subscription pattern; another subscription needs a new JoinGroup
+        # A subscription that differs from these topics needs a JoinGroup; for a pattern the leader may find more topics
         self._joined_topics = self._membership.messages.sent_topics | {p.topic for p in assigned}
         self._membership.accept(assigned)
         self.callback = CallbackNeeded("assigned", added)

@@ -1,7 +1,7 @@
 """Reconcile owned partitions with the target assignment inside ``poll()``: commit, revoke, assign, acknowledge.
 
 Rules: protocol/consumer-members.md#reconciliation. A newer target assignment waits until the member has acknowledged
-this one (KIP-848).
+the current one (KIP-848).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counters for the metrics of one client: requests, batches, polls and rebalances, but not single records."""
+"""Counters for the metrics of one client: for each request, batch, poll and rebalance, but not for each record."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Samples:
         )
 
     def _seconds(self, covered_ms: int) -> float:
-        """Return the seconds by which rates divide. As in Kafka, windows before the current one count in full."""
+        """Return the divisor of rates in seconds. As in Kafka, earlier windows count in full, even missing ones."""
         window_ms = self._windows.window_ms
         missing = self._windows.samples - 1 - covered_ms // window_ms
         return max(covered_ms + max(missing, 0) * window_ms, 1) / 1000
@@ -122,7 +122,7 @@ MAX_NAMES: Final = 10_000
 
 
 class CountsByName(dict[K, V]):
-    """Counters by name. Reading a missing name creates its counter; above ``limit`` names the oldest is dropped."""
+    """Dict of counters. Reading a missing key creates its counter; above ``limit`` keys the oldest is dropped."""
 
     __slots__ = ("_create", "_limit")
 
@@ -144,7 +144,7 @@ JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
 
 
 class ErrorCounts:
-    """Numbers of failures by API and error: the name of an error code, or of an exception."""
+    """Number of failures for each API and error: the name of an error code, or of an exception."""
 
     def __init__(self) -> None:
         self.errors: Counter[tuple[Api, str]] = Counter()
@@ -313,7 +313,7 @@ class SendingMetrics(ErrorCounts):
         self.buffer_full = Samples(windows)
         """Number of ``send`` calls that failed because ``buffer.memory`` was full for ``max.block.ms``."""
         self.blocked_ms: Counter[str] = Counter()
-        """Milliseconds that producer calls were blocked, by cause: buffer, metadata, flush, transaction calls."""
+        """Blocked time of producer calls in ms for each cause: buffer, metadata, flush, transaction calls."""
 
     def records_sent(self, topic: str, records: int, size: int, queued_ms: int, now_ms: int) -> None:
         of_topic = self.topics[topic]

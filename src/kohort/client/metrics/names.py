@@ -1,4 +1,4 @@
-"""Snapshot of a client's metrics, which ``metrics()`` returns: values by Kafka's metric names."""
+"""Snapshot of a client's metrics, which ``metrics()`` returns: a mapping of Kafka's metric names to values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class MetricName(NamedTuple):
 
 
 class MetricsSnapshot(Mapping[MetricName, MetricValue]):
-    """Metrics of a client at one time, by name. A number without a recent value is NaN; one metric has a string."""
+    """Metrics of a client at one time, as a mapping of names to numbers.
+
+    A number without a recent value is NaN. The value of ``last-rebalance-reason`` is text.
+    """
 
     def __init__(self, kind: str, client_id: str, at_ms: int) -> None:
         self.kind = kind

@@ -1,6 +1,7 @@
 """Client side of fetch sessions, one per node (KIP-227, protocol/fetching.md#fetch-sessions).
 
-A request has either all partitions (epoch 0) or the difference to the previous request. Any error ends in a full fetch.
+A request has either all partitions (epoch 0) or the difference to the previous request. After any error the next
+request has all partitions.
 """
 
 from __future__ import annotations

@@ -90,9 +90,9 @@ class Fetched:
         return self.state.run != self.run
 
     def damage(self) -> int:
-        """Return the CRC of the first damaged batch, or of its header if the header is invalid.
+        """Return a checksum of the first damaged batch, or of the batch header alone if the header is invalid.
 
-        If the next fetch has the same CRC, the log is damaged; if not, the bytes were damaged in transit.
+        If the next fetch gives the same checksum, the log is damaged; if not, the bytes were damaged in transit.
         """
         assert self.error is not None
         at, end = 0, len(self.data)
@@ -107,7 +107,7 @@ class Fetched:
         return zlib.crc32(self.data[at : at + _BATCH_MIN])
 
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
-        """Decode the records before the first corrupt batch, only once; store that batch's error in ``error``."""
+        """Decode the records before the first corrupt batch and keep them; store the batch's error in ``error``."""
         if self.records is None:
             self.records = self._until_corrupt(lambda end_offset: self._records(end_offset, check_crcs=check_crcs))
         return self.records

@@ -1,9 +1,10 @@
 """Fetches of a consumer and their responses (protocol/fetching.md#fetch-requests).
 
 One fetch is in flight per node. It starts at the end of a partition's buffered data, not at the user's position, so
-that it runs while records are decoded. A node is not fetched from while its buffered data exceeds ``prefetch_bytes``,
-nor a partition with ``PREFETCH_FETCHES`` full fetches. Paused partitions keep their data, which does not count for the
-node. So ``prefetch_bytes`` and one response for each node, and a few fetches for each partition, bound the memory.
+that it runs while records are decoded. A node gets no fetch while its buffered data exceeds ``prefetch_bytes``. A
+fetch omits each partition with ``PREFETCH_FETCHES`` full fetches in the buffer. Paused partitions keep their buffered
+data, which does not count for the node. So the memory is bounded: for each node ``prefetch_bytes`` and one response,
+for each paused partition a few fetches.
 """
 
 from __future__ import annotations
@@ -122,15 +123,15 @@ class Fetcher(ConsumerSource):
         self._closed = True
         self._buffered.clear()
         for node_id, session in self._sessions.items():
-            # while a fetch is in flight, the node expires the fetch session before the response arrives
+            # a fetch in flight delays the request that ends the fetch session, so leave the session to expire
             if session.is_open and node_id not in self._in_flight:
                 parts = session.build_close()
                 self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
     def all_leaders_busy(self) -> bool:
-        """True while a fetch to the leader of each assigned partition is in flight.
+        """True while each leader of an assigned partition has a fetch in flight.
 
-        The request engine polls the fetcher for all arriving bytes, so the set of leaders is cached.
+        This runs after every read of bytes, so the set of leaders is cached.
         """
         assigned, version = self._subscription.assigned, self._metadata.version
         if self._leaders_for[0] is not assigned or self._leaders_for[1] != version:
@@ -317,7 +318,7 @@ class Fetcher(ConsumerSource):
     def _refused(
         self, partition: TopicPartition, state: PartitionState, data: PartitionData, nodes: list[Node], now_ms: int
     ) -> bool:
-        """Handle a partition's error in a Fetch response; return False if the partition's next fetch is delayed."""
+        """Handle a partition's error in a Fetch response; return False if the partition's next fetch must wait."""
         code = error_code(data.error_code)
         self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"
@@ -339,7 +340,7 @@ class Fetcher(ConsumerSource):
             if state.position is not None and state.position.offset == state.fetch_offset:
                 self._out_of_range(partition, state)
                 return True
-            return False  # return the buffered records before the failed offset first
+            return False  # the user gets the buffered records below the rejected offset before the reset
         if code not in RETRIED:
             self._failures.append(answer_error(self._config, code, what, name=partition.topic))
         return False

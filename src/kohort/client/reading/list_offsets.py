@@ -1,4 +1,6 @@
-"""ListOffsets requests of a consumer: first, last, and by timestamp (protocol/fetching.md#offsets-by-time)."""
+"""ListOffsets requests of a consumer: for start offsets, end offsets, and offsets by timestamp
+(protocol/fetching.md#offsets-by-time).
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def by_leader(
 def build_list_offsets(
     node_id: int, targets: Mapping[TopicPartition, int], config: ConsumerConfig, metadata: Metadata
 ) -> Unsent:
-    """Build a ListOffsets request to a leader for its partitions in ``targets``, which becomes the context."""
+    """Build a ListOffsets request to the leader of the partitions in ``targets``; its context is ``targets``."""
     topics = []
     for topic, numbers in by_topic(targets).items():
         partitions = []

@@ -52,8 +52,8 @@ BuildRequest = Callable[[int, list[LeaderQuery]], Unsent | None]
 class LeaderQueries:
     """Requests to the leaders of all assigned partitions in one fetch state, repeated after a back-off.
 
-    Each partition has one request in flight. A seek or a new assignment starts another ``run`` of the partition, and
-    responses for an earlier run are ignored.
+    Each partition has one request in flight. A seek or a new assignment changes the partition's position number
+    (``run``), and responses to requests with the old number are ignored.
     """
 
     def __init__(self, waiting_in: FetchState, context: ConsumerContext) -> None:
@@ -105,7 +105,7 @@ MAX_NAMED: Final = 20
 
 
 class Resets(ConsumerSource):
-    """Source that resets positions by ``auto.offset.reset`` (ListOffsets)."""
+    """Request source that resets positions by ``auto.offset.reset`` (ListOffsets)."""
 
     def __init__(self, context: ConsumerContext) -> None:
         super().__init__(context)
@@ -217,7 +217,7 @@ class Resets(ConsumerSource):
 
 
 class Validation(ConsumerSource):
-    """Source that validates positions after a leader change (KIP-320, protocol/fetching.md#validation).
+    """Request source that validates positions after a leader change (KIP-320, protocol/fetching.md#validation).
 
     The new leader returns the end offset of the leader epoch of the last record read. An end before the position means
     a truncated log: reading continues at the end offset if ``auto.offset.reset`` is set, else the user gets

@@ -1,4 +1,4 @@
-"""Subscription and assigned partitions of a consumer: by topics, by a pattern, or by hand."""
+"""Subscription and assigned partitions of a consumer, for all modes: topics, a pattern, manual assignment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
 
 class TransitionCount:
-    """Number of state changes of all partitions; a change makes results computed from the states outdated."""
+    """Number of state changes of all partitions; results computed from the states are outdated when it changes."""
 
     __slots__ = ("count",)
 
@@ -192,7 +192,7 @@ class SubscriptionState:
         self.match_pattern()
 
     def subscribe_server_pattern(self, pattern: SubscriptionPattern) -> None:
-        """Subscribe to topics that match a pattern on the coordinator; the assignment names them."""
+        """Subscribe with a pattern that the coordinator matches; the assignment shows the matching topics."""
         self._set_mode(Mode.SERVER_PATTERN)
         self.server_pattern = pattern
         self.track_topics()
@@ -239,7 +239,7 @@ class SubscriptionState:
         self.track_topics()
 
     def track_ids(self, topic_ids: Iterable[bytes]) -> None:
-        """Track metadata of assigned topics by id, if the coordinator matches the subscription pattern."""
+        """Track metadata of assigned topics by id, if the subscription is a pattern that the coordinator matches."""
         self._topic_ids = frozenset(topic_ids)
         if self.mode is Mode.SERVER_PATTERN:
             self.track_topics()
@@ -272,7 +272,7 @@ class SubscriptionState:
     def not_fetching(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
         """Assigned partitions without a valid position.
 
-        The request engine reads this list for all arriving bytes, so it is cached until a partition's state changes.
+        The request engine reads this list after every read of bytes, so it is cached until a partition's state changes.
         """
         assigned, count = self.assigned, self._transitions.count
         if self._not_fetching_of[0] is not assigned or self._not_fetching_of[1] != count:

@@ -1,9 +1,9 @@
 """One connection to one broker: API versions, login, correlation ids, requests in flight and their deadlines.
 
 A connection begins with ApiVersions at this client's highest version. A broker that does not know the version
-answers UNSUPPORTED_VERSION in version 0, and the client repeats ApiVersions at a version of both (KIP-511,
-protocol/requests.md#apiversions). The request may name the expected node and cluster (KIP-1242). A broker answers
-in the order of the requests.
+answers UNSUPPORTED_VERSION in version 0, and the client repeats ApiVersions at the highest version that both know
+(KIP-511, protocol/requests.md#apiversions). The request may name the expected node and cluster (KIP-1242). A broker
+answers in the order of the requests.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PROTOCOL_PREFIXES: Final = (
 
 
 def foreign_protocol(first: bytes) -> str | None:
-    """Return an error message that names the foreign protocol of a broker's first bytes; None if they may be Kafka's.
+    """Return an error message that names the broker's protocol; None if its first bytes may be Kafka's.
 
     The first response of a Kafka broker, to ApiVersions, is below 16 MB: the first byte of its length is 0.
     """
@@ -60,9 +60,9 @@ def foreign_protocol(first: bytes) -> str | None:
 
 SCRATCH_BYTES: Final = 64 << 10
 IN_PLACE_FROM: Final = 128 << 10
-"""Size in bytes from which a response frame is received into a separate buffer, without copying."""
+"""A response frame of this size in bytes or more is received into a separate buffer, without copying."""
 IN_PLACE_MOST: Final = 64 << 20
-"""Size in bytes above which a response frame gets no separate buffer: a wrong length must not reserve more memory."""
+"""A response frame above this size in bytes gets no separate buffer: a wrong length must not reserve more memory."""
 KEPT_BYTES: Final = 48 << 20
 """Maximum size in bytes of the free buffers that a connection keeps for later response frames."""
 
@@ -137,7 +137,10 @@ class ConnectionState(Enum):
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """Request in a connection's queue or in flight. ``tried``: ids of nodes on which a request to any node failed."""
+    """Request in a connection's queue or in flight.
+
+    ``tried``: ids of the nodes on which it failed so far, for a request that any node can serve.
+    """
 
     unsent: Unsent
     source: int
@@ -286,8 +289,8 @@ class Connection:
     def _limit_rest(self, pending: PendingRequest, now_ms: int) -> None:
         """Limit the time from a response's first byte to its last to request.timeout.ms.
 
-        A JoinGroup may wait for minutes, but not within its response. In Kafka's client a corrupted length delays it
-        for max.poll.interval.ms.
+        The response to a JoinGroup may begin after minutes, but must then arrive quickly. In Kafka's client a corrupted
+        length delays it for max.poll.interval.ms.
         """
         pending.unsent.timeout_ms = self._request_timeout_ms
         pending.deadline_ms = min(pending.deadline_ms, now_ms + self._request_timeout_ms)
@@ -443,7 +446,7 @@ class Connection:
             raise ProtocolError(f"a response (correlation id {correlation_of(frame)}) to no request")
         pending = self.in_flight[0]
         if type(pending.unsent.request) is not FetchRequest:
-            # only Fetch reads records in place; other fields outlive the frame's buffer, so copy it
+            # only records in a Fetch response are read in place; other fields outlive the buffer, so copy the frame
             frame = bytes(frame)
         if correlation_of(frame) != pending.correlation_id:
             raise ProtocolError(

@@ -26,7 +26,7 @@ MECHANISMS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     jaas.KERBEROS_MODULE: ("GSSAPI",),
     jaas.MSK_MODULE: ("AWS_MSK_IAM",),
 }
-"""SASL mechanisms by the login module class in ``sasl.jaas.config``."""
+"""SASL mechanisms for each login module class in ``sasl.jaas.config``."""
 BY_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 OAUTHBEARER: Final = "OAUTHBEARER"
 SHOWN: Final = ("clientId", "scope", "extension_", "unsecuredLogin", "aws")

@@ -1,4 +1,4 @@
-"""Convert error codes to errors; for a missing ACL with principal, operation and the command that adds the ACL."""
+"""Convert error codes to errors; an authorization error names principal, operation and the command to add the ACL."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class Engine:
     def _broken(self, channel: Channel, error: KohortError, now_ms: int) -> None:
         """Close a connection that received invalid bytes.
 
-        Its oldest request fails with ``error``, its other requests fail with the lost connection.
+        Its oldest request fails with ``error``, its other requests with the error of a lost connection.
         """
         assert channel.connection is not None
         if channel.connection.in_flight:

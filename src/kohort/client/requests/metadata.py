@@ -28,7 +28,7 @@ LEADER_ERRORS: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Error codes from partition leaders that the client retries after a metadata refresh."""
+"""Error codes of a partition leader after which the client refreshes metadata and retries."""
 PERMANENT: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
 """Permanent connection errors: retries cannot succeed."""
 
@@ -139,7 +139,7 @@ class Metadata:
             del self._learnt[next(iter(self._learnt))]
 
     def rebootstrap(self) -> None:
-        """Drop the known nodes and request metadata from the bootstrap addresses; keep the topics until then."""
+        """Drop the known nodes and request metadata from the bootstrap addresses; keep topics until the response."""
         self._nodes, self._learnt, self.cluster_id = {}, {}, None
         self._must_refresh = True
 
@@ -174,7 +174,7 @@ class Metadata:
         return None if info is None or info.topic_id == NO_UUID else info.topic_id
 
     def lacks(self, partition: TopicPartition, topic_id: bytes | None = None) -> bool:
-        """True if the last Metadata response covers the topic but lacks the partition, or has another topic id."""
+        """True if the last Metadata response covers the topic, but has no such partition or has another topic id."""
         info = self._topics.get(partition.topic)
         if info is not None:
             recreated = topic_id is not None and info.topic_id not in (NO_UUID, topic_id)

@@ -1,6 +1,6 @@
 """Log failures that a client retries: when they begin, every minute, and when they end.
 
-Callers report every failure; this module drops repetitions. A failure that returns within a minute is logged once, so
+Callers report every failure; this module drops repetitions. A failure that recurs within a minute is logged once, so
 that an unstable connection does not fill the log.
 """
 
@@ -61,7 +61,7 @@ class _Outage:
 
 
 class Outages:
-    """Failures of one client that have not ended, by subject: address, partition or topic."""
+    """Failures of one client that have not ended; the key of each is its address, partition or topic."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes

@@ -1,4 +1,4 @@
-"""Records that wait to be sent, in batches by partition, within ``buffer.memory``.
+"""Records that wait to be sent, in batches for each partition; ``buffer.memory`` limits their size.
 
 A batch has at most ``batch.size`` bytes, or one larger record. It is due when the next record does not fit, or after
 ``linger.ms``. It grows until it is sent, so that a slow response costs no throughput.

@@ -53,8 +53,8 @@ class PartitionSequence:
         """True if the log contains a later batch of the partition, so also this one: brokers write batches in order.
 
         A broker recognizes duplicates among the last five batches. An older duplicate occurs if its response was lost
-        and the next leader accepted later batches. A batch whose attempts all failed is not written: a broker without
-        the producer's state accepted a later batch as the first.
+        and the next leader accepted later batches. False if every attempt to send this batch got an error: then the log
+        lacks it, and a broker without the producer's state accepted a later batch as the first.
         """
         if not batch.unanswered or self.identity != (batch.producer_id, batch.producer_epoch):
             return False

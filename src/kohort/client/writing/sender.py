@@ -115,7 +115,7 @@ class Sender:
         if sequence is None:
             return 0
         first = self._numbering is not None and not sequence.accepted
-        # one batch in flight at a time, even if batches to the previous leader are in flight
+        # one batch in flight at a time: wait for its response, even if it was sent to the previous leader
         alone = first or self._config.max_in_flight_requests_per_connection == 1
         if sequence.in_flight and (sequence.recovering or sequence.must_restart or alone):
             return None

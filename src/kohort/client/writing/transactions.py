@@ -131,7 +131,7 @@ class Transactions:
         if offsets:
             self._offsets.append(_Offsets(group, dict(offsets), promise))
             for topic in {partition.topic for partition in offsets} if self._is_second_protocol else ():
-                # track the topic's metadata: OffsetCommit needs its id, and the producer may send no records there
+                # TxnOffsetCommit needs the topic id from metadata, even if the producer never writes to the topic
                 self._metadata.add_topic(topic)
         else:
             promise.resolve(None)
