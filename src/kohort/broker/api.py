@@ -23,13 +23,13 @@ TOO_LARGE: Final = ErrorCode.POLICY_VIOLATION
 NAME_US: Final = 0.8
 
 ExtraUnits = Callable[[BrokerState, tuple[Any, ...]], int]
-"""``extra_units(state, chain)``: additional work units of request entry ``chain[-1]``; its parents come before it."""
+"""``extra_units(state, chain)``: additional work units of request entry ``chain[-1]``, nested in ``chain[:-1]``."""
 Refuse = Callable[[Request, str], Message]
 """``refuse(request, message)``: build a response in which each entry has the error ``TOO_LARGE``."""
 
 
 class AnswerBound(Enum):
-    """Kind of size limit that an API's response has."""
+    """Size limit of an API's responses."""
 
     FIXED = "a few kilobytes"
     REQUEST = "one short entry per entry of the request"
@@ -40,7 +40,7 @@ class AnswerBound(Enum):
 
 
 class NameKind(Enum):
-    """Kind of a name in a request: topic, group, ... Serving a name may read all partitions or members behind it."""
+    """Kind of object that a name in a request refers to. Its partitions or members may add to the work."""
 
     TOPIC = "topic"
     TOPIC_ID = "topic id"
@@ -60,7 +60,8 @@ PARTITIONS: Final = ("topics", "partitions")
 class Parts:
     """Division of a large request into smaller requests (parts), along its nested arrays.
 
-    ``max_units``: maximum work units of a part, about 5 ms. An array entry is one unit, plus its ``extra_units``.
+    ``max_units``: maximum work units of a part, which take about 5 ms. An array entry is one unit, plus its
+    ``extra_units``.
     """
 
     request_path: tuple[str, ...]
@@ -74,19 +75,22 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost limits of an API's requests: ``parts`` divide large ones, ``one_step`` explains why the handler is short.
+    """Limits of the work and of the response size of an API's requests.
 
-    Without both, the handler is a generator that yields while it works on a large request.
+    ``parts`` divide large requests; ``one_step`` explains why every request is short. Without both, the handler is a
+    generator that yields while it serves a large request.
     """
 
     answer: AnswerBound
     once: tuple[str, Callable[[Any], Hashable | None]] | None = None
-    """Outermost array of the request, and a function that returns an entry's key; duplicate entries are dropped."""
+    """Outermost array of the request, and a function that returns an entry's key. Of entries with equal keys, only the
+    first is served; entries with key None are all served.
+    """
     parts: Parts | None = None
     older_parts: tuple[int, Parts] | None = None
-    """First API version whose requests ``parts`` divide, and the division of requests of older versions."""
+    """First API version to which ``parts`` applies, and the division for older versions."""
     one_step: str = ""
-    """Note for maintainers: why the handler of this API is short for every request, so that nothing is divided."""
+    """Note for maintainers: why the handler is short for every request, so that no request needs to be divided."""
 
     def parts_of(self, version: int) -> Parts | None:
         if self.older_parts is not None and version < self.older_parts[0]:
@@ -129,4 +133,4 @@ class BrokerApi:
     guard: Guard
     cost: Cost
     names: Mapping[str, NameKind] = field(default_factory=dict)
-    """Kind of the names in each request field, by field path."""
+    """Request fields that contain names, as a dict: field path to kind of name."""

@@ -159,7 +159,10 @@ class Denials:
     """Response entries, each with the error of a denied resource."""
 
     def add(self, answer: Message) -> Message:
-        """Insert the handler's response entries before the error entries, of which there may be a million."""
+        """Return the handler's response, with its entries before the error entries.
+
+        The list of errors is extended in place: it may have a million entries.
+        """
         self.items[:0] = getattr(answer, self.response_field)
         setattr(answer, self.response_field, self.items)
         return answer

@@ -32,7 +32,7 @@ NAME_MOST: Final = 256
 
 
 class ClientMetrics:
-    """Software and pushed metrics of a node's clients."""
+    """Software and last pushed metrics of each client of a node."""
 
     name = TOPIC
 

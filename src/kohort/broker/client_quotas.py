@@ -104,7 +104,7 @@ class ClientQuotas:
             self.throttled_ms[throttle.quota] += throttle.ms
         return throttle
 
-    # ------------------------------------------------------------ bytes and partitions, counted by the handlers
+    # ------------------------------------------------------------ bytes and partitions that handlers count
 
     def most_fetched(self, request: Request) -> int:
         """Return the maximum bytes of one Fetch response: the bytes that the client's quota allows in one window."""

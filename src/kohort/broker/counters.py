@@ -117,7 +117,7 @@ class BrokerCounters:
         self.bytes_in = 0
         self.bytes_out = 0
         self.closed: Counter[str] = Counter()
-        """Number of connections closed by the broker, by reason."""
+        """Number of connections that the broker closed for each reason."""
         self.logins = 0
         self.failed_logins = 0
         """Failed logins, counted before the response: the client may disconnect before it."""
@@ -133,7 +133,7 @@ class BrokerCounters:
         self.late = LoopDelay()
 
     def connection_closed(self, kind: object) -> None:
-        """Count a connection that the broker closes, by kind of reason; of a tuple ``kind``, by its first item."""
+        """Count a connection that the broker closes under its kind of reason; of a tuple, under the first item."""
         name = kind[0] if isinstance(kind, tuple) else kind
         self.closed[name if isinstance(name, str) else "other"] += 1
 

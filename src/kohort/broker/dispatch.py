@@ -97,7 +97,7 @@ def _served_in_steps(
         raise CloseConnection(f"malformed {api.name} version {request.version}: {error}", "malformed") from None
     if len(frame) > FREED_EARLY:
         del frame
-        yield  # the references of the callers end with the event that they handle
+        yield  # the callers refer to the frame until the current event ends
     answer = _serve_decoded(state, api, request)
     return (yield from answer.steps) if isinstance(answer, Task) else answer
 

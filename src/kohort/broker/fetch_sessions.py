@@ -24,7 +24,7 @@ ASK_US: Final = 2
 ENTRY_US: Final = 0.8
 
 TopicKey = str | bytes
-"""Topic name, or topic id from Fetch version 13 on."""
+"""Name of a topic; from Fetch version 13 on, topic id."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +60,7 @@ class SessionPartition:
         """Store the offsets sent to the client; return True if an incremental response must contain the partition."""
         changed = self.differs(data)
         self.sent_log_start_offset = data.log_start_offset
-        # after an error, the next response must contain the offsets
+        # after an error, the next response must contain the partition's offsets
         self.sent_high_watermark = -1 if data.error_code else data.high_watermark
         return changed
 
@@ -163,7 +163,7 @@ class FetchSessions:
         return session.session_id, results
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Evict fetch sessions for a new one of ``size`` partitions; return False if too few may be evicted.
+        """Evict fetch sessions to make room for ``size`` partitions; return False if that frees too little.
 
         Rules: protocol/fetching.md#session-eviction.
         """
@@ -179,7 +179,7 @@ class FetchSessions:
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Evict one fetch session for a new one of ``size`` partitions; return False if none may be evicted."""
+        """Evict one fetch session to make room for ``size`` partitions; return False if no session may be evicted."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
@@ -201,7 +201,7 @@ class FetchSessions:
 
 
 def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[bool]:
-    """Add and remove partitions of a fetch session as a Fetch request lists; return True if any was added."""
+    """Add and remove the partitions that a Fetch request lists; return True if any partition was added."""
     topic_ids = session.topic_ids
     added = yield from _add(session.partitions, request, topic_ids, pace)
     for forgotten in request.forgotten_topics_data:
@@ -216,7 +216,7 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
 def _add(
     partitions: dict[tuple[TopicKey, int], SessionPartition], request: FetchRequest, topic_ids: bool, pace: Pace
 ) -> Steps[bool]:
-    """Add the partitions of a Fetch request in order; of duplicates, the last counts. Return True if any is new."""
+    """Add the partitions of a Fetch request in order; the last of duplicates counts. Return True if any is new."""
     added = False
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic

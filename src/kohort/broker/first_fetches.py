@@ -28,9 +28,9 @@ V = TypeVar("V")
 AWAITED_MOST: Final = 10_000
 GROUPS_MOST: Final = 1_000
 OF_GROUPS_MOST: Final = 100_000
-"""Maximum number of stored members without assignment, and of stored partition lags, over all groups."""
+"""Maximum number over all groups, both of stored members without assignment and of stored partition lags."""
 LAGS_MOST: Final = 1_000
-"""Maximum number of committed partitions of a group for which the lag is stored; larger groups have no lag."""
+"""Maximum number of partitions with committed offsets in a group whose lags are stored; larger groups have no lags."""
 CHECKED_MOST: Final = 5_000
 CommittedOf = Callable[[str], GroupOffsets | None]
 FetchedPartition = tuple[str, int, int]
@@ -52,9 +52,9 @@ class FirstFetches:
         self._topics = topics
         self._awaited: dict[tuple[str, int], AwaitedFetch] = {}
         self._members: dict[str, dict[str, ClientIdentity]] = {}
-        """Members that joined a group but have no assignment yet, by group id and member id."""
+        """Members without assignment that joined a group, as a dict: group id to members by member id."""
         self._lags: dict[str, dict[tuple[str, int], int]] = {}
-        """Lag of each partition when the current rebalance of its group started, by group id."""
+        """Lags at the start of the current rebalance, as a dict: group id to lag of each partition."""
 
     def __bool__(self) -> bool:
         return bool(self._awaited)

@@ -1,7 +1,8 @@
 """The topic ``__kohort_journal``: events of groups, readable by any consumer.
 
-Each node writes the events of its groups, even if a different node leads the partition, and notifies that leader. An
-event of a quiet type is written with the next event of a different type, or when a client reads the topic.
+Each node writes the events of its groups, even if a different node leads the partition, and notifies that leader.
+Events of quiet types are delayed: they are written with the next event of another type, when many of them wait, or
+when a client reads the topic.
 
 Record key: the group id. Record value: one event as JSON (kohort.coordinator.journal). The topic has one partition,
 retained for seven days or a gibibyte. A failed write is logged and delays no group.
@@ -60,7 +61,7 @@ class GroupJournal:
     def append(self, entries: Sequence[JournalEntry], now_ms: int, *, last: bool = False) -> list[Note]:
         """Write group events to the topic ``__kohort_journal``; return log lines about failed writes.
 
-        Events of quiet types are written later, unless ``last``.
+        Events of quiet types are delayed, unless ``last`` or many of them wait.
         """
         self._cluster.first_fetches.follow(entries, self._committed)
         self._waiting += entries

@@ -1,8 +1,8 @@
 """Checks before records are read or written: leader of the partition, transaction that contains the partition.
 
 Some errors name the leader (KIP-951). A client of transaction version 2 adds a partition to its transaction by writing
-to the partition; an older client must add the partition before (KIP-890). So no record arrives after the end of its
-transaction.
+to the partition; an older client must add the partition before it writes (KIP-890). So no record arrives after the end
+of its transaction.
 """
 
 from __future__ import annotations

@@ -134,7 +134,10 @@ class RequestSplitter:
         return False
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
-        """Yield each part of a request, and at how many nesting levels it continues the previous part."""
+        """Yield each part of a request.
+
+        Also yields at how many nesting levels the part's first entry continues the previous part's last entry.
+        """
         items = getattr(message, self.parts.request_path[0]) or ()
         for part, continued in self._cut(items, (), self.parts.request_path[1:]):
             yield _with(message, self.parts.request_path[0], part), continued
@@ -260,7 +263,7 @@ def _serve_writes(
 
 
 def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[FlushTarget]]:
-    """Take back the group coordinator's unsent response to a request; return it and the log flushes it needs."""
+    """Withdraw the group coordinator's unsent response to a request; return it and the log flushes that it needs."""
     released = state.take_released(request.reply_to)
     if released is not None:
         return released, ()

@@ -210,9 +210,10 @@ def _subscription_value(option: str, operation: int, value: str | None) -> str:
 def authorized_resources(
     rights: Rights, operation: Operation, resources: list[Any]
 ) -> Steps[tuple[list[Any], list[tuple[Any, ErrorCode]]]]:
-    """Split config resources into those that the client may read or change, and denied ones with an error code.
+    """Split config resources: those that the client may read or change, and denied ones with an error code.
 
-    Topics and groups need a right each, other resources need a right on the cluster. The handler rejects duplicates.
+    Each topic or group needs its own right; all other resources need a right on the cluster. The handler rejects
+    duplicates.
     """
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     allowed: list[Any] = []

@@ -22,7 +22,7 @@ from kohort.wire.schema import Message
 PartitionKey = tuple[bytes, int]
 CHECK_EVERY_MS: Final = 1
 FlushTarget = tuple[PartitionLog, int]
-"""Partition log, and the offset up to which it must be flushed."""
+"""A partition log, and the log offset up to which it must be flushed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -144,7 +144,7 @@ class PendingAnswer:
     failed: dict[PartitionLog, Refusal] = field(default_factory=dict)
 
     def is_flushed(self, log: PartitionLog, offset: int) -> bool:
-        """Return True if the flush finished or failed. A failure stays, even if a later flush of the log succeeds."""
+        """Return True if the flush finished or failed. A failed flush is reported even if a later flush succeeds."""
         try:
             return log.has_reached_disk(offset)
         except ApiError as error:
@@ -175,7 +175,7 @@ class FlushWaits:
         return Unanswered.LATER
 
     def take_back(self, reply_to: ReplyTo) -> PendingAnswer:
-        """Remove and return the response that waits for log flushes, by connection and header of its request."""
+        """Remove and return the response to a request that waits for log flushes."""
         pending = next(pending for pending in self._held if pending.reply_to == reply_to)
         self._held.remove(pending)
         return pending
@@ -186,7 +186,7 @@ class FlushWaits:
             self.wake_at_ms = 0
 
     def take_done(self, now_ms: int) -> list[tuple[ReplyTo, Message]]:
-        """Return the responses whose log flushes have finished, in the order of their requests."""
+        """Return the responses whose log flushes have all finished or failed, in the order of their requests."""
         if self.wake_at_ms is None or now_ms < self.wake_at_ms:
             return []
         done, waiting = [], []

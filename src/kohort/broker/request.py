@@ -74,7 +74,7 @@ def sender_of(request: Request) -> ClientIdentity:
 
 
 class Unanswered(Enum):
-    """Results of a handler without a response: never a response, or a later one."""
+    """Results of a handler that returns no response: the response is sent later, or never."""
 
     LATER = "the request waits; its answer comes through BrokerState.released or the purgatory"
     NEVER = "the protocol has no response here (Produce with acks=0)"

@@ -67,7 +67,7 @@ def type_of(option: Option) -> int:
 
 
 class BrokerLevels(NamedTuple):
-    """Broker options by level: set on this broker, default of all brokers, set at the start."""
+    """Broker options on three levels: set on this broker, default of all brokers, set at broker start."""
 
     own: Mapping[str, str]
     """Options that were set on this broker at run time."""

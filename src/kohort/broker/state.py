@@ -33,7 +33,7 @@ from kohort.wire.schema import Message
 @dataclass(slots=True)
 class BrokerState:
     started_with: BrokerConfig
-    """Broker options at the start."""
+    """Broker options at broker start."""
     config: BrokerConfig
     """Broker options in effect, including changes at run time."""
     rng: Rng
@@ -46,7 +46,7 @@ class BrokerState:
     coordinator: Coordinator
     offsets_topic: OffsetsTopic
     internal_topics: Mapping[str, Callable[[int], Topic]]
-    """Functions that return an internal topic, and create it if missing, by topic name."""
+    """Internal topics, as a dict: topic name to a function that returns the topic, and creates it if missing."""
     sessions: FetchSessions
     purgatory: Purgatory
     unread: UnreadAnswers
@@ -60,7 +60,7 @@ class BrokerState:
     """The authorizer; None gives each client all rights."""
     audit: Audit = field(default_factory=Audit)
     amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
-    """Functions by connection: each adds errors of denied resources to the response that the connection waits for."""
+    """For each connection id: function that adds errors of denied resources to the pending response."""
     intercept: Intercept | None = None
     counters: BrokerCounters = field(default_factory=BrokerCounters)
 

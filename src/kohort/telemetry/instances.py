@@ -24,9 +24,9 @@ RESERVED: Final = frozenset({NO_ID, bytes(15) + b"\x01"})
 """Instance ids that clients may not use."""
 FORGOTTEN_MS: Final = 60_000
 CHARS_OF_VALUE: Final = 500
-"""Characters of name and labels per unit of memory; longer values count several times."""
+"""Each 500 characters of name and labels count as one more metric value."""
 INTERVALS: Final = 3
-"""Intervals of silence after which a client is forgotten; at least ``FORGOTTEN_MS``."""
+"""A client is forgotten after this many push intervals without a request, but not before ``FORGOTTEN_MS``."""
 IMMEDIATE_RETRY_ERRORS: Final = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 """Errors after which a client requests its subscription again immediately."""
 
@@ -39,7 +39,7 @@ class ClientInstance:
     facts: ClientFacts
     requested: RequestedMetrics
     version: int
-    """Version of the subscriptions behind ``requested``."""
+    """Value of ``MetricsSubscriptions.version`` when ``requested`` was computed."""
     requested_ms: int | None = None
     pushed_ms: int | None = None
     is_terminating: bool = False
@@ -53,7 +53,7 @@ class ClientInstance:
         return uuid_to_text(self.instance_id)
 
     def may_request(self, now_ms: int) -> bool:
-        """Note a request for the subscription; return False if it is too early."""
+        """Note that the client requests its subscription; return False if the request is too early."""
         last_ms = max((at_ms for at_ms in (self.requested_ms, self.pushed_ms) if at_ms is not None), default=None)
         if last_ms is not None and now_ms - last_ms < self.requested.interval_ms:
             return False
@@ -85,7 +85,10 @@ class PushCounts:
 
 class ClientInstances:
     def __init__(self, subscriptions: MetricsSubscriptions, rng: Rng, most: int, values_most: int) -> None:
-        """Keep at most ``most`` clients and ``values_most`` values; drop the client with the oldest request first."""
+        """Limit the stored clients to ``most`` and their metric values to ``values_most``.
+
+        Above a limit, the client with the oldest request is dropped.
+        """
         self._subscriptions = subscriptions
         self._rng = rng
         self._most = most
@@ -101,7 +104,7 @@ class ClientInstances:
         return len(self._by_id)
 
     def ask(self, instance_id: bytes, connection: int, facts: ClientFacts, now_ms: int) -> ClientInstance:
-        """Return the client that requests its subscription; create an id if it has none.
+        """Return the client that requests its subscription; create an instance id if the client has none.
 
         Raises ApiError THROTTLING_QUOTA_EXCEEDED if the request is too early.
         """
@@ -187,7 +190,7 @@ class ClientInstances:
             if client is not None:
                 created.report, created.held_values, client.report = client.report, client.held_values, None
             client = self._by_connection[connection] = created
-        self._by_id[instance_id] = client  # order of the last request
+        self._by_id[instance_id] = client  # the last entry has the latest request
         if len(self._by_id) > self._most:
             self._forget(next(iter(self._by_id)))
         self._silent.set(instance_id, now_ms + max(FORGOTTEN_MS, INTERVALS * client.requested.interval_ms))

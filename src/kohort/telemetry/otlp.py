@@ -24,7 +24,7 @@ LABELS_MOST: Final = 16
 TEXT_MOST: Final = 256
 """Maximum length of a name or label, in characters."""
 FIELDS_MOST: Final = 1_000
-"""Maximum number of fields in a message without submessages; a message with more is malformed."""
+"""Maximum number of fields in a resource, data point or label; a push with more is malformed."""
 FIELD_US: Final = 0.8
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -32,18 +32,18 @@ _SIZES: Final = {FIXED64: 8, FIXED32: 4}
 _double = struct.Struct("<d")
 _int64 = struct.Struct("<q")
 
-RESOURCE_METRICS: Final = 1  # of MetricsData
-RESOURCE, SCOPE_METRICS = 1, 2  # of ResourceMetrics
-ATTRIBUTES: Final = 1  # of Resource
-METRICS: Final = 2  # of ScopeMetrics
-NAME, GAUGE, SUM = 1, 5, 7  # of Metric
-DATA_POINTS: Final = 1  # of Gauge and Sum
-AS_DOUBLE, AS_INT, POINT_ATTRIBUTES = 4, 6, 7  # of NumberDataPoint
-KEY, VALUE = 1, 2  # of KeyValue
-STRING, BOOL, INT, DOUBLE = 1, 2, 3, 4  # of AnyValue
+RESOURCE_METRICS: Final = 1  # field of MetricsData
+RESOURCE, SCOPE_METRICS = 1, 2  # fields of ResourceMetrics
+ATTRIBUTES: Final = 1  # field of Resource
+METRICS: Final = 2  # field of ScopeMetrics
+NAME, GAUGE, SUM = 1, 5, 7  # fields of Metric
+DATA_POINTS: Final = 1  # field of Gauge and Sum
+AS_DOUBLE, AS_INT, POINT_ATTRIBUTES = 4, 6, 7  # fields of NumberDataPoint
+KEY, VALUE = 1, 2  # fields of KeyValue
+STRING, BOOL, INT, DOUBLE = 1, 2, 3, 4  # fields of AnyValue
 
 Field = tuple[int, int, int, int]
-"""(field number, wire type, start, end); a varint has its value as start and end."""
+"""Field number, wire type, start and end. For a varint, start and end are both its value."""
 
 
 class BadTelemetry(ProtocolError):

@@ -15,7 +15,7 @@ TOPIC: Final = "__kohort_client_metrics"
 
 
 class MetricValue(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A number: KIP-714 name, labels, value."""
+    """A pushed number: its KIP-714 metric name, labels and value."""
 
     name: str
     value: float
@@ -92,9 +92,10 @@ class ReportReader:
 def report_of_member(
     reports: Iterable[ClientReport], group: str, member_id: str, client_id: str, host: str
 ) -> ClientReport | None:
-    """Return the last report of a member: by member id, else the only client of its group with its client id and host.
+    """Return the last report of a member.
 
-    librdkafka reports only the group, no member id.
+    librdkafka reports only the group, no member id. A report without member id counts if it is the only one of the
+    group with this client id and host.
     """
     of_group = [report for report in reports if report.group == group]
     named = [report for report in of_group if report.member_id == member_id]

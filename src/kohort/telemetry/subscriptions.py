@@ -19,7 +19,7 @@ SUBSCRIPTIONS_MOST: Final = 1_000
 RDKAFKA: Final = "rdkafka"
 """Part of the software name or version of clients that use librdkafka."""
 STEPS_MOST: Final = 200_000
-"""Maximum of RE2 program steps of all patterns: some ten megabytes."""
+"""Maximum RE2 program steps of all patterns together, which take about ten megabytes of memory."""
 
 
 class ClientFacts(NamedTuple):
@@ -78,7 +78,7 @@ class MetricsSubscriptions:
     """All metrics subscriptions of a cluster. ``version`` increases with every change."""
 
     def __init__(self, given: Mapping[str, SubscriptionConfig], default: SubscriptionConfig | None) -> None:
-        """``default`` is for clients without a match. Raises ConfigError for an invalid pattern."""
+        """``default``: subscription of clients that match no other. Raises ConfigError for an invalid pattern."""
         self._default = default
         self._by_name = {name: MetricsSubscription(config) for name, config in given.items()}
         self.version = 0
@@ -86,7 +86,7 @@ class MetricsSubscriptions:
     def apply_to(self, software: str) -> bool:
         """Return True if clients of this software (name and version) may have a subscription.
 
-        librdkafka prints a line to stderr for each client with a subscription: the default subscription skips it.
+        The default subscription excludes librdkafka, which prints a line to stderr for each client with a subscription.
         """
         return bool(self._by_name) or (self._default is not None and RDKAFKA not in software.lower())
 
@@ -99,7 +99,7 @@ class MetricsSubscriptions:
         if made.patterns and made.steps + sum(other.steps for other in others) > STEPS_MOST:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                f"match: patterns of {made.steps} RE2 steps exceed the {STEPS_MOST} steps of all subscriptions",
+                f"match: with these patterns of {made.steps} RE2 steps, all subscriptions exceed {STEPS_MOST} steps",
             )
         return made
 

@@ -89,7 +89,7 @@ def _alter(
 
 
 def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[option_changes.Change]) -> None:
-    """Raise ApiError for changed options of a resource type that has no options in kohort, such as broker loggers."""
+    """Raise ApiError for changes to a resource type that has no options in kohort, such as broker loggers."""
     if kind not in list(wire.ConfigResourceType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
     type_name = wire.ConfigResourceType(kind).name.lower().replace("_", " ")

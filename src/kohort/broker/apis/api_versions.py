@@ -1,9 +1,9 @@
 """ApiVersions (18), versions 0-5. KIP-35, KIP-511 (client software), KIP-1242 (addressed node).
 
-An unsupported version gets a version 0 response with UNSUPPORTED_VERSION and the versions of ApiVersions, so that the
-client can retry with a lower one (protocol/requests.md#apiversions). Produce is advertised from version 0 but served
-from 3: librdkafka assumes otherwise that compression is unsupported (KAFKA-18659). Features are finalized at their
-highest level.
+A request of an unsupported version gets a version 0 response with the error UNSUPPORTED_VERSION and the supported
+versions of ApiVersions, so that the client can retry with one of them (protocol/requests.md#apiversions). Produce is
+advertised from version 0 but served from 3: librdkafka assumes otherwise that compression is unsupported
+(KAFKA-18659). Features are finalized at their highest level.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ MEASURES: Final = {
 }
 LONG: Final = 5
 FEW_KEYS: Final = 10
-"""Maximum number of option names with which a resource is dropped as a duplicate: comparing more takes long."""
+"""Maximum option names in a resource entry that is compared to drop duplicates: comparing longer entries is slow."""
 
 
 def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:

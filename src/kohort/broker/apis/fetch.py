@@ -92,7 +92,8 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
         _note_first_fetches(state, request)
     if len(plan.wanted) > FREED_EARLY:
         for requested in message.topics:
-            yield from emptied(requested.partitions, pace)  # the fetch plan has all fields that the response needs
+            # free the entries: the fetch plan has all fields that the response needs
+            yield from emptied(requested.partitions, pace)
     reading = OpenFetch(request, plan)
     if state.access is not None:
         reading.denied = yield from denied_topics(state, request, plan.wanted)
@@ -136,7 +137,7 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
     at_hand = state.unread.piece_bytes
     room = ResponseBudget(min(message.max_bytes, _most_bytes(state, reading.request)), at_hand)
     if reading.request.version < FIRST_VERSION_WITH_ZSTD:
-        room.bytes = min(room.bytes, at_hand)  # the zstd check loads all batches: limit their bytes
+        room.bytes = min(room.bytes, at_hand)  # the zstd check loads all batches into memory: limit their bytes
     results = []
     for fetched in reading.plan.wanted:
         results.append((fetched, _read(state, reading, fetched, room)))
@@ -204,7 +205,7 @@ def _by_topic(
 def _survey(
     state: BrokerState, reading: OpenFetch, min_bytes: int, pace: Pace
 ) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
-    """Return the bytes missing to ``min_bytes`` (0: answer now), and the partitions to watch for appends."""
+    """Return how many bytes are missing to ``min_bytes`` (0: answer now), and the partitions to watch for appends."""
     missing, has_paused = min_bytes, False
     keys: list[tuple[bytes, int]] = []
     sizes: list[int] = []
@@ -222,7 +223,7 @@ def _survey(
             if pace.is_due(SURVEY_US):
                 has_paused = True
                 yield
-        if has_paused:  # also count bytes that producers appended while this Fetch request was served in steps
+        if has_paused:  # producers may have appended between the steps of this Fetch: subtract these bytes, too
             watched = (fetched for fetched in reading.plan.wanted if fetched.topic not in reading.denied)
             now = [_available(state, reading, fetched)[1] for fetched in islice(watched, len(keys))]
             missing -= sum(now) - sum(sizes)
@@ -293,7 +294,7 @@ def _refused(state: BrokerState, request: Request, fetched: SessionPartition, co
         error_code=code,
         high_watermark=-1,
         current_leader=leader,
-        # as in Kafka, the list of aborted transactions is empty for missing topics; clients ignore it
+        # as in Kafka, missing topics have an empty list of aborted transactions instead of null; clients ignore it
         aborted_transactions=NO_ABORTED if code in NOT_FOUND else None,
         records=b"",
     )
@@ -314,7 +315,10 @@ def _log(state: BrokerState, fetched: SessionPartition) -> tuple[Topic, Partitio
 
 
 def _unknown(state: BrokerState, fetched: SessionPartition) -> ErrorCode:
-    """Return the error code for a fetched topic that does not exist; fetch sessions keep names of deleted topics."""
+    """Return the error code for a fetched topic that does not exist.
+
+    Fetch sessions keep the names of deleted topics.
+    """
     if isinstance(fetched.topic, bytes) and fetched.name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     recreated = None if fetched.name is None else state.topics.get(fetched.name)

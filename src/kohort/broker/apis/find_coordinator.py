@@ -28,7 +28,7 @@ COORDINATED: Final = {
     1: (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     2: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, auth.CLUSTER_DENIED),
 }
-"""Operation, resource type and error code of the authorization check, by key type of a FindCoordinator request."""
+"""Authorization checks, as a dict: key type of a FindCoordinator request to operation, resource type and error code."""
 
 
 def find_coordinator(state: BrokerState, request: Request) -> Answer:

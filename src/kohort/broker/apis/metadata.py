@@ -86,9 +86,9 @@ def _once(topics: Iterable[wire.MetadataRequestTopic], pace: Pace) -> Steps[list
 def _create_missing(
     state: BrokerState, request: Request, once: Sequence[wire.MetadataRequestTopic], pace: Pace
 ) -> Steps[Mapping[str, KohortError]]:
-    """Create topics that a Metadata request names and that are missing; return the errors by topic name.
+    """Create the missing topics that a Metadata request names; return the errors as a dict: topic name to error.
 
-    Request and broker must allow it. Topics above the limit of one CreateTopics request are not created.
+    Creates topics only if both request and broker allow it, and only as many as one CreateTopics request may.
     """
     failed: dict[str, KohortError] = {}
     message: wire.MetadataRequest = request.message
@@ -164,7 +164,8 @@ def _find(
         raise error
     if topic is None:
         check_topic_name(name)  # as in Kafka, an invalid topic name has its own error, even without auto-creation
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # missing, or in creation by a concurrent request
+        # the topic is missing, or a concurrent request is creating it
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic
 
 
@@ -239,7 +240,7 @@ def _name(rights: Rights, topic: wire.MetadataRequestTopic) -> str | None:
 def _creatable(
     rights: Rights, topics: list[wire.MetadataRequestTopic]
 ) -> Steps[tuple[list[wire.MetadataRequestTopic], list[wire.MetadataRequestTopic]]]:
-    """Split requested topics: topics to describe or create, and missing topics that the client may not create."""
+    """Split requested topics: first those to describe or create, then missing topics that the client may not create."""
     known = rights.state.topics
     is_missing = [topic.topic_id == NO_UUID and topic.name is not None and topic.name not in known for topic in topics]
     if not any(is_missing) or rights.may_on_cluster(Operation.CREATE, quietly=True):

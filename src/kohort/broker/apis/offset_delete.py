@@ -1,4 +1,4 @@
-"""OffsetDelete (47), version 0: delete committed offsets of a group, by partition. KIP-496."""
+"""OffsetDelete (47), version 0: delete a group's committed offsets of the listed partitions. KIP-496."""
 
 from __future__ import annotations
 

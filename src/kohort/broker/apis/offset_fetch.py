@@ -40,7 +40,7 @@ def guard_offset_fetch(rights: Rights) -> Steps[GuardResult]:
     pace = Pace()
     left: list[wire.OffsetFetchRequestGroup] = []
     added: list[list[wire.OffsetFetchResponseTopics] | None] = []
-    """Error entries for denied topics of each allowed group; None for a group that requests all topics."""
+    """Error entries for the denied topics of each allowed group; None for a group of which all topics are requested."""
     for group in groups:
         one, refused = (group, None) if group.topics is None else (yield from _authorized_topics(rights, group))
         left.append(one)
@@ -146,7 +146,10 @@ def _refused_topics(topics: Iterable[Any], code: ErrorCode, *, of_one_group: boo
 
 
 def refuse_offsets(request: Request, _message: str) -> wire.OffsetFetchResponse:
-    """Build an OffsetFetch error response: one error per listed partition, or per group whose topics are not listed."""
+    """Build an OffsetFetch error response.
+
+    Each listed partition has the error. A group that lists no topics (requests all offsets) has it as a whole.
+    """
     message: wire.OffsetFetchRequest = request.message
     if request.version < FIRST_WITH_GROUPS:
         topics = at_once(_refused_topics(message.topics or (), TOO_LARGE, of_one_group=True))

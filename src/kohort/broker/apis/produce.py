@@ -1,7 +1,7 @@
 """Produce (0), versions 3-13: append one batch per partition. KIP-98, KIP-467, KIP-516, KIP-951.
 
 Batches are views into the frame and are not copied. With ``acks=0`` there is no response, and a failure closes the
-connection (protocol/records.md#producing). A broker is its own whole ISR, so ``acks`` 1 and -1 are the same. If
+connection (protocol/records.md#producing). Replicas share one log, so ``acks`` 1 and -1 are the same. If
 ``flush.messages`` demands it, the response waits for the flush (ADR 6). A transactional batch needs an open transaction
 that contains the partition (leaders.py).
 """
@@ -136,7 +136,7 @@ def _append(
     prepared = None
     if log.decompresses_batches:
         prepared = yield from log.prepare(batch, request.now_ms)
-        # second check: the topic may be deleted during the decompression of the batch
+        # check again: the topic may have been deleted during the decompression of the batch
         topic, batch = _check(state, request, entry, data)
         if topic.partitions[data.index] is not log:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -63,7 +63,7 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps
 def _add_partitions(
     state: BrokerState, entry: wire.AddPartitionsToTxnTransaction, request: Request, pace: Pace
 ) -> Steps[list[wire.AddPartitionsToTxnTopicResult]]:
-    """Add all requested partitions to the transaction, no partition if one is rejected.
+    """Add all requested partitions to the transaction, or no partition at all if one of them is rejected.
 
     ``verify_only``: only check the partitions. As in Kafka, producers cannot add partitions of internal topics; the
     broker adds partitions of ``__consumer_offsets``.

@@ -31,7 +31,7 @@ ACLS_MOST: Final = 50_000
 REMEMBERED: Final = 20_000
 """Maximum number of cached authorizer decisions; above it the cache is cleared."""
 NAME_MAX: Final = 300
-"""Maximum length of a resource name whose decision is cached: unauthenticated clients can invent long names."""
+"""Maximum length of a resource name in the cache: unauthenticated clients can invent long names."""
 
 
 class AccessControl:
@@ -53,7 +53,10 @@ class AccessControl:
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str | None
     ) -> Decision:
-        """Return the authorizer's decision on an operation; ``name`` of None: on at least one resource of the type."""
+        """Return the authorizer's decision on an operation.
+
+        ``name`` of None: the operation on at least one resource of the type.
+        """
         key = principal, host, operation, resource_type, name
         known = self._decided.get(key)
         if known is not None:

@@ -48,7 +48,7 @@ class Cluster:
     def __init__(
         self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, nodes: Sequence[AdvertisedNode] = ()
     ) -> None:
-        """Recover the logs of the storage. All ``nodes`` are down until ``nodes_are_up``.
+        """Recover the logs of the storage. All ``nodes`` are down until the call of ``nodes_are_up``.
 
         Without ``nodes``: a single broker, which is up at once.
         """
@@ -149,7 +149,7 @@ class Cluster:
         self._complete_reassignments()
 
     def _complete_reassignments(self) -> None:
-        """Complete pending reassignments and elect leaders, even if they cannot be stored: a restart elects again."""
+        """Complete pending reassignments and elect leaders, even if the write fails: a restart repeats them."""
         if self.is_alone:
             return
         changes = [
@@ -215,8 +215,9 @@ class Cluster:
             )
 
     def place_all(self, wanted: Sequence[tuple[Topic, int, Sequence[Sequence[int]]]]) -> None:
-        """Choose and store the replicas of new partitions, by topic, replication factor and assignments.
+        """Choose and store the replicas of new partitions.
 
+        ``wanted``: for each topic its replication factor, and the manual assignments of its partitions.
         Partitions without assignment are spread over the live nodes.
         """
         if self.is_alone or not wanted:
@@ -257,7 +258,7 @@ class Cluster:
     def _change(self, changes: Iterable[tuple[Topic, int, Placement]], *, needs_disk: bool = True) -> None:
         """Store changed replicas and leaders; start a leader epoch for each new leader.
 
-        Nodes learn the new epoch even if the write fails: a leader that stays must use it.
+        If the write fails, the previous leader stays and must use the new epoch, so the nodes are notified, too.
         """
         placements = {topic_id: list(partitions) for topic_id, partitions in self._placements.items()}
         moved = []

@@ -36,7 +36,7 @@ class LeadersMoved:
 
 @dataclass(frozen=True, slots=True)
 class TopicsRemoved:
-    """Message to all nodes: topics were deleted, so committed offsets are removed and waiting fetches answered."""
+    """Message to all nodes: remove the committed offsets of deleted topics, and answer their waiting fetches."""
 
     names: tuple[str, ...]
     partitions: tuple[tuple[bytes, int], ...]

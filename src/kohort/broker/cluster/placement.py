@@ -44,7 +44,7 @@ class Placement:
 
 
 def spread(nodes: Sequence[int], first: int, count: int) -> list[int]:
-    """Return ``count`` nodes in a row as replicas of a partition, from position ``first`` on."""
+    """Return ``count`` nodes as replicas of a partition, round-robin from position ``first`` on."""
     return [nodes[(first + i) % len(nodes)] for i in range(count)]
 
 
@@ -123,7 +123,10 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
 
 
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
-    """Return the stored replicas and leaders by topic id, without unknown nodes. Raises StorageError."""
+    """Return the stored replicas and leaders, as a dict: topic id to placements. Raises StorageError.
+
+    Nodes that are not in ``known`` are left out.
+    """
     nodes = list(known)
 
     def parse(content: Any) -> dict[bytes, list[Placement]]:

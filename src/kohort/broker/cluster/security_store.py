@@ -1,7 +1,7 @@
 """``kohort-security.json``: ACLs, SCRAM users and quotas, rewritten with each change.
 
-All nodes of a process share the store. A SCRAM user has salt, iterations and two keys for each mechanism, which do not
-suffice for a login (protocol/security.md#scram).
+All nodes of a process share the store. The stored salt, iterations and keys of a SCRAM user do not suffice to log in
+(protocol/security.md#scram).
 """
 
 from __future__ import annotations

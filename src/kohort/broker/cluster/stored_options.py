@@ -39,7 +39,7 @@ SUBSCRIPTIONS_ADVICE: Final = "Repair the file, or remove it to start without me
 
 
 class StoredBrokerOptions:
-    """Changed broker options by broker id, and the default of all brokers under ``""``."""
+    """Changed broker options of each broker id; the name ``""`` stands for the default of all brokers."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -64,7 +64,7 @@ class TransactionCoordinator:
         self._by_id: dict[str, Transaction] = {}
         self.room = TransactionMemory(config.transaction_coordinator_max_bytes)
         self._unmarked: dict[str, list[TopicPartition]] = {}
-        """Partitions that still need a transaction marker, by transactional id; the last one gets its marker first."""
+        """For each transactional id: partitions that still need a marker. The last partition in the list is next."""
         self._unflushed: dict[PartitionLog, int] = {}
         """Offset up to which each log must be flushed before the response of the current request is sent."""
         self._unreadable: set[int] = set()
@@ -248,7 +248,7 @@ class TransactionCoordinator:
         return decide.next_producer(made)
 
     def _wait_again(self, now_ms: int) -> None:
-        """Require a flush of all logs after a repeated EndTxn: the flush of the first EndTxn may have failed."""
+        """Require a flush of all logs after a repeated EndTxn: the flush for the original EndTxn may have failed."""
         for log in chain.from_iterable(topic.partitions for topic in self._topics):
             try:
                 awaited = log.awaited_offset(now_ms)
@@ -260,7 +260,7 @@ class TransactionCoordinator:
     # ---------------------------------------------------------------- markers
 
     def _complete(self, known: Transaction, now_ms: int) -> None:
-        """Write a transaction's markers, then its final record; later ticks write what remains or failed."""
+        """Write a transaction's markers, then its final record; later ticks write missing or failed markers."""
         topic, partition = self.ensure(now_ms), self.partition_of(known.transactional_id)
         coordinator_epoch = topic.partitions[partition].leader_epoch
         commit = known.state is TransactionState.PREPARE_COMMIT
@@ -355,7 +355,10 @@ class TransactionMemory:
         return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most
 
     def expendable(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:
-        """Yield unused transactional ids to remove, until an eighth of the limit is free; at most once a minute."""
+        """Yield unused transactional ids, enough to free an eighth of the memory limit.
+
+        Yields nothing if the previous check was less than a minute ago.
+        """
         if self._looked_ms is not None and now_ms - self._looked_ms < CHECK_EVERY_MS:
             return
         self._looked_ms = now_ms

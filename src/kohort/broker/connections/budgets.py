@@ -43,9 +43,9 @@ class _SizeClass:
     bytes: int
     used_bytes: int = 0
     due_ms: dict[ConnectionId, int] = field(default_factory=dict)
-    """Deadline in ms of each admitted request while other requests wait for memory, by connection."""
+    """Deadlines of admitted requests while other requests wait for memory, as a dict: connection to time in ms."""
     waiting: dict[ConnectionId, int] = field(default_factory=dict)
-    """Size of each request that waits for the frame budget, by connection, longest wait first."""
+    """Requests that wait for the frame budget, as a dict: connection to size in bytes; the longest wait is first."""
 
     def has(self, size: int) -> bool:
         return self.used_bytes + size <= self.bytes or not self.due_ms
@@ -83,7 +83,7 @@ class FrameBudget:
         )
 
     def ask(self, connection: ConnectionId, size: int, now_ms: int) -> bool:
-        """Return True if a request may be read now; otherwise it waits until ``free`` returns its connection."""
+        """Return True if a request may be read now; otherwise it waits until a call of ``free`` admits it."""
         if self._unlimited or size <= SMALL_FRAME_BYTES or connection in self._sizes:
             return connection not in self._size_class(self._sizes.get(connection, 0)).waiting
         self._sizes[connection] = size
@@ -173,7 +173,7 @@ def _held_by(part: Buffer | LogSlice) -> int:
 
 
 class UnreadAnswers:
-    """Number of response bytes that clients have not read yet, by connection."""
+    """Number of response bytes of each connection that its client has not read yet."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -193,7 +193,7 @@ class UnreadAnswers:
 
     @property
     def answer_bytes(self) -> int:
-        """Maximum bytes of one describing response; entries above it are replaced by errors."""
+        """Maximum bytes of a response with the limit ``AnswerBound.UNREAD``; errors replace the entries beyond it."""
         return MOST_ANSWER_BYTES if self._limit == NO_LIMIT else self._limit // 2
 
     @property

@@ -74,7 +74,7 @@ class Connection:
         """True if a large request of this connection waits for the frame budget."""
         self.congested = False
         self.burst_bytes = 0
-        """Bytes sent since the client last had read all sent bytes."""
+        """Bytes sent in the current event, or since the client became congested."""
         self.closed = False
         self.muted_until_ms: int | None = None
         """Time in ms until which the connection's requests are not served (OpenConnections.mute)."""

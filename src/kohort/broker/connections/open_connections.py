@@ -139,7 +139,7 @@ class OpenConnections:
 
 
 class Admission(NamedTuple):
-    """Delay before a new connection is served, or the reason and time of its rejection."""
+    """Admission of a new connection: its delay, or the reason and time of its rejection."""
 
     at_ms: int
     refusal: str | None = None
