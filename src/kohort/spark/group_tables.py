@@ -1,7 +1,7 @@
 """Spark tables of consumer groups: records of ``__consumer_offsets``, and rebalances from kohort's group journal.
 
-``group_records`` is a pipeline step (``python: kohort.spark.group_tables:group_records``) over raw records of
-``__consumer_offsets``, of kohort or Apache Kafka: one row for each record; ``kind`` is "other" for unknown records.
+``group_records`` is a pipeline step (``python: kohort.spark.group_tables:group_records``). It converts each raw record
+of ``__consumer_offsets``, written by kohort or by Apache Kafka, into one row. Unknown records get the kind ``other``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ REBALANCES: Final = (
 def rebalance_table(
     spark: SparkSession, brokers: str = "", *, profile: str = "", options: Mapping[str, str] = MappingProxyType({})
 ) -> DataFrame:
-    """Return a DataFrame of all rebalances in the group journal of a kohort cluster, with cause, cost and description.
+    """Return a row for each rebalance in the group journal of a kohort cluster, with its cause, cost and description.
 
     Arguments: ``brokers``, or the ``profile`` of a cluster in clusters.toml; ``options``: more options of the source,
     such as ``{"kafka.security.protocol": "SSL"}``. The principal needs READ on the topic ``__kohort_journal``.

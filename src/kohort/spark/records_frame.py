@@ -80,5 +80,7 @@ def _bytes(frame: DataFrame, column: str | Any) -> Column:
     if kind == "binary":
         return made
     if kind.startswith(("struct", "array", "map")):
-        raise UsageError(f"{column} is {kind}: give it as value=[...] to be JSON, or turn it into text first")
+        raise UsageError(
+            f"{column} is {kind}: put it into the list value=[...] to send JSON, or convert it to text first"
+        )
     return made.cast("string").cast("binary")  # casting to string leaves binary columns unchanged

@@ -1,7 +1,7 @@
 """Kafka client options as given to Spark: strings with lower-case names and the prefix ``kafka.``.
 
-Any option name of Kafka's clients is accepted and translated to kohort's name. Secrets are hidden as soon as they are
-read; docs/guides/connecting.md says which options Spark itself shows.
+Any option name of Kafka's clients is accepted and translated to kohort's name. Secret values become ``Secret`` objects,
+which print no value; docs/guides/connecting.md says which options Spark itself shows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ TOKENS: Final = "sasl.oauth.token.provider"
 
 
 def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "") -> dict[str, Any]:
-    """Check a client's options and translate their names; options given explicitly win over the profile.
-    ``${KAFKA_PASSWORD}`` is replaced from the environment, on the driver. Raises ConfigError with the prefixed option
-    name for an unknown option and for a value that is not allowed."""
+    """Check a client's options and translate their names; options given explicitly override those of the profile.
+
+    The driver replaces ``${KAFKA_PASSWORD}`` by the environment variable. Raises ConfigError with the prefixed option
+    name for an unknown option and for a value that is not allowed.
+    """
     said: dict[str, Any] = {}
     for name, value in given.items():
         try:
@@ -53,7 +55,7 @@ def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep only the connection options (brokers, security): producers, consumers and admin clients share them."""
+    """Return the connection options (brokers, security), which producers, consumers and admin clients share."""
     known = {o.name for o in options_of(AdminConfig)} - {"client.id"}
     return {name: value for name, value in client.items() if name in known}
 

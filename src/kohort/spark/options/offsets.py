@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kohort.model import TopicPartition
 
 OffsetsByTopic = dict[str, dict[int, int]]
-"""Offsets by topic and partition number, as in the user's JSON."""
+"""Offset of each partition as in the user's JSON: topic to partition number to offset."""
 PartitionOffsets = dict[TopicPartition, int]
 
 
@@ -88,9 +88,10 @@ def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> PartitionOffsets:
 def share_limit(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int
 ) -> PartitionOffsets:
-    """Return the end offsets of a micro-batch of ``max_rows``, shared among partitions by their backlog. Each
-    partition with records gets at least one, as in Spark's Kafka connector: with more partitions than ``max_rows``
-    the limit is exceeded. Partitions that rounding reduced most get the remainder.
+    """Return the end offsets of a micro-batch; partitions share ``max_rows`` in proportion to their backlogs.
+
+    Each partition with records gets at least one row, as in Spark's Kafka connector. So more partitions than
+    ``max_rows`` exceed the limit. Partitions that rounding reduced most get the remainder.
     """
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())

@@ -33,7 +33,7 @@ _BY_LOWER_NAME: Final = {o.name.lower(): o for o in SINK_TABLE}
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Checked options of the sink. ``client``: producer options, by Kafka's names."""
+    """Checked options of the sink. ``client``: producer options under Kafka's names."""
 
     client: dict[str, Any] = field(default_factory=dict)
     topic: str = ""

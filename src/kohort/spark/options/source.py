@@ -16,7 +16,8 @@ from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED,
 
 
 class ByTime(NamedTuple):
-    """Start or end of a read by timestamp: one timestamp for all partitions, or one for each.
+    """Start or end of a read, given as one timestamp for all partitions or one for each partition.
+
     ``strict``: raise an error for a partition without a record at or after the timestamp; else use its end offset.
     """
 
@@ -127,7 +128,7 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
         raise ConfigError(f"give exactly one of subscribe, subscribePattern and assign: {what}")
     for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
         if streaming and name.lower() in given:
-            raise ConfigError(f"option {name!r} is for batch reads; a stream ends with trigger(availableNow=True)")
+            raise ConfigError(f"option {name!r} is for batch reads; to end a stream, use trigger(availableNow=True)")
     for name, start in (("startingOffsets", options.starting_offsets), ("endingOffsets", options.ending_offsets)):
         if start == "group" and not options.group_id:
             raise ConfigError(f"{name}=group needs the option 'group.id'")
@@ -157,7 +158,7 @@ def _check_member(options: SourceOptions, *, streaming: bool) -> None:
         )
     if not options.commit_offsets:
         raise ConfigError(
-            "group.mode=member needs commits: with commitOffsets=false each rebalance reads everything again"
+            "group.mode=member needs commits: with commitOffsets=false all records are read again after each rebalance"
         )
 
 

@@ -31,7 +31,7 @@ class SparkOption(NamedTuple):
     doc: str
     parse: Callable[[str, str], Any]
     special_field: str | None = None
-    """Field of SourceOptions or SinkOptions, if its name differs from the option; "" for an option without effect."""
+    """Field of SourceOptions or SinkOptions, if its name differs from the option's; "" for an option without effect."""
 
     @property
     def field(self) -> str:
@@ -43,9 +43,10 @@ class SparkOption(NamedTuple):
 def parse_values(
     given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the options of a read or write: return its fields by name, and the ``kafka.`` options without the prefix.
+    """Parse the options of a read or write: return a dict of field values, and the ``kafka.`` options without prefix.
 
-    ``known``, ``refused``, ``of_spark``: options by lower-case name. Raises ConfigError for any other option.
+    ``known``, ``refused``, ``of_spark``: kohort's options, rejected options and options of Spark itself, in lower case.
+    Raises ConfigError for any other option.
     """
     values: dict[str, Any] = {}
     client: dict[str, Any] = {}
@@ -129,7 +130,7 @@ def choice(*allowed: str) -> Callable[[str, str], str]:
 
 
 def bound(*words: str) -> Callable[[str, str], Start]:
-    """Return an option parser that accepts these words and JSON offsets by partition."""
+    """Return an option parser that accepts one of ``words``, or JSON with an offset for each partition."""
 
     def parse(name: str, given: str) -> Start:
         word = given.strip().lower()
@@ -167,7 +168,7 @@ def duration_ms(name: str, given: str) -> int:
 
 
 def time_zone(name: str, given: str) -> str:
-    """Parse the name of a time zone (``Europe/Paris``) or an offset (``+02:00``)."""
+    """Parse the name of a time zone (``Europe/Paris``) or an offset from UTC (``+02:00``)."""
     from kohort.columns.conversions.times import zone_named
 
     try:

@@ -1,4 +1,4 @@
-"""Builder of a pipeline in Python: the definition of a pipeline file by method calls, with functions as steps.
+"""Builder of a pipeline in Python: method calls replace the pipeline file, and steps may be functions.
 
     orders = (
         PipelineBuilder("orders", brokers="localhost:9092")
@@ -106,7 +106,7 @@ class PipelineBuilder:
         return self._add("steps", {"function": function, "filters": filters})
 
     def window(self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str) -> Self:
-        """Add a step that aggregates windows of the column ``time``; ``more``: watermark, slide."""
+        """Add a step that aggregates windows of the column ``time``; ``more``: settings ``watermark`` and ``slide``."""
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self, **rule: str) -> Self:
@@ -144,7 +144,10 @@ class PipelineBuilder:
         return self._add("sinks", {"noop": None, "name": name})
 
     def summary(self, name: str, sql: str, path: str, **more: str) -> Self:
-        """Add a table computed at the end of a run over all rows of the Parquet sinks; ``more``: counts, of."""
+        """Add a table computed at the end of a run over all rows of the Parquet sinks.
+
+        ``more``: the settings ``counts`` and ``of``.
+        """
         return self._add("summaries", {"name": name, "sql": sql, "path": path, **more})
 
     def dead_letters(self, topic: str, *, partitions: int = 1) -> Self:
@@ -153,7 +156,7 @@ class PipelineBuilder:
         return self
 
     def every(self, interval: str) -> Self:
-        """Run continuously, with a micro-batch each ``interval`` (``2 seconds``), not only to the end of the topics."""
+        """Run continuously: start a micro-batch each ``interval`` (``2 seconds``), and do not stop at the log ends."""
         self._singles["trigger"] = self._call({"every": interval}, "trigger")
         return self
 

@@ -1,8 +1,8 @@
 """Checks the SQL of a pipeline without Spark: syntax, and the existence of columns.
 
-sqlglot resolves names against the columns of the tables. A false alarm is worse than a miss, which ``dry-run`` finds by
-Spark: so queries on tables with unknown columns, or with columns from data (PIVOT), are accepted. A Python step may add
-any columns: after it, only names that later SQL defines are known.
+sqlglot resolves names against the columns of the tables. The check must never reject a valid query; ``dry-run`` finds
+the mistakes that the check misses. So it accepts queries on tables with unknown columns, and queries whose columns
+depend on data (PIVOT). A Python step may add any columns: after it, only columns that later SQL defines are known.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def check_sql(pipeline: Pipeline) -> None:
 
 
 def columns_of_source(source: Source) -> Columns:
-    """Return the columns of a source as steps see them; those of a stream include the origin of each row."""
+    """Return the columns that a source offers to steps; a stream also has ``_source``, the origin of each row."""
     names = tuple(parse_schema(source.decode.schema)) if source.decode.schema else _RAW
     return names if source.table else (*names, SOURCE)
 

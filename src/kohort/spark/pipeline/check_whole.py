@@ -77,7 +77,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError if rows would have two watermarks: of their source and a window, or of two windows."""
+    """Raise PipelineError if rows would have two watermarks: of their source and of a window, or of two windows."""
     sources = {s.name: s.watermark for s in pipeline.streams if s.watermark}
     windows = [(step.line, step.window) for step in pipeline.steps if step.window is not None]
     for number, (line, window) in enumerate(windows):

@@ -61,10 +61,11 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of a pipeline: topics under a name that steps use. ``table``: a run reads the topics once, when it begins.
+    """Source of a pipeline: topics under a name that steps use.
 
-    ``watermark``: a time column, and the maximum lateness of its rows. ``member``: the run is a member of the group,
-    which assigns the partitions; ``member_line``: line of ``group_mode`` in the pipeline file.
+    ``table``: True if a run reads the topics only once, when it begins. ``watermark``: a time column, and the maximum
+    lateness of rows. ``member``: True if the run is a member of the group, which assigns the partitions;
+    ``member_line``: line of ``group_mode`` in the pipeline file.
     """
 
     name: str
@@ -105,9 +106,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Step of a pipeline: SQL over the sources and ``input`` (the result of the previous step), function, or window.
+    """Step of a pipeline: a SQL query, a Python function, or a window.
 
-    ``kind`` python: ``text`` names a function in a file or module; function: ``function`` is one, from the builder.
+    SQL queries the sources and ``input``, the result of the previous step. If ``kind`` is "python", ``text`` names a
+    function in a file or module; if it is "function", ``function`` is the function that the builder was given.
     """
 
     kind: str
@@ -140,14 +142,14 @@ class SinkWriter:
         return False
 
     def begin(self, batch: int) -> None:
-        """Remove rows of this micro-batch and of later ones from the sink; earlier micro-batches are complete."""
+        """Remove the rows of this micro-batch and of later ones, which an interrupted run may have written."""
 
     def check(self, schema: StructType) -> None: ...
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
         """Write the rows of a micro-batch. Return their number, or the sum of the column ``counts`` if it is given.
 
-        ``passed``: number of ``rows``.
+        ``passed``: the number of rows in ``rows``.
         """
         raise NotImplementedError
 
@@ -169,7 +171,7 @@ class Sink(SinkWriter):
 
     kind: ClassVar[str] = ""
     has_keys: ClassVar[bool] = True
-    """False if a pipeline file gives no settings for this kind of sink."""
+    """False for a kind of sink that has no settings in a pipeline file."""
     stores_rows: ClassVar[bool] = False
     """True if this kind of sink adds rows to a folder and never replaces earlier rows; summaries read the folder."""
     name: str
@@ -178,7 +180,7 @@ class Sink(SinkWriter):
 
     @property
     def place(self) -> str:
-        """Output folder or topic of the sink; empty for other kinds."""
+        """Output folder or topic of the sink; "" for a sink without an output."""
         return ""
 
     @property
@@ -187,13 +189,13 @@ class Sink(SinkWriter):
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """Columns that the sink requires, as pairs of setting and column name."""
+        """Columns that the sink requires: pairs of a setting and the column that it names."""
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None: ...
 
     def open(self, _pipeline: Pipeline) -> SinkWriter:
-        """Return the writer for one run: the sink itself, unless a run has state. Raises SinkRefused."""
+        """Return the writer for one run: the sink itself, or an object with the run's state. Raises SinkRefused."""
         return self
 
 

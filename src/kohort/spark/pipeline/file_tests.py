@@ -25,7 +25,7 @@ _CLOSE: Final = 1e-9
 
 
 def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
-    """Describe each expected row without a match, else each found row that was not expected.
+    """Describe each expected row that was not found; if all were found, each found row that was not expected.
 
     A column that an expected row omits may have any value.
     """
@@ -60,7 +60,7 @@ def _equal_columns(row: Cells, other: Cells) -> int:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """True if a value in the pipeline file equals a value of Spark: times as instants, structs by field name."""
+    """True if a test value equals a value of Spark; times are compared as instants, structs field by field."""
     if isinstance(found, datetime) or isinstance(expected, datetime):
         return _instant(expected) == _instant(found)
     if isinstance(found, date) or isinstance(expected, date):
@@ -121,7 +121,7 @@ def _json_text(value: Any) -> str:
 def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Decode test records by source, with the decoding error in the column ``_problem``.
+    """Decode the test records of each source into a DataFrame; its column ``_problem`` has the decoding errors.
 
     The good rows of each source, except of the first stream, become a SQL view.
     """
@@ -140,7 +140,7 @@ def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
 
 
 def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> list[str]:
-    """Run a pipeline test as one micro-batch, without sinks. Return how its rows differ from the expected rows."""
+    """Run a pipeline test as one micro-batch, without sinks. Return the differences from the expected rows."""
     problems = []
     decoded = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []

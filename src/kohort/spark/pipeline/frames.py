@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Return row count and mark (XOR of the hashes of the source records) for each value of a column; NULL as ""."""
+    """Return a Count for each value of a column: the number of rows, and the XOR of the hashes of their source records.
+
+    The key "" is for rows with NULL in the column.
+    """
     return _counts(_grouped(frame, column))
 
 
@@ -147,7 +150,7 @@ def _raw_rows(records: DataFrame) -> DataFrame:
 
 
 _WATERMARK: Final = "spark.watermarkDelayMs"
-"""Key in the metadata of a column by which Spark marks a column with a watermark."""
+"""Key that Spark sets in the metadata of a column with a watermark."""
 
 
 class StepFailed(KohortError):
@@ -157,7 +160,7 @@ class StepFailed(KohortError):
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     """Run all steps on ``rows`` of the first stream; the result of a step is the view ``input`` of the next step.
 
-    The other sources must be views before the query starts: each micro-batch uses the session's views of that time.
+    The other sources must be views before the query starts: its micro-batches use the views that existed at its start.
     """
     rows.createOrReplaceTempView(pipeline.stream.name)
     current = rows
@@ -183,7 +186,7 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
     """Aggregate rows by window: return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
 
-    Rows with a watermark, from their source or an earlier window, keep it: Spark rejects a second watermark.
+    Rows keep the watermark of their source or of a previous window: Spark rejects a second watermark.
     """
     frame = rows
     if rows.isStreaming:

@@ -52,12 +52,12 @@ class Entry:
     stateful: bool = False
     """True for pipelines with windows or joins of streams, whose output rows differ from the input rows."""
     sources: dict[str, int] = field(default_factory=dict)
-    """Number of input rows by source, for a pipeline with state; empty until Spark reports the micro-batch."""
+    """Number of input rows of each source, for stateful pipelines; empty until Spark reports the progress."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """Number of source rows that a sink's window rows aggregate, by sink; for stateful pipelines."""
+    """Number of source rows that the window rows of each sink aggregate, for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
-    """Number of rows that Spark's state store keeps for later micro-batches, by Spark operator."""
+    """Number of rows that each Spark operator keeps in its state for later micro-batches."""
 
 
 @dataclass(slots=True)
@@ -73,10 +73,10 @@ class Ledger:
     redelivered: int = 0
     problems: list[str] = field(default_factory=list)
     late: int = 0
-    """Number of rows that Spark left out of a window or a join because they arrived after the watermark."""
+    """Number of rows that Spark left out of a window or a join, because their time was below the watermark."""
     stands_for: dict[str, int] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    """Number of rows in open windows (Spark's state) before the first micro-batch of this ledger, by sink."""
+    """Number of rows in the open windows of each sink (Spark's state) before the first micro-batch of this ledger."""
     held: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
@@ -144,7 +144,7 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 
 
 def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the number of rows in open windows by sink with ``counts``; empty without the input counts of each entry.
+    """Return the number of rows in open windows for each sink with ``counts``; {} if an entry lacks input counts.
 
     An entry lacks them if its run was killed before Spark reported the progress of the micro-batch.
     """

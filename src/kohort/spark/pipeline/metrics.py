@@ -35,7 +35,10 @@ _HELP: Final = {
 
 
 class Metrics:
-    """Row counts of one pipeline run. Counters of prometheus-client itself would each add a series ``_created``."""
+    """Row counts of one pipeline run, as Prometheus metrics.
+
+    Counters of prometheus-client itself would each add a series ``_created``.
+    """
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:
         self._pipeline = pipeline

@@ -1,8 +1,8 @@
 """Parses the source sections of a pipeline file: decoding of values, and connection to the cluster.
 
-``profile``, ``brokers`` and ``kafka`` at the top apply to all sources, sinks and dead letters. A section with other
-brokers needs its own credentials, so that passwords are not sent to other brokers. Spark schemas (``id long, place
-struct<x: int>``) are checked without Spark.
+``profile``, ``brokers`` and ``kafka`` at the top of the file apply to all sources, sinks and dead letters. A section
+with other brokers needs its own credentials: those at the top are never sent to other brokers. Spark schemas
+(``id long, place struct<x: int>``) are checked without Spark.
 """
 
 from __future__ import annotations
@@ -228,8 +228,10 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
 
 
 def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
-    """Return the cluster of a section. Client options at the top of the file apply only to the same brokers; the
-    section's own options override them.
+    """Return the cluster of a section of the pipeline file.
+
+    Client options at the top of the file apply only to sections with the same brokers; options of the section override
+    them.
     """
     line = section.line_of("brokers")
     brokers = section.take("brokers", str, default.brokers)
@@ -247,7 +249,7 @@ def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -
 
 
 def connection_of(source: Source) -> ClientSettings:
-    """Return a source's client options, for sinks of a pipeline file without brokers at its top."""
+    """Return a source's client options, for the sinks of a pipeline file without top-level brokers."""
     return tuple(connecting(translated(dict(source.kafka))).items())
 
 

@@ -111,7 +111,10 @@ RECORD_KEYS: Final = ("value", "raw", "key", "headers", "timestamp")
 
 
 def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> PipelineTest:
-    """Parse an entry of ``tests`` in a pipeline file. ``given``: records of the only source, or records by source."""
+    """Parse an entry of ``tests`` in a pipeline file.
+
+    ``given`` is a list of records, if the pipeline has one source, or a dict: source name to list of records.
+    """
     name = section.take("name", str, f"tests[{index}]")
     given_line = section.line_of("given")
     given = section.plain("given")

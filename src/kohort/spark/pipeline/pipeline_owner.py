@@ -1,8 +1,8 @@
 """Owner of output folders and of a group: a pipeline with its checkpoint.
 
-The owner's id is random, drawn once for each checkpoint and stored in it (``owner.json``). So an owner survives a move
-of the checkpoint, and a reset checkpoint is a new owner. Names of data files end with the id. Output folders and
-commits contain the whole owner as text, so that errors can name both pipelines.
+The owner's id is a random number, stored in the checkpoint (``owner.json``). So the owner stays the same if the
+checkpoint is moved, and a reset of the checkpoint creates a new owner. Names of data files end with the id. Output
+folders and commits contain the owner's id, pipeline and checkpoint, so that errors can name both pipelines.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def owner_of(pipeline: Pipeline) -> PipelineOwner:
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     """Return the owner record in the pipeline's checkpoint; the first run creates it.
 
-    Raises KohortError for a checkpoint of other topics, of another group, or of another existing pipeline file with
-    other sinks: each of the two pipelines would write only a part of the rows.
+    Raises KohortError if the checkpoint belongs to other topics, to another group, or to another existing pipeline file
+    with other sinks: each of the two pipelines would write only a part of the rows.
     """
     _check_sources(pipeline)
     known, file = _read(pipeline), str(pipeline.file.absolute())
@@ -100,7 +100,7 @@ def _owner(pipeline: Pipeline, number: str) -> PipelineOwner:
 
 
 def _short(text: str, most: int) -> str:
-    """Shorten a text to ``most`` characters: digest of the text, then its end."""
+    """Shorten a text to ``most`` characters: replace its beginning by a digest of the text."""
     if len(text) <= most:
         return text
     return f"~{hashlib.sha256(text.encode()).hexdigest()[:8]}~{text[10 - most :]}"

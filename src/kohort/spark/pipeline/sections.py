@@ -1,6 +1,6 @@
-"""Sections of a pipeline file (YAML), with line numbers for errors. Keys that the parser does not take are errors.
+"""Sections of a pipeline file (YAML), with line numbers for errors. A key that the parser does not take is an error.
 
-``${NAME}`` in strings is replaced by environment variables: see config/properties.py.
+``${NAME}`` in strings is replaced by the environment variable: see config/properties.py.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSection:
-    """Parse the YAML text of a pipeline file into its top section. Raises PipelineError with the line."""
+    """Parse the YAML text of a pipeline file; return its top-level mapping. Raises PipelineError with the line."""
     with needs("pipeline", "a pipeline file"):
         import yaml
     try:

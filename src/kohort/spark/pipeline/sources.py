@@ -1,7 +1,8 @@
 """Sources of a pipeline: their options for ``format("kohort")``, their lag, and the owner of their group.
 
-Two pipelines must not share a group, since their commits would overwrite each other; members (``group_mode: member``)
-may. A pipeline's commits name their owner, so a run of another pipeline in the group is rejected.
+Two pipelines cannot share a group, since their commits would overwrite each other; members of the group
+(``group_mode: member``) can. A pipeline's commits name their owner, so a run of another pipeline in the group is
+rejected.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kohort.spark.reading.cluster import KohortCluster, selected_partitions
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
-    """Return the ``format("kohort")`` options of a stream source. ``owner`` is named in its commits."""
+    """Return the ``format("kohort")`` options of a stream source. ``owner``: owner that the stream's commits name."""
     options = _options(source) | {"includeHeaders": "true"}
     if source.group and owner is not None:
         options["groupOwner"] = owner.text

@@ -25,8 +25,8 @@ def resolve(
 ) -> PartitionOffsets:
     """Return the start offset, or the exclusive end offset, of each partition of a read.
 
-    ``option``: name of the option ``bound``, for errors; ``committed``: committed offsets of the group, for "group";
-    ``fallback``: earliest or latest, for partitions without a committed offset.
+    ``option``: name of the option ``bound``, for errors; ``committed``: committed offsets of the group, used if
+    ``bound`` is "group"; ``fallback``: earliest or latest, for partitions without a committed offset.
     """
     wanted = sorted(set(partitions))
     if isinstance(bound, ByTime):
@@ -88,7 +88,7 @@ SAMPLE_AGE_S: Final = 10.0
 
 
 class BatchLimits:
-    """Size limits of a query's micro-batches. ``now``, ``pause``: clock and sleep in s; tests pass their own."""
+    """Size limits of a query's micro-batches. ``now``, ``pause``: clock and sleep in seconds, fake in tests."""
 
     def __init__(self, options: SourceOptions, now: Callable[[], float], pause: Callable[[float], None]) -> None:
         self._options = options
@@ -96,14 +96,14 @@ class BatchLimits:
         self._pause = pause
         self._last_batch: float | None = None
         self._weights: dict[TopicPartition, tuple[float, float]] = {}
-        """Mean record size in bytes of a partition, and the time of this sample."""
+        """Mean record size of each partition in bytes, and the time at which it was sampled."""
 
     def end(
         self, cluster: SourceCluster, begin: PartitionOffsets, heads: PartitionOffsets, *, finite: bool
     ) -> PartitionOffsets:
         """Return the end offsets of the next micro-batch.
 
-        ``finite``: the query ends at the log ends ``heads``, so a micro-batch does not wait for more records.
+        ``finite``: True if the query ends at the log end offsets ``heads``: it does not wait for more records.
         """
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._wait_for_more(sum(backlog.values())):

@@ -1,4 +1,4 @@
-"""Calls of the Spark source to a Kafka cluster, and their implementation by kohort's clients.
+"""Interface between the Spark source and a Kafka cluster, and its implementation by kohort's clients.
 
 Tests implement ``SourceCluster`` without a broker. Each worker process keeps its clients: Spark reuses Python workers,
 so later tasks reuse the connections.
@@ -48,7 +48,7 @@ class SourceCluster(Protocol):
         """Return the topic ids found by the last call of ``partitions``; a recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
-        """Return the mean size in bytes of a record (key and value) from ``offset`` on; 0 without records."""
+        """Return the mean size (key and value) of the records from ``offset`` on, in bytes; 0 if there are none."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
@@ -56,7 +56,7 @@ class SourceCluster(Protocol):
         """Wait up to ``timeout_ms`` until a partition has a record at or after its offset in ``heads``."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield these columns of the records in an offset range; the last batch may exceed the range."""
+        """Yield ``columns`` of the records in an offset range; the last batch may extend beyond the range."""
 
     def close(self) -> None: ...
 
@@ -193,7 +193,7 @@ class KohortCluster:
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
             return self._consumer("fetch", settings)
-        # Fetched records behind the range are discarded: for 100 rows of a long backlog, half of the work of the task.
+        # Records fetched beyond the range are discarded: half of the task's work, for 100 rows of a long backlog.
         for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
             settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
         return self._consumer("fetch little", settings)

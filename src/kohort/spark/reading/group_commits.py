@@ -1,4 +1,4 @@
-"""Commits of a query to its group: the pinned start, completed micro-batches, and warnings of other commits.
+"""Commits of a query to its group: its pinned start and completed micro-batches; warnings about foreign commits.
 
 Commit metadata is ``kohort-init:...`` for a pinned start and ``kohort-query:...`` for progress. Other metadata in the
 group means that another query commits there or that a user reset the group. The query logs a warning and continues:
@@ -26,12 +26,12 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import SourceCluster
 
 QUERY_KEY: Final = "kohort:query"
-"""Key, besides topics, in the offset JSON of a query for the query's number; no topic can have this name."""
+"""JSON key under which a query's offsets hold the query's number, beside the topics; no topic can have this name."""
 _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 
 class CommitMark(NamedTuple):
-    """Commit metadata in member mode: the partition's query, and the end of its micro-batch in flight."""
+    """Commit metadata in member mode: number of the partition's query, and end offset of its micro-batch in flight."""
 
     query: int
     upto: int
@@ -57,7 +57,7 @@ def partition_start(committed: OffsetAndMetadata, query: int, done: int | None) 
 
     ``committed``: committed offset of the group; ``done``: offset in the query's checkpoint. If the query itself made
     the last commit, no other query has owned the partition since: the checkpoint decides, which may be one micro-batch
-    ahead. Otherwise the group's commit decides: another query has read on, or a user reset the offset.
+    ahead of the commit. Otherwise the commit decides: another query has read records, or a user reset the offset.
     """
     mark = parse_mark(committed.metadata)
     start = committed.offset
@@ -99,7 +99,7 @@ class GroupCommits:
     def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:
         """Commit a query's start offsets to its group before micro-batch 0 is planned.
 
-        If the commit fails the query must not start, or a retry could skip rows.
+        If the commit fails, the query must not start: a retry could skip rows.
         """
         if not self._options.commits:
             return
@@ -109,8 +109,9 @@ class GroupCommits:
         self._last_commit, self._pinned = offsets, True
 
     def commit_completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
-        """Commit the end of the last completed micro-batch; on failure, log it and retry at the next trigger.
-        ``planned``: a micro-batch was planned since the start offsets were committed, so the group need not keep them.
+        """Commit the end of the last completed micro-batch; if that fails, log the error and retry at the next trigger.
+
+        ``planned``: True if a micro-batch was planned, so that this commit may replace the committed start offsets.
         """
         if not self._options.commits:
             return

@@ -20,7 +20,7 @@ from kohort.spark.reading.ranges import DataLost, data_lost
 log = logging.getLogger(__name__)
 
 IDS_KEY: Final = "kohort:topics"
-"""Key, besides topics, in the offset JSON of a query for the topic ids; no topic can have this name."""
+"""JSON key under which a query's offsets hold the topic ids, beside the topics; no topic can have this name."""
 
 TopicIds = dict[str, str]
 
@@ -55,7 +55,7 @@ class LogChanges:
     def starts_after_loss(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
     ) -> PartitionOffsets:
-        """Return new starts for partitions that cannot continue at ``begin``: records deleted, or topic recreated.
+        """Return new start offsets of partitions whose records at ``begin`` were deleted, or whose topic was recreated.
 
         ``before``: topic ids at the last micro-batch. Raises DataLost if failOnDataLoss is set.
         """

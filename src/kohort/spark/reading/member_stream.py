@@ -4,9 +4,9 @@ The offsets of such a query contain exactly its assigned partitions. A micro-bat
 its start and its end offsets: a partition is added or removed by a micro-batch that reads none of its records. So a
 micro-batch that Spark repeats reads the same records, unless another query owns their partition in the meantime.
 
-Before a micro-batch is planned, the member commits its starts and ends in the member's generation (group_commits.py).
-A fenced member's commit is rejected, and it plans nothing until it has rejoined. A rebalance waits for the micro-batch
-in flight, up to ``max.poll.interval.ms``.
+Before a micro-batch is planned, the member commits the start and end offsets of the micro-batch in its generation
+(group_commits.py). The commit of a fenced member is rejected, and the member plans nothing until it has rejoined. A
+rebalance waits for the micro-batch in flight, up to ``max.poll.interval.ms``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kohort.spark.values.row_builders import RowBuilder
 log = logging.getLogger(__name__)
 
 OnRevoked = Callable[[Collection[TopicPartition]], None]
-"""Callback for revoked partitions; their offsets can still be committed in it."""
+"""Callback for revoked partitions; it can still commit their offsets."""
 _CLOSE_MS: Final = 5_000
 
 
@@ -196,9 +196,9 @@ class MemberStreamReader(KohortStreamReader):
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return start offsets of newly assigned partitions: those that continue at the checkpoint, those new to it.
+        """Return the start offsets of newly assigned partitions, as two dicts: equal to the checkpoint, or new to it.
 
-        A partition whose start differs from the checkpoint is in neither: a micro-batch without it comes first.
+        A partition whose start offset differs from the checkpoint is in neither dict: the next micro-batch omits it.
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():

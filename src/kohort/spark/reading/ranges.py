@@ -1,4 +1,4 @@
-"""Read offset ranges in a Spark task, as Arrow batches with retries; and the batch reader, which plans the tasks.
+"""Reads offset ranges in a Spark task, as Arrow batches with retries. The batch reader plans the tasks of a batch read.
 
 In local mode Spark gives a task one attempt by default, so retriable errors are retried here.
 """
@@ -37,7 +37,7 @@ class ReadTask(InputPartition):  # type: ignore[misc]  # pyspark has no types th
 
 
 class DataLost(KohortError):
-    """Error: records were deleted, or a topic was recreated, before the query read them."""
+    """Error: records were deleted before the query read them, or their topic was recreated."""
 
 
 def data_lost(losses: Sequence[Loss]) -> DataLost:
@@ -123,7 +123,7 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 
     def _check_ends(self, cluster: SourceCluster, end: PartitionOffsets) -> None:
-        """Check that endingOffsets are not after the end of the log: a task would wait there. Raises ConfigError."""
+        """Raise ConfigError for endingOffsets after the log end offset: a task would wait there for records."""
         if not isinstance(self._options.batch_end, dict):
             return
         heads = cluster.latest(end)

@@ -70,7 +70,7 @@ def session(
     """Return a session for ``format("kohort")``; an active one is reused, as by ``getOrCreate``.
 
     Arguments: ``master``: ``local[*,3]`` allows a failed task three attempts, ``local[*]`` only one; ``conf``: more
-    settings of Spark; ``quiet``: only errors of Spark's log, and no Java warning about a module for MLlib.
+    settings of Spark; ``quiet``: Spark logs only errors, and Java does not warn about a module for MLlib.
     Raises JavaNotFound, and MissingExtra without PySpark.
     """
     warnings.filterwarnings("ignore", message=PANDAS_WARNING)

@@ -1,4 +1,4 @@
-"""Sends Arrow batches from a Spark task by the producer of the worker process, and counts acknowledged rows.
+"""Sends Arrow batches from a Spark task with the producer of the worker process, and counts acknowledged rows.
 
 The sink is at least once: Spark repeats failed tasks and micro-batches. Headers name the query, micro-batch, task and
 row number of each row. A repeated row has the same headers if Spark gives the same rows to the task, as it does for
@@ -43,7 +43,7 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """Append headers to the headers ``own`` of each record; ``more``: name of a header, and its value in each row."""
+    """Append headers to the headers ``own`` of each record; ``more``: header names, each with its value in each row."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -58,7 +58,8 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
         names.insert(0, flat.field(0).cast(pa.string()))
         values.insert(0, flat.field(1).cast(pa.binary()))
         taken = len(flat)
-    # In the result each record has its own headers, then the new ones; in the input all new headers come last, by name.
+    # The result lists the own headers of a record, then its new headers. The input lists the own headers of all
+    # records, then the first new header of all records, then the second, and so on.
     starts = np.concatenate(([0], np.cumsum(counts + len(more))))
     order = np.empty(starts[-1], np.int64)
     is_new = np.zeros(starts[-1], bool)
@@ -108,7 +109,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send rows with any of the columns key, value, headers, partition. Raises errors of rows sent earlier."""
+        """Send rows with any of the columns key, value, headers, partition. Raises the errors of rows sent before."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _MAX_PENDING_DELIVERIES:
@@ -131,7 +132,7 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic``, or if empty to the topics in the column ``topic``. Raises UsageError for NULL there."""
+    """Send rows to ``topic``; if it is "", to the topics in the column ``topic``. Raises UsageError for NULL there."""
     if topic:
         sender.send(topic, batch)
         return
@@ -146,7 +147,10 @@ def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
 
 
 def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any], make: type[RowSender] = RowSender) -> int:
-    """Send rows of topic, key, value, headers; return the number of acknowledged rows, or raise if a row failed."""
+    """Send rows with the columns topic, key, value and headers; return the number of acknowledged rows.
+
+    Raises an error if a row is not acknowledged.
+    """
     sender = make(settings)
     try:
         for batch in batches:
@@ -185,7 +189,10 @@ class LetterSender(RowSender):
         return self.rows
 
     def _acknowledge(self, topic: str, batch: pa.RecordBatch, deliveries: list[Delivery]) -> None:
-        """Wait until a batch is acknowledged; resend a too large batch in halves, a single letter without its value."""
+        """Wait until a batch is acknowledged.
+
+        A batch that is too large is resent in halves; a single dead letter that is too large, without its value.
+        """
         try:
             self._wait_for(deliveries)
         except ApiError as error:
@@ -199,7 +206,7 @@ class LetterSender(RowSender):
             self._send_smaller(topic, batch)
 
     def _send_smaller(self, topic: str, letter: pa.RecordBatch) -> None:
-        """Send a dead letter without its value, then without key and headers. Raises ApiError if it is too large."""
+        """Send a dead letter without its value, then without key and headers. Raises ApiError if still too large."""
         without_value, without_record = smaller_letters(letter)
         try:
             self._wait_for(self._producer.send_arrow(topic, without_value))
@@ -210,7 +217,7 @@ class LetterSender(RowSender):
 
 
 def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a dead letter without its value; then also without its key and the headers of the record."""
+    """Yield a dead letter without its value, and one also without its key and the headers of the record."""
     import pyarrow as pa
 
     key, value, headers = (letter.column(name) for name in ("key", "value", "headers"))

@@ -26,7 +26,7 @@ from kohort.errors import ConfigError
 from kohort.extras import needs
 
 Reader = Callable[[bytes], tuple[Any, int]]
-"""Function that reads an Avro value at the start of the bytes; returns value and length. Raises AvroError."""
+"""Function that reads the Avro value at the start of the given bytes; returns value and length. Raises AvroError."""
 
 DEPTH_MOST: Final = 64
 _DECIMAL_BYTES_MOST: Final = 64
@@ -46,8 +46,9 @@ _LOGICAL: Final = {
     ("string", "uuid"): "kohort-uuid",
     ("fixed", "uuid"): "kohort-uuid",
 }
-"""Supported logical types and their names for fastavro: its own, or a reader registered here.
-Other logical types are read as their plain type, as the specification requires."""
+"""Supported logical types, and the name of the fastavro reader for each: fastavro's own, or one registered here.
+Other logical types are read as their plain type, as the specification requires.
+"""
 
 
 class AvroError(ValueError):

@@ -77,7 +77,7 @@ class CsvReader:
         return row
 
     def _fields(self, text: str) -> list[tuple[str, bool]]:
-        """Split a CSV record into fields; each with True if it was quoted. Raises ValueError."""
+        """Split a CSV record into pairs: a field, and True if the field was quoted. Raises ValueError."""
         doubled = self._split(text, self._doubled, lambda inside: inside.replace('""', '"'))
         if '\\"' not in text:
             return self._checked(doubled, text)

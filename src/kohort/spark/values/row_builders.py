@@ -76,7 +76,7 @@ class BadRecords:
     ) -> pa.RecordBatch:
         """Apply the policy to undecodable rows. Raises BadRecord if the policy is fail.
 
-        ``batch``: the original records; ``built``: their rows; ``keep``: keep the rows of dead letters.
+        ``batch``: the original records; ``built``: their rows; ``keep``: keep rows whose records become dead letters.
         """
         if not problems or self.policy == "null":
             return built
@@ -128,7 +128,7 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Names of the record columns beside the columns of a decoded value: ``_key`` for ``key``."""
+"""Names of record columns in a row with decoded columns: ``_key`` for ``key``."""
 
 
 class RecordRowBuilder:
@@ -144,7 +144,7 @@ class RecordRowBuilder:
 
 
 class ValueRowBuilder:
-    """Builds rows from decoded values, and record columns as ``_key``, ``_topic``, ... and ``_error``."""
+    """Builds rows from decoded values, record columns (``_key``, ``_topic``, ...) and decoding errors (``_error``)."""
 
     def __init__(
         self, schema: pa.Schema, value: ValueFormat, bad: BadRecords, *, tombstones: str = "row", zone: str = ""
@@ -182,7 +182,7 @@ class ValueRowBuilder:
 
 
 RowBuilder = RecordRowBuilder | ValueRowBuilder
-"""Converts Arrow batches of the client into Spark's rows. Picklable."""
+"""Builder that converts the client's Arrow batches into Spark's rows. Picklable."""
 
 
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:

@@ -193,7 +193,7 @@ def test_sink_with_counts_setting_excludes_quarantine() -> None:
         ("[country]", "[country], compact_every: 1", "line 12: compact_every: 1: expected a number of micro-batches, "
          "at least 2"),
         ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: country is in "
-         "partition_by, whose columns are not numbers in the files"),
+         "partition_by, whose values are in folder names, not in the files"),
         ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: Parquet outputs "
          "/pipelines/out/orders and /pipelines/out/orders/new overlap: give each sink and summary its own folder"),
     ],

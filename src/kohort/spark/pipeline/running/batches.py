@@ -23,11 +23,11 @@ class ExpectationFailed(KohortError):
 
 
 class RunStopping(KohortError):
-    """Error: Spark began a micro-batch after a stop request; it wrote nothing."""
+    """Error: Spark began a micro-batch after a stop request; the micro-batch wrote nothing."""
 
 
 class BatchRunner:
-    """Function for Spark's ``foreachBatch``; ``error``: its last error as it was raised, before Spark wraps it."""
+    """Callable for Spark's ``foreachBatch``; ``error``: its last error as it was raised, before Spark wraps it."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None
@@ -79,7 +79,7 @@ class BatchRunner:
             self._complete.notify_all()
 
     def end(self, timeout_s: float) -> None:
-        """Begin no new micro-batch, and wait until Spark records the one in flight as complete, up to ``timeout_s``.
+        """Begin no new micro-batch, and wait up to ``timeout_s`` until Spark records the one in flight as complete.
 
         The next run repeats a micro-batch that Spark did not record.
         """
@@ -121,7 +121,7 @@ class BatchRunner:
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             if any(s.counts for s in pipeline.sinks):
-                # The number of source rows of an aggregated row is in the column ``counts`` of the sink.
+                # Output rows are aggregated: the sum of the column ``counts`` must equal the number of source rows.
                 entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
                 entry.marked = False
             entry.sinks = {sink.name: self._write(sink, passed, entry) for sink in pipeline.sinks}

@@ -5,8 +5,8 @@ The operating system releases the file lock however the process ends. So a check
 
 pyspark's Ctrl-C handler cancels jobs and raises in the main thread, which waits for the JVM: the run would end with
 tracebacks. So the first Ctrl-C or SIGTERM only sets a flag, which the run checks between two micro-batches. A second
-signal has its usual effect: KeyboardInterrupt in a Python program, the end of ``kohort pipeline run``. SIGTERM works
-even if Ctrl-C is ignored, as in background processes of a shell script.
+signal has its usual effect: it raises KeyboardInterrupt in a Python program, and ends ``kohort pipeline run``. SIGTERM
+works even if Ctrl-C is ignored, as in background processes of a shell script.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _STDERR: Final = 2
 
 
 class StopRequest:
-    """Sets ``requested`` at the first SIGINT or SIGTERM; without effect outside the main thread, or if ignored."""
+    """Sets ``requested`` at the first SIGINT or SIGTERM, except outside the main thread and for ignored signals."""
 
     def __init__(self, say: str = "") -> None:
         self._say = say

@@ -1,4 +1,4 @@
-"""Receive all progress events of a Spark query from the listener bus; ``recentProgress`` keeps only a thousand."""
+"""Receives all progress events of a Spark query from the listener bus; ``recentProgress`` keeps only the last 1,000."""
 
 from __future__ import annotations
 

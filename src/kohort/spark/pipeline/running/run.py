@@ -1,8 +1,8 @@
 """Runs a pipeline on a Spark session and reports the row counts of sources, sinks and dead letters.
 
-One query reads the stream. A run reads each table once when it begins, up to the ends of its topics at that time, and
-joins it as a static DataFrame: all micro-batches join the same table, so a row without a match has none in this run.
-Two streams instead wait for matching rows, up to their watermarks.
+One query reads the stream. A run reads each table once when it begins, up to the end offsets of its topics at that
+time, and joins it as a static DataFrame. All micro-batches join the same table: a row without a match does not get one
+later in the run. A join of two streams instead waits for matching rows, up to the watermarks.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class PipelineRun:
     def run(self, stop: threading.Event) -> None:
         """Run the query until it ends, or until ``stop`` is set.
 
-        Raises PipelineStopped for an error of Spark's; raises an error of a step or sink as it was first raised.
+        Raises PipelineStopped for an error of Spark's; an error of a step or sink is raised without Spark's wrapper.
         """
         from kohort.spark.pipeline.running.progress_events import ProgressEvents
 
@@ -121,7 +121,7 @@ class PipelineRun:
         self._spark.streams.addListener(events)
         try:
             for attempt in range(1, STARTS_MOST + 1):
-                query = self._writer.start()  # the query continues at the position in its checkpoint
+                query = self._writer.start()  # the query continues at the offsets in its checkpoint
                 try:
                     while not query.awaitTermination(POLL_S):
                         if stop.is_set():
@@ -168,7 +168,7 @@ class PipelineRun:
         return report
 
     def _read_table(self, source: Source) -> DataFrame:
-        """Read a table source up to the present ends of its topics, which the run commits when it finishes."""
+        """Read a table source up to the current end offsets of its topics, which the run commits when it finishes."""
         with source_cluster(source) as (cluster, partitions):
             upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
@@ -211,7 +211,7 @@ class PipelineRun:
 def claim(pipeline: Pipeline) -> PipelineOwner:
     """Claim checkpoint, groups and output folders for a pipeline, and create its topics; does not need Spark.
 
-    Raises KohortError if one of them belongs to another pipeline.
+    Raises KohortError if the checkpoint, a group or a folder belongs to another pipeline.
     """
     owner = claim_checkpoint(pipeline)
     check_groups(pipeline, owner)

@@ -1,8 +1,8 @@
 """Stateful pipelines, whose steps combine rows of different micro-batches: windows, watermarks, joins of streams.
 
-Their steps are one streaming plan with Spark's state, instead of a batch plan for each micro-batch. So Spark counts
-input rows by observed metrics, the decoding tasks send bad values as dead letters, and output rows are not input rows:
-the ledger includes rows in state and late rows.
+All their steps are one streaming plan with Spark's state, instead of a batch plan for each micro-batch. So Spark counts
+input rows by observed metrics, the decoding tasks send bad values as dead letters, and the number of output rows
+differs from the number of input rows: the ledger includes rows in state and late rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a source as a stream of its decodable rows, with the source's watermark; Spark observes row counts."""
+    """Return a source as a stream of its decodable rows, with its watermark; Spark observes its row counts."""
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
@@ -87,7 +87,7 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
 
 
 class StatefulRunner(BatchRunner):
-    """Applies rules to the result of the steps and writes it; Spark's progress event has the input row counts."""
+    """Applies rules to the result of the steps and writes the rows; Spark's progress event has the input row counts."""
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persist the rows: their plan has state in Spark, and must run only once.
@@ -141,7 +141,7 @@ class StatefulRunner(BatchRunner):
 
 
 def counting_column(pipeline: Pipeline) -> str:
-    """Return the column in which the last step, a window, counts source rows; "" if none or if the count is not exact.
+    """Return the column in which the last step, a window, counts source rows; "" if no column counts them exactly.
 
     Overlapping windows count a record several times; after a rule that removes rows, the windows in a sink lack rows.
     """

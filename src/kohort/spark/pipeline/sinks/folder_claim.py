@@ -1,8 +1,8 @@
 """Ownership of output folders by pipelines: an empty file ``_kohort.OWNER`` in the folder names the owner.
 
-Parquet readers skip names that start with ``_``; Polars also needs the file to be empty. A folder, its parents and its
-subfolders have one owner. Members of one group that run the same pipeline may share a folder: their ids in the file
-names tell their files apart.
+Parquet readers skip names that start with ``_``; Polars also needs the file to be empty. A folder cannot be in a folder
+of another owner, nor contain one. Members of one group that run the same pipeline may share a folder: the name of each
+data file contains the id of the member's owner.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def owned_files(pipeline: Pipeline, output: FolderOutput) -> OwnedFiles:
 
 
 def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
-    """Yield folder and owner of each owner file in ``path``, in its parents and in its subfolders."""
+    """Yield the folder and the owner of each owner file in ``path``, in its parents and in its subfolders."""
     whole = path.absolute()
     marks = [found for parent in whole.resolve().parents for found in parent.glob(f"{_MARK}*")]
     for mark in (*marks, *sorted(path.rglob(f"{_MARK}*"))):
@@ -82,9 +82,9 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return the ids of the folder's owners that are this pipeline: its present checkpoint and earlier ones."""
+    """Return the ids under which this pipeline owns the folder: the checkpoint's id, and ids from before a reset."""
     mine = folder.owner
-    # Containers of group members may have checkpoints at the same path, each on its own volume.
+    # The same checkpoint path may belong to another group member, in a container with its own volume.
     return {
         owner.id
         for owner in _owners_of(folder)

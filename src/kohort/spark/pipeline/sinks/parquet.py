@@ -127,7 +127,7 @@ _TIMES: Final = "spark.sql.parquet.outputTimestampType"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSink(Sink):
-    """Sink into a folder of Parquet files. ``compact_every``: micro-batches between merges of small files; 0: never."""
+    """Sink into a folder of Parquet files. ``compact_every``: merge small files every N micro-batches; 0: never."""
 
     kind: ClassVar[str] = "parquet"
     stores_rows: ClassVar[bool] = True
@@ -141,7 +141,7 @@ class ParquetSink(Sink):
         columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
         if common.counts and common.counts in columns:
             raise body.error(
-                f"counts: {common.counts} is in partition_by, whose columns are not numbers in the files", line
+                f"counts: {common.counts} is in partition_by, whose values are in folder names, not in the files", line
             )
         if every < 0 or every == 1:
             raise body.error(f"compact_every: {every}: expected a number of micro-batches, at least 2", every_line)

@@ -3,7 +3,7 @@
 Spark writes a micro-batch into a staging folder beside the checkpoint. Its files are then renamed into the output
 folder, in the folders of the partition columns: ``batch-0000000007-0000-1f3c9a2b.parquet``. The name starts with the
 micro-batch and ends with the id of the checkpoint. So a run can remove the files of a micro-batch before Spark repeats
-it, without files of other checkpoints.
+it, and keep the files of other checkpoints.
 
 Small files of complete micro-batches are merged (``compact-0000000000-0000000099-1a2b3c4d-1f3c9a2b.parquet``). Before a
 merged file is renamed into place, a note file lists its inputs: after an interruption, the next run or compaction
@@ -117,7 +117,7 @@ class Compacted:
 
 
 class ParquetFolder:
-    """Files of one owner in the output folder ``path``; ``work``: its folder for staged files, which readers ignore."""
+    """Files of one owner in the output folder ``path``; ``work``: the owner's staging folder, which readers ignore."""
 
     def __init__(self, path: Path, work: Path, owner: PipelineOwner) -> None:
         self.path = path
@@ -174,7 +174,7 @@ class ParquetFolder:
             file.path.unlink(missing_ok=True)
 
     def publish(self, batch: int) -> list[Path]:
-        """Rename the staged files of a micro-batch into the output folder; return them."""
+        """Rename the staged files of a micro-batch into the output folder; return their new paths."""
         return list(self.publishing(batch))
 
     def publishing(self, batch: int) -> Iterator[Path]:
@@ -288,7 +288,7 @@ def committed_upto(pipeline: Pipeline) -> int:
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
     """Divide small data files of each folder, oldest first, into groups to merge, of about ``large`` bytes at most.
 
-    Omits files of at least half that size, and groups of one file.
+    Omits files of at least half of ``large``, and groups of one file.
     """
     folders: dict[Path, list[DataFile]] = {}
     for file in files:

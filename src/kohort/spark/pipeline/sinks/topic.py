@@ -68,10 +68,10 @@ class TopicSink(Sink):
 
 
 def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
-    """Send rows of topic, key, value, headers to Kafka; return their number, or raise if a row is not acknowledged.
+    """Send rows with the columns topic, key, value and headers to Kafka; return the number of acknowledged rows.
 
-    At least once: Spark may repeat a task. ``letters``: the rows are dead letters; a letter above the size limit is
-    sent without its value.
+    Raises an error if a row is not acknowledged. At least once: Spark may repeat a task. ``letters``: True if the rows
+    are dead letters; a dead letter above the size limit is sent without its value.
     """
     settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
