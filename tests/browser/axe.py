@@ -21,7 +21,7 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 class NoAxe(Exception):
-    """axe-core is not downloaded, and cannot be."""
+    """axe-core is missing and cannot be downloaded."""
 
 
 def axe_source() -> str:

@@ -1,6 +1,7 @@
 """Small console with canned answers, which serves ``kohort/console/static`` under the real content policy.
 
-By hand: ``.venv/bin/python tests/browser/canned.py [PORT]`` prints its address, and serves until Ctrl-C.
+To start it by hand, run ``.venv/bin/python tests/browser/canned.py [PORT]``: it prints its address, and serves until
+Ctrl-C.
 """
 
 from __future__ import annotations

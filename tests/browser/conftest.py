@@ -116,7 +116,8 @@ def problems() -> Iterator[list[str]]:
 def open_page(chromium: Browser, request: pytest.FixtureRequest, problems: list[str]) -> Iterator[OpenPage]:
     """Function that opens a path of the canned console, or of the address ``at``: ``open_page("/groups")``.
 
-    Errors on the console, reports of the content policy, requests to elsewhere, and crashes fail the test.
+    The test fails at an error or warning of the browser, a violation of the content policy, a request to another
+    address, a dialog, or a crash.
     """
     contexts = []
 

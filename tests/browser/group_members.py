@@ -63,7 +63,7 @@ class GroupMembers:
         self._processes: list[subprocess.Popen[str]] = []
 
     def join(self, name: str, group: str, protocol: str = "classic", **options: Any) -> Polling:
-        """Start a member of a group, which reads the topic of the same name."""
+        """Start a member of a group; the member reads the topic that has the name of the group."""
         timed = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500} if protocol == "classic" else {}
         told = {
             "bootstrap_servers": self.bootstrap,
@@ -123,7 +123,7 @@ class GroupMembers:
 
 
 def prepare(bootstrap: str, topics: Sequence[str], partitions: int = 4) -> None:
-    """Create topics; the consumer groups of the same names get a short session timeout."""
+    """Create topics, and set a short session timeout for the consumer groups of the same names."""
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics(dict.fromkeys(topics, partitions))
         short = {"consumer.session.timeout.ms": str(SESSION_MS), "consumer.heartbeat.interval.ms": "500"}
@@ -140,7 +140,7 @@ def write(bootstrap: str, topic: str, records: int, value: Callable[[int], bytes
 
 
 def read_all(bootstrap: str, group: str, records: int) -> None:
-    """Let a group read and commit ``records`` records of the topic of the same name, and leave."""
+    """Let a single member read and commit ``records`` records of the topic that has the name of the group."""
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([group])
         seen = 0

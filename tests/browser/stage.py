@@ -17,7 +17,7 @@ PAGE = f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sta
 
 
 def set_stage(canned: CannedConsole) -> None:
-    """Serve the page at ``/stage``."""
+    """Serve a page at ``/stage`` that contains only a timeline or a what-if board."""
     canned.pages["/stage"] = PAGE
     canned.scripts["/stage.js"] = HERE / "stage.js"
     canned.scripts["/stage.css"] = HERE / "stage.css"

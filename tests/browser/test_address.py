@@ -29,7 +29,7 @@ def test_address_restores_filter_and_order(open_page):
     assert len(shown) == 2
 
 
-def test_health_count_filters_groups_and_is_in_address(open_page):
+def test_click_on_health_count_filters_groups_and_changes_address(open_page):
     page = open_page("/groups")
 
     page.get_by_role("button", name="STOP 1").click()

@@ -48,7 +48,7 @@ def test_canned_what_if_uses_real_prediction():
     assert {row["assignor"] for row in predicted.body["compare"]} >= {"range", "cooperative-sticky", "uniform"}
 
 
-def test_canned_past_state_is_from_that_time():
+def test_canned_past_state_is_from_requested_time():
     late = answer("GET", "groups/checkout/rebalances", {}).body["rebalances"]
     early = answer("GET", "groups/checkout/rebalances", {"at": str(late[3]["opened_at_ms"])}).body["rebalances"]
 
@@ -57,7 +57,7 @@ def test_canned_past_state_is_from_that_time():
 
 
 @pytest.mark.parametrize(("path", "status"), [("groups/nobody", 404), ("nowhere", 404), ("groups/checkout/what", 404)])
-def test_canned_missing_group_is_error_with_advice(path, status):
+def test_canned_answer_about_missing_group_is_error_with_advice(path, status):
     found = answer("GET", path, {})
 
     assert (found.status, found.body["schema"], bool(found.body["advice"])) == (

@@ -22,7 +22,7 @@ def test_brokers_view_shows_load_time_and_delay_or_reason(open_page):
     expect(stopped.get_by_role("img", name="unknown: stopped")).to_have_count(2)
 
 
-def test_topic_view_shows_records_of_offset_in_address(open_page):
+def test_topic_view_shows_records_at_offset_in_address(open_page):
     page = open_page("/topics/orders")
     page.get_by_role("button", name="peek at the records of partition 0").click()
     records = page.get_by_role("table", name="Records")

@@ -9,7 +9,7 @@ import pytest
 LAYOUT = Path(__file__).parent / "layout"
 
 
-def test_layout_unit_tests_pass():
+def test_javascript_unit_tests_of_layout_pass():
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed: it runs the tests of the console's JavaScript modules")

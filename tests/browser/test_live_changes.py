@@ -9,7 +9,7 @@ from browser.walk import cell, row_of, soon, tab
 pytestmark = [pytest.mark.slow, pytest.mark.campaign, pytest.mark.timeout(300)]
 
 
-def test_live_reset_equals_plan_and_group_is_deleted(cluster, open_page, finds_nothing, refunds):
+def test_reset_in_live_cluster_equals_plan_and_group_is_deleted(cluster, open_page, finds_nothing, refunds):
     page = open_page("/groups", at=cluster.console)
     soon(row_of(page, "Groups", refunds)).to_contain_text("Empty")
     page.get_by_role("link", name=refunds).first.click()
@@ -41,7 +41,7 @@ def test_live_reset_equals_plan_and_group_is_deleted(cluster, open_page, finds_n
     soon(row_of(page, "Groups", refunds)).to_have_count(0)
 
 
-def test_live_rejected_reset_names_members(cluster, open_page, problems):
+def test_rejected_reset_in_live_cluster_names_members(cluster, open_page, problems):
     group = cluster.classic
     page = open_page(f"/groups/{group}/offsets", at=cluster.console)
     soon(page.locator("p.warn-panel")).to_contain_text(f"{group}-1")
@@ -58,7 +58,7 @@ def test_live_rejected_reset_names_members(cluster, open_page, problems):
     problems.clear()
 
 
-def test_live_member_removal_is_in_journal_with_reason(cluster, open_page):
+def test_journal_of_live_cluster_has_removed_member_and_reason(cluster, open_page):
     group = cluster.classic
     page = open_page(f"/groups/{group}/offsets?way=members", at=cluster.console)
     page.get_by_role("checkbox", name=f"{group}-2").check()

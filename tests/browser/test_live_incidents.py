@@ -35,7 +35,7 @@ def happened(page, cause, name):
 
 
 @pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.campaign), "consumer"])
-def test_live_joins_leaves_and_crashes_are_shown(cluster, opened, finds_nothing, protocol):
+def test_joins_leaves_and_crashes_in_live_cluster_are_shown(cluster, opened, finds_nothing, protocol):
     group, crew = cluster.group(protocol), cluster.crew
     guest, doomed = f"{group}-guest", f"{group}-doomed"
     page = opened(f"/groups/{group}/members")
@@ -67,7 +67,7 @@ def test_live_joins_leaves_and_crashes_are_shown(cluster, opened, finds_nothing,
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_live_slow_member_is_named(cluster, opened, protocol):
+def test_slow_member_in_live_cluster_is_named(cluster, opened, protocol):
     group, crew = cluster.group(protocol), cluster.crew
     slow = f"{group}-slow"
     page = opened(f"/groups/{group}/rebalances")
@@ -89,7 +89,7 @@ def test_live_slow_member_is_named(cluster, opened, protocol):
         crew.has(f"{group}-{number}", PARTITIONS // 2)
 
 
-def test_live_lag_is_updated(cluster, opened):
+def test_lag_of_live_cluster_is_updated(cluster, opened):
     page = opened("/groups")
     lag = cell(row_of(page, "Groups", cluster.idle), 4)
     soon(lag).to_contain_text(re.compile(r"^\d+"))

@@ -76,10 +76,10 @@ def test_events_of_created_and_deleted_groups_leak_nothing(canned, open_page):
 
     assert more["nodes"] <= NODES_MORE
     assert more["listeners"] <= LISTENERS_MORE
-    assert more["heap"] < 2 * MIB  # the names of the groups alone have 4 MiB
+    assert more["heap"] < 2 * MIB  # the names of the groups alone take 4 MiB
 
 
-def test_events_of_wide_group_leak_nothing(canned, open_page):
+def test_events_of_group_with_many_members_leak_nothing(canned, open_page):
     from soak.tabs import Tab
 
     make_live(canned)

@@ -107,7 +107,7 @@ NODES_MOST = 1800
 
 
 @pytest.mark.parametrize("view", WIDE_VIEWS)
-def test_events_of_wide_group_redraw_only_visible_rows(canned, open_page, view):
+def test_events_of_group_with_many_members_redraw_only_visible_rows(canned, open_page, view):
     make_live(canned)
     serve_groups(canned, many_groups(80))
     status = wide_status(200, 1000)

@@ -45,7 +45,7 @@ def test_deleted_group_is_removed_from_list(canned, open_page):
     expect(page.get_by_role("row").filter(has_text="billing")).to_have_count(0)
 
 
-def test_group_events_update_its_views(canned, open_page):
+def test_group_events_update_views_of_group(canned, open_page):
     page = opened_live(canned, open_page, "/groups/checkout/members")
     page.get_by_role("heading", name="Members").wait_for()
 
@@ -166,7 +166,7 @@ def test_cluster_views_reload_after_changes_of_groups(canned, open_page):
             canned.push("groups", {"groups": [changed(4321)]})
 
 
-def test_replay_from_the_past_stops_at_the_end(canned, open_page):
+def test_replay_of_past_stops_at_latest_moment(canned, open_page):
     page = open_page("/groups")
     slider = page.get_by_role("slider", name="moment that is shown")
     end = int(slider.get_attribute("max"))
@@ -178,7 +178,7 @@ def test_replay_from_the_past_stops_at_the_end(canned, open_page):
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
-def test_steps_from_past_reach_events_after_page_load(canned, open_page):
+def test_step_from_past_reaches_time_after_page_load(canned, open_page):
     told = {**cluster(), "now_ms": AT}
     canned.answers["/api/v1/cluster"] = lambda _: told
     page = open_page(f"/groups?at={AT - 1_000}")

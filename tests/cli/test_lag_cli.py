@@ -55,7 +55,7 @@ def reader(broker, topic):
         admin.delete_groups(["r"])
 
 
-def test_groups_lists_unread_group_above_healthy_group(run, ask, group, reader):
+def test_groups_lists_group_without_members_above_healthy_group(run, ask, group, reader):
     found = {g["group"]: g for g in ask("groups")["groups"]}
 
     assert list(found) == ["g", "r"]
@@ -71,7 +71,7 @@ def test_groups_lists_unread_group_above_healthy_group(run, ask, group, reader):
     assert first[:5] == ["STOP", "g", "Empty", "0", "6"]
 
 
-def test_append_times_0_leaves_lag_time_out(run, ask, group):
+def test_append_times_0_omits_lag_time(run, ask, group):
     (found,) = [g for g in ask("groups", "--append-times", "0")["groups"] if g["group"] == "g"]
 
     assert (found["lag"], found["lag_ms"], found["lag_ms_complete"]) == (6, 0, False)
@@ -139,7 +139,7 @@ def test_fail_above_rejects_invalid_limit(run, group, limit):
     assert "expected a number of records (1000) or a duration (30s)" in refused.stderr
 
 
-def test_doctor_reports_unread_group_but_not_healthy_group(run, ask, group, reader):
+def test_doctor_reports_group_without_members_but_not_healthy_group(run, ask, group, reader):
     result = run("doctor", code=7)
 
     assert "ERROR  g  no-consumer" in result.stdout
@@ -163,7 +163,7 @@ def test_several_samples_show_rates(ask, broker, group, topic, admin):
     ]
 
 
-def test_doctor_reports_records_deleted_unread_as_error(run, admin, group, topic):
+def test_doctor_reports_deleted_unread_records_as_error(run, admin, group, topic):
     admin.delete_records({TopicPartition(topic, 0): 7})
 
     result = run("doctor", "g", code=7)
@@ -226,7 +226,7 @@ def test_doctor_of_a_cluster_without_visible_groups_reports_no_health(run):
     assert len(run("groups").stdout.splitlines()) == 1
 
 
-def test_doctor_reports_no_group_of_unknown_health_as_healthy(run, broker, admin, topic):
+def test_doctor_counts_group_of_unknown_health_separately(run, broker, admin, topic):
     admin.alter_group_offsets("w", {TopicPartition(topic, n): 0 for n in range(2)})
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="w", enable_auto_commit=False) as consumer:
         consumer.subscribe([topic])

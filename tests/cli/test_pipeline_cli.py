@@ -63,7 +63,7 @@ trigger: {every: 2 seconds}
 """
 
 
-def test_pipeline_run_until_caught_up_is_rejected_for_group_member(tmp_path: Path) -> None:
+def test_pipeline_run_until_caught_up_is_rejected_with_group_mode_member(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
 
@@ -262,7 +262,7 @@ def test_pipeline_status_counts_output_rows_of_windows(tmp_path: Path) -> None:
     assert ": 500 rows, 0 dead letters, 3 late, 12 rows out\n" in run("status", str(file))
 
 
-def test_pipeline_reset_of_group_releases_group_of_another_pipeline(tmp_path: Path) -> None:
+def test_reset_offsets_releases_group_from_another_pipeline(tmp_path: Path) -> None:
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
     from kohort.spark.pipeline.sources import check_groups
@@ -287,7 +287,7 @@ def test_pipeline_reset_of_group_releases_group_of_another_pipeline(tmp_path: Pa
         check_groups(load_pipeline(mine), owner)
 
 
-def test_pipeline_replay_skips_dead_letters_without_their_value(tmp_path: Path) -> None:
+def test_pipeline_replay_skips_dead_letters_whose_value_was_left_out(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         text = MEMBER.replace("127.0.0.1:1", broker.bootstrap).replace("group_mode: member", "start: earliest")

@@ -45,7 +45,7 @@ def read(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None, l
     return found
 
 
-def test_replay_sends_dead_letters_once_unchanged(tmp_path: Path) -> None:
+def test_replay_sends_dead_letters_once_and_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         file.write_text(ORDERS.replace("@BROKERS@", broker.bootstrap))
@@ -79,7 +79,7 @@ def test_replay_sends_dead_letters_once_unchanged(tmp_path: Path) -> None:
         assert read(broker.bootstrap, "rates") == []
 
 
-def test_replay_sends_tombstones_on_demand(tmp_path: Path) -> None:
+def test_replay_sends_tombstones_only_with_tombstones_option(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         file.write_text(ORDERS.replace("@BROKERS@", broker.bootstrap))

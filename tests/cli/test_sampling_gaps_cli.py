@@ -73,13 +73,13 @@ def test_doctor_of_visible_groups_reports_no_problem(places):
     run("groups", code=0)
 
 
-def test_loading_broker_hides_only_its_groups():
+def test_groups_lists_groups_of_other_brokers_while_one_broker_loads():
     with StagedBroker(nodes=2) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(["t"])
         for number in range(12):
             admin.alter_group_offsets(f"g{number}", {TopicPartition("t", 0): OffsetAndMetadata(0)})
         command = ["groups", "--no-journal", "--output", "json", "--bootstrap", broker.bootstrap]
-        # both requests are sent twice; with three errors one of them succeeds
+        # ListGroups is sent up to twice to each of the two brokers: with three errors, one broker answers
         broker.fail("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=3)
 
         partly = CliRunner().invoke(main, command)

@@ -110,7 +110,7 @@ def test_reset_from_file_reports_invalid_line(orders, broker, client):
     assert client.post("/groups/billing/offsets:plan", {"to": "file", "value": ""}).status == 404
 
 
-def test_reset_to_another_group_copies_offsets_and_metadata(orders, broker, client):
+def test_reset_copies_offsets_and_metadata_of_another_group(orders, broker, client):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         at = kohort.OffsetAndMetadata(4, metadata="by hand")
         admin.alter_group_offsets("rehearsal", {kohort.TopicPartition("orders", 1): at})

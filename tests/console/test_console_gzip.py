@@ -68,7 +68,7 @@ def test_gzip_shrinks_list_of_500_groups_to_a_twentieth(many):
     assert len(small.body) * 20 < len(whole.body)
 
 
-def test_gzip_shrinks_wide_group_to_a_tenth():
+def test_gzip_shrinks_group_of_1000_partitions_to_a_tenth():
     told = json_of(GroupStatus(status=ManyGroups(1, 200, 1_000).found["group-0"]))
 
     assert len(gzipped(told)) * 10 < len(told)

@@ -71,7 +71,7 @@ def told_to(wide, folder, group):
     return asyncio.run(story())
 
 
-def test_sample_of_80_wide_groups_sends_one_row_per_group(wide, folder):
+def test_sample_of_80_groups_with_many_members_sends_one_row_per_group(wide, folder):
     told = told_to(wide, folder, None)
 
     rows = json.loads(told.split(b"data: ")[1])["groups"]
@@ -79,14 +79,14 @@ def test_sample_of_80_wide_groups_sends_one_row_per_group(wide, folder):
     assert len(told) < GROUPS * ROW_MOST
 
 
-def test_stream_of_wide_group_sends_only_that_group(wide, folder):
+def test_stream_of_group_with_many_members_sends_only_that_group(wide, folder):
     told = told_to(wide, folder, "group-7")
 
     assert told.count(b"event: group\n") == 1
     assert len(told) < GROUPS * ROW_MOST + PARTITIONS * PARTITION_MOST
 
 
-def test_findings_of_wide_groups_are_untracked_by_garbage_collector():
+def test_findings_of_groups_with_many_members_are_untracked_by_garbage_collector():
     looks = [wide_snapshot("group-0", MEMBERS, PARTITIONS, look) for look in range(6)]
     find_group(looks, [])  # the first call creates objects that later calls reuse
     gc.collect()

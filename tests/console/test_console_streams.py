@@ -72,7 +72,7 @@ def test_reconnected_stream_sends_missed_events(orders, broker, client):
     other.close()
 
 
-def test_console_ends_at_once_with_open_streams(orders, broker, folder):
+def test_console_with_open_streams_stops_at_once(orders, broker, folder):
     with console(live(broker), folder) as client:
         tabs = [Tab(client) for _ in range(20)]
         client.get("/groups")

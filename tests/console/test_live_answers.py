@@ -169,7 +169,7 @@ def test_clients_answer_has_software_and_reason_for_gaps(broker, orders, folder)
     assert "KIP-714" in told["unknown"]["polls"]
 
 
-def test_unreadable_pipeline_hides_no_other(orders, broker, folder, tmp_path):
+def test_unreadable_pipeline_does_not_hide_other_pipelines(orders, broker, folder, tmp_path):
     (tmp_path / "broken.yaml").write_text("sources: [")
     options = ConsoleOptions(pipelines=[tmp_path / "broken.yaml", tmp_path / "gone.yaml"])
     with console(live(broker), folder, options) as client:

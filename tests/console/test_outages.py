@@ -69,7 +69,7 @@ def test_journal_is_shown_during_outage_until_last_answer(outage):
     assert timeline["until_ms"] <= max(since_ms, timeline["lanes"][-1]["assignments"][-1]["until_ms"] or 0) + 1_000
 
 
-def test_stream_reports_the_outage_and_the_return(orders, broker, folder):
+def test_stream_reports_start_and_end_of_outage(orders, broker, folder):
     with console(live(broker), folder) as client:
         port = broker.bootstrap.rpartition(":")[2]
         client.get("/groups")

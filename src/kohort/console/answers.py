@@ -1,4 +1,4 @@
-"""Answers of the API about groups, at present or at a past time: the results that the commands print, too."""
+"""Answers of the API about groups, now or at a past time; the commands print the same results."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class ConsoleAnswers:
         return DoctorReport(examined=len(groups), findings=found, unknown=without_health + len(unknown))
 
     def causes(self, since_ms: int | None, group: str | None, span: TimeSpan) -> CausesReport:
-        """Return rebalances by cause over time, groups and hosts with most rebalances, stable time by group."""
+        """Return rebalances over time for each cause, groups and hosts with most rebalances, and stable time."""
         within = span_of_causes(self._source, since_ms, group, span)
         wide = max(1, within.end_ms - within.since_ms)
         return CausesReport(

@@ -89,7 +89,7 @@ class ConsoleApp:
         self._threads: anyio.CapacityLimiter | None = None
         self._login_threads: anyio.CapacityLimiter | None = None
         self._cluster_threads: anyio.CapacityLimiter | None = None
-        """Threads only for requests of ``/cluster``: its reports of outages must not wait for other requests."""
+        """Threads for ``GET /cluster`` alone, which reports outages and must not wait for other requests."""
 
     def begin(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -57,7 +57,7 @@ TO: Final = {
     "file": "from-file",
     "group": "",
 }
-"""Option of ``kohort group reset-offsets`` by value of ``to`` in a request; ``group`` is ``kohort group clone``."""
+"""Value of ``to`` in a request, and its option of ``kohort group reset-offsets``; ``group``: ``kohort group clone``."""
 FILE: Final = "offsets.csv"
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -94,7 +94,7 @@ class Changes:
         self._plans: OrderedDict[str, PlannedChange] = OrderedDict()
 
     def plan(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Any:
-        """Plan a change; return its effect, the token that confirms it (``confirm``) and the equal ``kohort`` command.
+        """Plan a change; return its effect, the token that confirms it (``confirm``) and the ``kohort`` command for it.
 
         Raises UsageError for an invalid request, NothingThere for a missing group or member, RefusedByState.
         """

@@ -119,14 +119,14 @@ class ClusterQueries:
             return TopicsDescribed(topics=[describe_topic(admin, topic)])
 
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
-        """Return records around a group's committed offset; ``around``: number of records before it, and from it on."""
+        """Return records near a group's committed offset; ``around``: number before it, and number from it on."""
         with clients.admin() as admin:
             ends = position_of(admin, group, place)
         before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
         return peek(clients.consumer, group, place, ends, range(-before, after))
 
     def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
-        """Read at most ``many`` records of a partition from offset ``at`` on; None: the last records."""
+        """Read at most ``many`` records of a partition from offset ``at`` on, or its last records if ``at`` is None."""
         with clients.admin() as admin:
             starts, ends = ends_of(admin, [place], "earliest"), ends_of(admin, [place], "latest")
         if place not in ends:

@@ -92,7 +92,7 @@ class AnswerBudget:
     def __init__(self, most_bytes: int = MOST_UNREAD) -> None:
         self._most = most_bytes
         self._open: dict[asyncio.Timeout, int] = {}
-        """Size in bytes of each answer that is being sent, by the timeout of its sending; oldest answer first."""
+        """asyncio timeout of each answer that is being sent, and the answer's size in bytes; oldest answer first."""
 
     @property
     def size(self) -> int:
@@ -139,7 +139,7 @@ with needs("console", "the console"):
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 AT_ONCE: Final = 512
-"""Maximum number of open connections; a new connection replaces the one that is idle longest."""
+"""Maximum number of open connections; a new connection replaces the connection that is idle longest."""
 HEAD_S: Final = 10.0
 """Time limit to receive a request head, or to finish a TLS handshake, in seconds."""
 PIECE_S: Final = 20.0

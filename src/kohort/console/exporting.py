@@ -31,7 +31,7 @@ def view_of(group: str, tab: str = "timeline") -> str:
 
 
 def exported(source: ConsoleSource, group: str, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Return the API's answers about a group, by path; without the oldest events if they exceed ``most_bytes``.
+    """Return the API's answers about a group as a dict: path to answer. Above ``most_bytes``, omit the oldest events.
 
     Raises NothingThere for a missing group, UsageError if the group's present state alone is too large.
     """

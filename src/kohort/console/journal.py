@@ -47,19 +47,19 @@ class _CachedRebalances(NamedTuple):
 
 
 class ConsoleJournal:
-    """Journal entries in memory, by group, in order of arrival. Thread-safe."""
+    """Journal entries of each group in memory, in order of arrival. Thread-safe."""
 
     def __init__(self, max_bytes: int = 64 * MIB) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._by_group: dict[str, deque[tuple[int, bytes]]] = {}
         self._order: deque[str] = deque()
-        """Group of each journal entry, oldest entry first: the memory limit drops the oldest entry first."""
+        """Group of each journal entry, oldest entry first: at the memory limit, the oldest entry is dropped."""
         self._added = 0
         self._versions: dict[str, int] = {}
         """Value of the counter ``_added`` at each group's newest entry: it shows whether a group has new entries."""
         self._cached: dict[str, _CachedRebalances] = {}
-        """Computed rebalances by group, reused until the group has a new journal entry."""
+        """Computed rebalances of each group, reused until the group has a new journal entry."""
         self._bytes = 0
         self.since_ms: int | None = None
         self.until_ms: int | None = None
@@ -101,9 +101,9 @@ class ConsoleJournal:
         ]
 
     def rebalances(self, since_ms: int, until_ms: int | None, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return the rebalances that started in a time span, by group.
+        """Return the rebalances of each group that started in a time span.
 
-        Reads journal entries from ``back_ms`` before the span on, which explain its first rebalances.
+        Also reads the journal entries of the ``back_ms`` before the span, which explain the first rebalances.
         """
         return {
             group: _since(since_ms, find_rebalances(self.entries(group, until_ms, since_ms - back_ms)))
@@ -111,7 +111,7 @@ class ConsoleJournal:
         }
 
     def recent_rebalances(self, since_ms: int, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return the rebalances since ``since_ms``, by group; recompute only groups with new journal entries."""
+        """Return the rebalances of each group since ``since_ms``; recompute only groups with new journal entries."""
         return {group: _since(since_ms, self._rebalances_of(group, since_ms - back_ms)) for group in self.groups()}
 
     def _rebalances_of(self, group: str, since_ms: int) -> list[RebalanceFinding]:

@@ -222,7 +222,7 @@ class LiveSource:
         return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
 
     def groups_of_silent_brokers(self, listed: ListedGroups, names: Sequence[str]) -> dict[str, str]:
-        """Return known groups that were not listed because their coordinator did not answer; value: the reason."""
+        """Return known groups that were not listed because their coordinator did not answer, each with the reason."""
         silent = {
             group: f"its coordinator, broker {node}, does not answer: {listed.errors[node]}"
             for group, node in self._coordinators.items()

@@ -56,7 +56,7 @@ class ConsoleSession:
 
 
 class Sessions:
-    """Login sessions by the hash of their cookie; above the limit the longest idle session ends."""
+    """Login sessions, each under the hash of its cookie; above the limit, the session that is idle longest ends."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -88,7 +88,7 @@ class Sessions:
 
 
 class Attempts:
-    """Times of wrong passwords by network (an IPv4 address, or a /64 of IPv6)."""
+    """Times of wrong passwords for each network (an IPv4 address, or a /64 of IPv6)."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

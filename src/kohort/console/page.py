@@ -77,7 +77,7 @@ class ConsolePage:
     def single_file(self, answers: Mapping[str, Any], first: str | None = None) -> str:
         """Return the console's page as one HTML file that needs no server.
 
-        ``answers``: answers of the API, by path without ``/api/v1``; ``first``: path of the view that opens first.
+        ``answers`` maps paths of the API without ``/api/v1`` to answers; ``first``: path of the view that opens first.
         """
         names = {f"/static/{path.relative_to(self._folder).as_posix()}": path for path in self._modules()}
         imports = {
@@ -102,7 +102,7 @@ class ConsolePage:
         return html.replace("</head>", f"{head}</head>", 1).replace("</body>", f"{start}</body>", 1)
 
     def _static_imports(self) -> list[str]:
-        """Return the JavaScript modules that the page imports statically, also those that other modules import."""
+        """Return the JavaScript modules that the page imports statically, directly or through other modules."""
         bare = {
             name: at.removeprefix("/static/")
             for text in INLINE.findall(self._html)

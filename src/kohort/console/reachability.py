@@ -18,7 +18,7 @@ PULSE_S: Final = 2.0
 PULSE_MS: Final = 6_000
 """Timeout of a request for the cluster's nodes, in ms."""
 OVERDUE_S: Final = 30.0
-"""Delay after which a missing sample counts as an outage, in seconds, plus three times the last sample's duration."""
+"""Delay of a sample that starts an outage, in seconds; added to three times the last sample's duration."""
 LONGEST_ERROR: Final = 300
 
 

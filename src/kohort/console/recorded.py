@@ -1,4 +1,4 @@
-"""A recording as the data source of the console: journal entries of a file or simulation; "now" is their end."""
+"""A recording as the data source of the console: journal entries of a file or simulation; its end is "now"."""
 
 from __future__ import annotations
 

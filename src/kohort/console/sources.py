@@ -23,15 +23,15 @@ class GroupsKnown:
     at_ms: int
     groups: Mapping[str, GroupFinding]
     rebalances: Mapping[str, Sequence[RebalanceFinding]] | None = None
-    """Rebalances of the last hour, by group; None without a journal."""
+    """Rebalances of each group in the last hour; None without a journal."""
     unseen: Sequence[str] = ()
     """Sentences about groups that were not sampled, because of a failed broker or a limit of the console."""
     unseen_groups: Mapping[str, str] = field(default_factory=dict)
-    """Reason, by group, why the group was described only in part or not at all."""
+    """Reason for each group that was described only in part or not at all."""
 
     @property
     def unknown(self) -> dict[str, str]:
-        """Groups that the cluster listed but did not describe, with the reason by group."""
+        """Groups that the cluster listed but did not describe, each with the reason."""
         return {group: why for group, why in self.unseen_groups.items() if group not in self.groups}
 
     def rebalances_of(self, group: str) -> Sequence[RebalanceFinding] | None:
@@ -58,7 +58,7 @@ class SourceNews:
     deleted: Sequence[str] = ()
     entries: Sequence[JournalEntry] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Groups that the cluster listed but did not describe, with the reason by group."""
+    """Groups that the cluster listed but did not describe, each with the reason."""
     reach: ReachNews | None = None
 
 
@@ -89,7 +89,7 @@ class ConsoleSource(Protocol):
         """Return the journal entries of a group up to a time, oldest first."""
 
     def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
-        """Return the rebalances that started between two times, by group."""
+        """Return the rebalances of each group that started between two times."""
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
         """Return the lag of a group over time, oldest first."""

@@ -36,7 +36,7 @@ class Event(NamedTuple):
 
 
 class EventQueue:
-    """Unsent events of one browser tab. A user with limited rights gets no values: the page requests them."""
+    """Unsent events of a browser tab. Users with limited rights get events without values: the page requests these."""
 
     def __init__(self, group: str | None, *, is_narrowed: bool = False) -> None:
         self.group, self._is_narrowed = group, is_narrowed

@@ -91,7 +91,7 @@ class UserSource:
         return self._source.known_until_ms()
 
     def unreachable(self) -> ClusterUnreachable | None:
-        """Return the error of an outage without group names: the user's rights to them cannot be checked."""
+        """Return the error of an outage, without group names: rights to these groups cannot be checked now."""
         lost = self._source.unreachable()
         return None if lost is None else lost.without_groups()
 
@@ -109,7 +109,7 @@ class UserSource:
         seen = self._seen([*known.groups, *known.unknown])
         topics = self._rights.topics()
         found = {name: one for name, one in known.groups.items() if name in seen}
-        if at_ms is None:  # a past state contains no offsets, so no topic must be hidden
+        if at_ms is None:  # a past state has no offsets, so no topic needs to be hidden
             narrow = {name: self._narrowed(one, topics, known) for name, one in found.items()}
             found = {name: one for name, one in narrow.items() if one is not None}
         rebalances = known.rebalances
@@ -171,7 +171,7 @@ class UserSource:
 
 
 def narrowed(snapshot: GroupSnapshot, topics: frozenset[str]) -> GroupSnapshot:
-    """Return a snapshot without offsets of topics that the user may not DESCRIBE, which OffsetFetch omits, too."""
+    """Return a snapshot without offsets of topics that the user may not DESCRIBE: OffsetFetch omits them, too."""
     assigned = {tp for member in snapshot.members for tp in member.assignment}
     partitions = [
         one if one.partition.topic in topics else PartitionSnapshot(partition=one.partition, error=HIDDEN)

@@ -204,7 +204,7 @@ class ClientsShown(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metr
 
 
 class AclRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An ACL, with the lower-case names of Kafka's tools."""
+    """An ACL; permission, operation and types have the lower-case names of Kafka's tools."""
 
     principal: str
     permission: str
@@ -266,7 +266,7 @@ class UsersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/users.remov
 
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Quotas of an entity; ``entity``: name by entity type, null for the default of the type."""
+    """Quotas of an entity; ``entity``: entity type to name, null for the default of the type."""
 
     entity: dict[str, str | None]
     values: dict[str, float]

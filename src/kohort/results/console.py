@@ -13,7 +13,7 @@ from kohort.results.result import Result
 
 
 class JournalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Source and time range of the rebalance journal; ``kind`` is null without a journal, ``why_not``: the reason."""
+    """Source and time range of the rebalance journal; without one, ``kind`` is null and ``why_not`` has the reason."""
 
     kind: Literal["journal topic", "watcher", "own watcher", "recording"] | None
     since_ms: int | None = None
@@ -24,7 +24,7 @@ class JournalReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreachableCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """An outage of the cluster: time of its last answer in ms, and the error since."""
+    """An outage of the cluster: time of the last answer before it in ms, and its first error."""
 
     since_ms: int
     error: str
@@ -59,11 +59,11 @@ class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.gr
     groups: list[GroupRow]
     trends: dict[str, list[int | None]]
     unreachable: UnreachableCluster | None = None
-    """Outage of the cluster now: tables show only the group names of the last sample. Null without an outage."""
+    """Present outage of the cluster: tables show only the group names of the last sample. Null without an outage."""
 
 
 class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):
-    """Lag of a group over time, by ``times_ms``; ``topics``: the ten topics with the largest lag."""
+    """Lag of a group at each of the times ``times_ms``; ``topics``: the ten topics with the largest lag."""
 
     group: str
     times_ms: list[int]
@@ -73,7 +73,7 @@ class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console
 
 
 class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of rebalances by cause, in one interval of a time range."""
+    """Number of rebalances of each cause, in one interval of a time range."""
 
     from_ms: int
     until_ms: int
@@ -90,7 +90,7 @@ class Offender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CausesReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes"):
-    """Causes of rebalances over time; ``stable_share``: share of the time without a rebalance, by group."""
+    """Causes of rebalances over time; ``stable_share``: each group's share of the time without a rebalance."""
 
     LINES: ClassVar[str] = "buckets"
 
@@ -106,7 +106,7 @@ class SoftwareOffender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CausesSoftware(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes-software"):
-    """Client software of the members that triggered rebalances; ``unknown``: number of rebalances by reason."""
+    """Client software of members that triggered rebalances; ``unknown``: reasons why it is missing, with counts."""
 
     LINES: ClassVar[str] = "software"
 
@@ -151,7 +151,7 @@ class ConsolePipelines(Result, frozen=True, kw_only=True, tag="kohort/v1/console
 
 
 class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.error"):
-    """Error of a request to the console; ``members`` of the group prevent the requested change."""
+    """Error of a request to the console; ``members``: group members that prevent the requested change."""
 
     error: str
     advice: str

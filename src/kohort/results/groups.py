@@ -76,7 +76,7 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     status: GroupFinding | None = None
     """Health, lag in time and rates of the group; null in the console."""
     topics: list[TopicLagRow] = []
-    """Lag of the group by topic, the largest first."""
+    """Lag of each topic, the largest lag first."""
 
 
 class GroupsDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):

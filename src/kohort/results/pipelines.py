@@ -63,7 +63,7 @@ class RunningPipeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A completed micro-batch (``done``: ISO 8601); ``redelivered``: rows that a sink may get twice."""
+    """A completed micro-batch; ``done``: end time (ISO 8601); ``redelivered``: rows that a sink may get twice."""
 
     batch: int
     done: str
@@ -109,7 +109,7 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that a pipeline reads: row counts, and end offsets by topic and partition."""
+    """A table that a pipeline reads: row counts, and the end offset of each partition."""
 
     rows: int
     undecoded: int

@@ -81,7 +81,7 @@ class ClientLimits(NamedTuple):
 
 
 class JournaledClients(NamedTuple):
-    """Limits, metrics and software of members from the journal, by member id."""
+    """Limits, metrics and software of each member from the journal; the keys are member ids."""
 
     limits: dict[str, ClientLimits]
     said: dict[str, MemberMetrics]
@@ -113,7 +113,7 @@ def journaled_clients(entries: Sequence[JournalEntry]) -> JournaledClients:
 
 
 def journaled_software(entries: Iterable[JournalEntry]) -> dict[str, str]:
-    """Return the client software of members (KIP-511) from the journal, by member id."""
+    """Return the client software (KIP-511) of each member from the journal; the keys are member ids."""
     found = {}
     for entry in entries:
         about = entry.cause if isinstance(entry, EpochRaised) else entry

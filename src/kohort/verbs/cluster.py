@@ -24,7 +24,7 @@ STATISTICS: Final = {
     "late_ms": "kohort.node.late.ms",
     "late_max_ms": "kohort.node.late.max.ms",
 }
-"""Dynamic options in which a kohort node reports its statistics, by field of NodeRow."""
+"""Fields of NodeRow, and the dynamic options in which a kohort node reports their values."""
 
 
 def node_rows(admin: Admin) -> tuple[list[NodeRow], int]:

@@ -14,7 +14,7 @@ _ISO: Final = re.compile(
 
 
 def parse_duration_ms(text: str) -> int | None:
-    """Parse a lower-case duration such as ``1h30m``, in ms; None if it is malformed."""
+    """Convert a lower-case duration such as ``1h30m`` to ms; None if it is malformed."""
     iso = _ISO.fullmatch(text)
     if iso is not None and any(iso.groups()):
         return int(sum(float(n or 0) * UNIT_MS[unit] for n, unit in zip(iso.groups(), "dhms", strict=True)))

@@ -65,7 +65,7 @@ def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """Return log starts (``which``: earliest) or log ends (latest) of existing partitions. Raises other errors."""
+    """Return the log start (``which``: earliest) or log end (latest) of each partition that exists."""
     results = admin.list_offsets(dict.fromkeys(partitions, which), timeout_ms=ADMIN_MS)
     for error in results.errors.values():
         if not isinstance(error, ApiError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Offsets = Mapping[TopicPartition, int]
 FilePlan = Mapping[str, dict[TopicPartition, int]]
-"""New offsets from a CSV file, by group; the name is empty if the file has no column for the group."""
+"""New offsets of each group from a CSV file; the group name is empty if the file has no column for the group."""
 INT64_MAX: Final = 2**63 - 1
 
 
@@ -38,7 +38,7 @@ class OffsetTarget:
 def offsets_for(
     admin: Admin, way: OffsetTarget, group_id: str, committed: Offsets, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the offsets to commit for a reset, by partition. Raises NothingThere, RefusedByState."""
+    """Return the offset to commit in each partition for a reset. Raises NothingThere, RefusedByState."""
     if way.name == "from-file":
         return within(admin, way.plan.get(group_id) or way.plan.get("", {}))
     if way.name in ("to-earliest", "to-latest"):
@@ -166,7 +166,7 @@ class Moved:
     failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
     missing: Sequence[TopicPartition] = ()
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """New offsets with the commit metadata of the group that is cloned, by partition; empty for a reset."""
+    """New offsets with the commit metadata of the group that is cloned; empty for a reset."""
 
     @property
     def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:

@@ -6,7 +6,7 @@ from kohort.errors import KohortError
 
 
 class NothingThere(KohortError):
-    """The group, topic or node of a command is missing."""
+    """A group, topic or node that a command names does not exist."""
 
 
 class RefusedByState(KohortError):

@@ -1,8 +1,8 @@
 """Find hanging transactions: open ones that no coordinator will end (KIP-664).
 
 A transaction hangs if its producer is silent for long, and no transactional id has its producer id, or the transaction
-of that id does not contain the partition. Without the right to describe a transactional id its open transactions look
-like hanging ones.
+of that id does not contain the partition. If the user may not describe a transactional id, the open transactions of
+that id look like hanging ones.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_m
 
 
 def _hangs(partition: TopicPartition, name: str | None, described: Results[str, TransactionDescription]) -> bool:
-    """Return True if no transaction of transactional id ``name`` has the partition; False if describing it failed."""
+    """Return True if no transaction of the id ``name`` has the partition; False if the id cannot be described."""
     if name is None:
         return True
     if name in described.errors:

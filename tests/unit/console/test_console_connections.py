@@ -123,7 +123,7 @@ def test_slow_reader_keeps_connection():
     asyncio.run(story())
 
 
-def test_idle_connection_is_replaced_at_bound():
+def test_idle_connection_is_replaced_at_connection_limit():
     async def story():
         site = Site()
         all_of_them = [site.connect() for _ in range(AT_ONCE + 10)]
@@ -138,7 +138,7 @@ def test_idle_connection_is_replaced_at_bound():
     asyncio.run(story())
 
 
-def test_oldest_unread_answer_is_cut_beyond_budget():
+def test_oldest_unread_answer_is_aborted_above_memory_budget():
     async def story():
         unread, ended = AnswerBudget(10 * PIECE), []
 
@@ -159,7 +159,7 @@ def test_oldest_unread_answer_is_cut_beyond_budget():
     asyncio.run(story())
 
 
-def test_answer_above_budget_is_sent_alone():
+def test_answer_above_memory_budget_is_sent_alone():
     async def story():
         unread = AnswerBudget(2 * PIECE)
         async with unread.sending(5 * PIECE):

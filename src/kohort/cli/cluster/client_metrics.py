@@ -101,7 +101,9 @@ Examples:
 
 @client_metrics.command("set", help=SET_HELP, short_help="Create or change a subscription.")
 @click.argument("name")
-@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metrics to push; repeatable.")
+@click.option(
+    "--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of the names of metrics to push; repeatable."
+)
 @click.option("--interval", "interval_ms", type=Duration(), help="Time between two pushes, at least 100ms.")
 @click.option("--match", metavar="PROPERTY=PATTERN", multiple=True, help="Client property to match; repeatable.")
 @cluster_options
@@ -160,7 +162,7 @@ Examples:
 @client_metrics.command(help=SHOW_HELP, short_help="Show the last metrics that clients pushed.")
 @click.argument("client", required=False)
 @click.option("--group", metavar="GROUP", help="Group of the clients to show.")
-@click.option("--metric", metavar="PREFIX", default="", help="Prefix of the metrics to show.")
+@click.option("--metric", metavar="PREFIX", default="", help="Prefix of the names of metrics to show.")
 @click.option("--since", "back_ms", type=DURATION, default="15m", help="Age of the oldest push to show [15m].")
 @cluster_options
 @output_of(ClientsShown)

@@ -33,7 +33,7 @@ def nodes() -> None:
 @cluster_options
 @output_of(NodesListed)
 def list_nodes(cluster: ClusterAccess, output: str) -> None:
-    """List the nodes: address, state, and number of partitions that they lead."""
+    """List the nodes with their address, their state, and the number of partitions that they lead."""
     with cluster.admin() as admin:
         found, without = node_rows(admin)
     fields = ("node", "address", "state", "leads", "group_partitions", "load_max_ms", "late_ms")
@@ -46,7 +46,7 @@ def list_nodes(cluster: ClusterAccess, output: str) -> None:
 @click.argument("node", type=int)
 @cluster_options
 def stop(node: int, cluster: ClusterAccess) -> None:
-    """Stop NODE: its connections close, and other replicas lead its partitions.
+    """Stop NODE. Its connections are closed, and other replicas lead its partitions.
 
     A partition without another replica has no leader until NODE is started again.
     """
@@ -62,7 +62,7 @@ def stop(node: int, cluster: ClusterAccess) -> None:
 @click.argument("node", type=int)
 @cluster_options
 def start(node: int, cluster: ClusterAccess) -> None:
-    """Start NODE. It leads no partition until kohort nodes move."""
+    """Start NODE. It leads no partition until kohort nodes move makes it a leader."""
     with cluster.admin() as admin:
         now = _stopped_here(admin)
         if node not in now:
@@ -98,7 +98,7 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
         targets = {}
         for tp in moved:
             now = _replicas(topics, tp)
-            # a NODE without replica of the partition replaces the first replica: their number stays the same
+            # a NODE without a replica of the partition replaces the first replica, so the replica count stays the same
             kept = now if node in now else now[1:]
             targets[tp] = [node, *(replica for replica in kept if replica != node)]
         admin.reassign_partitions(targets, timeout_ms=ADMIN_MS)

@@ -41,7 +41,7 @@ def entity_options(command: F) -> F:
 _OPTIONS: Final = (
     click.option("--user", metavar="NAME", shell_complete=complete_users, help="User of the quota."),
     click.option("--user-default", is_flag=True, help="Default of users without their own quota."),
-    click.option("--client", metavar="ID", help="Client id of the quota; with --user: of this user only."),
+    click.option("--client", metavar="ID", help="Client id of the quota; with --user, only the clients of this user."),
     click.option("--client-default", is_flag=True, help="Default of client ids without their own quota."),
     click.option("--ip", metavar="ADDRESS", help="Client address of the quota."),
     click.option("--ip-default", is_flag=True, help="Default of addresses without their own quota."),
@@ -153,6 +153,6 @@ def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
 
 
 def as_json(entity: ClientQuotaEntity) -> dict[str, str | None]:
-    """Return the names of a quota entity by entity type (user, client-id, ip); None: the default of the type."""
+    """Return a quota entity as a dict: entity type (user, client-id, ip) to name; None is the default of the type."""
     parts = {"user": entity.user, "client-id": entity.client_id, "ip": entity.ip}
     return {kind: name if isinstance(name, str) else None for kind, name in parts.items() if name is not None}

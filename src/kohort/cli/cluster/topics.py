@@ -77,7 +77,7 @@ def create(
 @cluster_options
 @output_of(TopicsListed)
 def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
-    """List topics and their number of partitions, by name.
+    """List topics in order of their names, with their numbers of partitions.
 
     \b
     Examples:
@@ -94,7 +94,7 @@ def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
 @cluster_options
 @output_of(TopicsDescribed)
 def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
-    """Show the partitions of topics, their offsets, and options that differ from the defaults.
+    """Show the partitions of topics with their offsets, and topic options that differ from the defaults.
 
     \b
     Examples:

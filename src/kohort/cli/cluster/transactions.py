@@ -51,13 +51,13 @@ Examples:
 
 
 @click.command("find-hanging", help=FIND_HELP, short_help="Find transactions that no coordinator will end.")
-@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Topic to search [all]; repeatable.")
+@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Topic to search [all topics]; repeatable.")
 @click.option(
     "--open-for",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
     default=LONGEST_S,
-    help=f"Minimum age of the producer's last batch [{LONGEST_S}]; at least transaction.max.timeout.ms of the brokers.",
+    help=f"Minimum age of the producer's last batch [{LONGEST_S}]; at least the brokers' transaction.max.timeout.ms.",
 )
 @cluster_options
 @output_of(HangingTransactionsFound)

@@ -18,7 +18,7 @@ from kohort.secret import Secret
 
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 mechanism_option = click.option(
-    "--mechanism", "mechanisms", type=click.Choice(MECHANISMS), multiple=True, help="SCRAM mechanism [both]."
+    "--mechanism", "mechanisms", type=click.Choice(MECHANISMS), multiple=True, help="SCRAM mechanism [both mechanisms]."
 )
 
 

@@ -20,7 +20,7 @@ several_groups = with_options(
     ),
     click.option("--all-groups", is_flag=True, help="All consumer groups, of either protocol."),
 )
-"""Decorator that adds options to select groups; the command function gets ``names``, ``more`` and ``all_groups``."""
+"""Decorator that adds GROUP..., --group and --all-groups to a command, as ``names``, ``more`` and ``all_groups``."""
 
 
 def is_one(given: Mapping[str, Any]) -> bool:
@@ -28,7 +28,7 @@ def is_one(given: Mapping[str, Any]) -> bool:
 
 
 def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[str]:
-    """Return the named groups, or all groups if ``every``. Raises UsageError for both, or for neither."""
+    """Return the named groups, or all groups if ``every``. Raises UsageError if both or neither are given."""
     names = list(dict.fromkeys(named))
     if bool(names) == every:
         raise click.UsageError("expected either GROUP or --all-groups")

@@ -111,7 +111,7 @@ def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
 
 
 def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return a member's last partitions in a column (None: not a member), and True if it was a member to the end."""
+    """Return a member's last assignment in a column (None: not a member), and True if still a member at its end."""
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
     within = [s for s in lane.assignments if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:
@@ -200,7 +200,10 @@ PIPE_WIDTH = 120
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @click.option(
-    "--by", type=click.Choice(["member", "partition"]), default="member", help="Lanes of the drawing [member]."
+    "--by",
+    type=click.Choice(["member", "partition"]),
+    default="member",
+    help="Draw a lane for each member or each partition [member].",
 )
 @store_option
 @cluster_options

@@ -51,7 +51,7 @@ class WaitConditions:
     good_since: float | None = None
     stable_since: float | None = None
     was_stable: bool = False
-    """True if the group has been stable for ``for_ms`` at some time, with any lag."""
+    """True if the group was stable for ``for_ms`` at least once, whatever its lag."""
     summary: str = "the group was not found"
 
     def check(self, snapshot: GroupSnapshot, now: float) -> bool:
@@ -155,6 +155,6 @@ def _failure(conditions: WaitConditions, timeout_ms: int) -> KohortError:
 
 
 def _shape(snapshot: GroupSnapshot) -> object:
-    """Return state, epoch, members and partition owners of a group: they change in a rebalance."""
+    """Return state, epoch, members and partition owners of a group: a rebalance changes this value."""
     owners = {tp: member.member_id for tp, member in owners_of(snapshot).items()}
     return snapshot.state, snapshot.epoch, frozenset(m.member_id for m in snapshot.members), owners

@@ -74,7 +74,7 @@ def cells_of(row: GroupRow) -> tuple[object, ...]:
 
 
 def print_notes(sampled: SampledGroups, sampling: SamplingOptions) -> None:
-    """Print on stderr which columns of the group list are incomplete, and the option that completes each."""
+    """Print on stderr which columns of the group list are incomplete, and which option completes each column."""
     if sampled.times_left_out and sampling.append_times is None:
         click.echo("LAG-TIME is left out for many groups: --append-times 5000 reads it for the worst groups", err=True)
     elif sampled.not_looked_up and not sampled.times_left_out:

@@ -1,4 +1,4 @@
-"""Access of commands to the journal of group events: all entries of a group, or entries as they arrive."""
+"""Read the journal of group events for commands: all entries of a group, or entries as they arrive."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def warn(text: str) -> None:
 def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = None) -> list[JournalEntry]:
     """Return the journal entries of a group, oldest first. Raises NothingThere.
 
-    Reads the first of: journal of the cluster, journal file of a watcher, topic ``__consumer_offsets``.
+    Reads the journal of the cluster or a watcher's journal file; without one, the topic ``__consumer_offsets``.
     """
     with cluster.admin() as admin:
         with journal_of(cluster, admin, group_id, 0, store) as source:

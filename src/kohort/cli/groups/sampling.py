@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 BACK_MS: Final = 3_600_000
 READ_S: Final = 2.0
-"""Maximum time to read the journal for the group list, in seconds: rebalances are only one of its columns."""
+"""Maximum time to read the journal for the group list, in seconds: without a journal, only some columns are empty."""
 
 
 def recent_rebalances(
     cluster: ClusterAccess, admin: Admin, groups: Sequence[str], store: Path | None = None
 ) -> dict[str, list[RebalanceFinding]] | None:
-    """Return the rebalances of these groups in the last hour, by group.
+    """Return the rebalances of each group in the last hour.
 
-    None if the journal is missing, stale, unreadable or slow. Also reads journal entries from before that hour, which
-    may explain its first rebalances.
+    Returns None if the journal is missing, stale, unreadable or slow. Also reads older journal entries, which may
+    explain the first rebalances of that hour.
     """
     from kohort.insight.findings.rebalances import find_rebalances
     from kohort.insight.observed.generation_records import BASELINE_MS
@@ -84,12 +84,12 @@ class SamplingOptions:
 
 @dataclass(slots=True)
 class SampledGroups:
-    """Findings of sampled groups, and the parts that could not be read."""
+    """Findings of sampled groups; errors and gaps of the samples."""
 
     groups: list[GroupFinding]
     rebalances: dict[str, list[RebalanceFinding]] | None
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Errors of groups that could not be described, and of brokers that listed no groups, by group or broker."""
+    """Error of each group that could not be described, and of each broker (key ``broker N``) that listed no groups."""
     gaps: list[str] = field(default_factory=list)
     """Messages about the groups that were sampled only in part."""
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)

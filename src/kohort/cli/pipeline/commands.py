@@ -64,7 +64,7 @@ def _batch_lines(found: PipelineStatus, *, stateful: bool) -> list[str]:
         ledger, seconds = found.last_run["ledger"], found.last_run["seconds"]
         rate = ledger["rows_in"] / seconds if seconds else 0
         sinks = ", ".join(f"{name} {rows:,}" for name, rows in ledger["sinks"].items())
-        again = _again(ledger.get("redelivered", 0))  # absent from the results of old runs
+        again = _again(ledger.get("redelivered", 0))  # results of old runs do not have this count
         lines.append(
             f"  last run: {ledger['rows_in']:,} rows in{again}, {sinks} out, {seconds:.1f} s, "
             f"{rate:,.0f} rows/s, {'balanced' if found.last_run['balanced'] else 'NOT balanced'}"
@@ -81,11 +81,12 @@ def _again(rows: int) -> str:
 @click.option("--outputs", is_flag=True, help="Also remove the rows of Parquet sinks and the summaries.")
 @yes_option
 def reset(file: Path, outputs: bool, yes: bool) -> None:
-    """Remove the checkpoint and the ledger of the pipeline in FILE. The next run starts at the offsets of start:.
+    """Remove the checkpoint and the ledger of the pipeline in FILE.
 
-    The committed offsets of the group stay. With start: group the next run continues there; kohort group reset-offsets
-    changes them. A Parquet sink rejects a new checkpoint while it has rows of the old one; --outputs removes these
-    rows. Rows of other pipelines in the same folder stay.
+    The next run starts at the offsets that the key "start" in FILE selects. The committed offsets of the group stay:
+    with "start: group", the next run starts at them, and kohort group reset-offsets changes them. A Parquet sink
+    rejects a new checkpoint while it has rows of the old one; --outputs removes these rows. Rows of other pipelines in
+    the same folder stay.
     """
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import current_run
@@ -126,7 +127,7 @@ def _output_rows(pipeline: Pipeline) -> list[OwnedFiles]:
 @click.argument("file", type=FILE)
 @click.option("--size", default="128m", show_default=True, help="Approximate size of a merged file.")
 def compact(file: Path, size: str) -> None:
-    """Merge small files of the Parquet sinks in FILE into large ones, in each folder of partition_by.
+    """Merge small files of the Parquet sinks in FILE into large ones, separately in each folder of partition_by.
 
     The pipeline may run meanwhile: only files of completed micro-batches are merged. A reader may see rows twice or
     miss a file at the moment when a merged file replaces small ones.

@@ -25,7 +25,7 @@ _POLL_MS: Final = 1000
 
 @click.command(short_help="Send dead letters back to their source topics.")
 @click.argument("file", type=FILE)
-@click.option("--dry-run", is_flag=True, help="Only count the dead letters, by reason.")
+@click.option("--dry-run", is_flag=True, help="Only count the dead letters for each reason.")
 @click.option("--tombstones", is_flag=True, help="Also send tombstones (records without a value).")
 def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
     """Send the dead letters of the pipeline in FILE back to their source topics, unchanged. The next run reads them.
@@ -33,8 +33,8 @@ def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
     The group NAME-replay commits the position: a second replay sends only newer dead letters. Delivery is at least
     once, and other consumers of the topics read the records again.
 
-    A replayed record follows newer records of its key. In a compacted topic it replaces them, so tombstones need
-    --tombstones: they delete their key.
+    A replayed record comes after newer records of its key, and replaces them in a compacted topic. A replayed
+    tombstone would delete the key there, so tombstones are sent only with --tombstones.
     """
     from kohort import Consumer, Producer
     from kohort.spark.pipeline.parse import load_pipeline
@@ -74,9 +74,9 @@ class _Replayed(NamedTuple):
 
 
 def _polls(consumer: Consumer, letters: DeadLetters) -> Iterator[list[Record]]:
-    """Yield the dead letters from the committed offsets to the log ends at the start.
+    """Yield the dead letters from the committed offsets up to the log end offsets at the time of the call.
 
-    A replayed record that fails again becomes a dead letter after these log ends.
+    A replayed record that fails again becomes a dead letter beyond these log end offsets.
     """
     from kohort import Admin
 

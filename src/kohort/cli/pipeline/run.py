@@ -112,7 +112,7 @@ class Progress:
             self._first_done, self._rows_of_first = now, self._rows
 
     def _pace(self, now: float) -> float:
-        """Return the rows per second since the end of the first micro-batch, which the start of Spark slows down."""
+        """Return the rows per second since the end of the first micro-batch, which the start of Spark delays."""
         since = 0.0 if self._first_done is None else now - self._first_done
         return (self._rows - self._rows_of_first) / since if since > 0 else 0.0
 
@@ -185,7 +185,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 @click.option("--watch", is_flag=True, help="Repeat the tests after each change of FILE or its Python files.")
 @output_of(PipelineTested)
 def test(file: Path, only: str, watch: bool, output: str) -> None:
-    """Run the tests in FILE: send their records through its steps and rules, and compare the output rows.
+    """Run the tests in FILE: send the records of each test through the pipeline, and compare the output rows.
 
     The exit code is 1 if a test fails. Spark starts in some seconds; with --watch it starts only once.
     """
@@ -279,7 +279,9 @@ def source_line(source: PipelineSource) -> str:
 
 @click.command(help=RUN_HELP, short_help="Run a pipeline file on Spark.")
 @click.argument("file", type=FILE)
-@click.option("--until-caught-up", "--once", "once", is_flag=True, help="Stop at the present ends of the topics.")
+@click.option(
+    "--until-caught-up", "--once", "once", is_flag=True, help="Stop at the log ends that the topics have now."
+)
 @click.option("--continuous", is_flag=True, help="Run until Ctrl-C, regardless of the trigger in FILE.")
 @click.option("--master", default="local[*,3]", show_default=True, help="URL of the Spark master.")
 @output_of(PipelineRan)

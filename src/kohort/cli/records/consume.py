@@ -98,11 +98,13 @@ LAST_COMMIT_MS: Final = 3000
 @click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Consumer group to join.")
 @click.option("--from-beginning", is_flag=True, help="Start at the first record, if no offset is committed.")
-@click.option("--partition", type=click.IntRange(min=0), help="Partition to read, without a group.")
+@click.option("--partition", type=click.IntRange(min=0), help="Partition to read, without joining a group.")
 @click.option("--offset", type=click.IntRange(min=0), help="Offset of the first record to print.")
 @click.option("--max", "most", type=click.IntRange(min=1), help="Stop after this number of records.")
-@click.option("--until-end", is_flag=True, help="Stop at the ends of the partitions at start.")
-@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time without a record.")
+@click.option("--until-end", is_flag=True, help="Stop at the log ends that the partitions have now.")
+@click.option(
+    "--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time without a new record."
+)
 @click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="Output format [raw].")
 @click.option("--key-separator", metavar="TEXT", help="Print the key and this text before each value.")
 @click.option("--headers", is_flag=True, help="Print the headers and a tab before each record.")
@@ -188,7 +190,7 @@ class RecordPrinter:
     def __init__(
         self, consumer: Consumer, *, most: int | None, idle: float | None, ends: dict[TopicPartition, int] | None
     ) -> None:
-        """``most``: number of records; ``idle``: seconds without a record; ``ends``: offsets at which to stop."""
+        """Stop conditions: ``most`` records, ``idle`` seconds without a record, offsets ``ends``; None: never."""
         self.count = 0
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._consumer = consumer
@@ -198,7 +200,7 @@ class RecordPrinter:
         self._last_record = self._last_commit = time.monotonic()
 
     def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
-        """Write polled records until a stop condition is met; ``commits``: commit their offsets once a second."""
+        """Write polled records until a stop condition is met; if ``commits``, commit their offsets once a second."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)

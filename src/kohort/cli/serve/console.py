@@ -108,7 +108,7 @@ def _password_in(path: Path) -> str:
 
 
 def _by_cluster(cluster: ClusterAccess) -> TryLogin:
-    """Return a login function that checks name and password by a SASL login to the cluster. Raises ConfigError."""
+    """Return a login function that checks name and password with a SASL login to the cluster. Raises ConfigError."""
     from kohort.watch.opening import WatchClients
 
     with cluster.admin() as admin:
@@ -185,7 +185,9 @@ Examples:
 @click.option("--interval", type=click.FloatRange(1, 3600), default=5.0, help="Seconds between two group samples [5].")
 @click.option("--watch/--no-watch", default=True, help="Record a journal for clusters without journal.")
 @click.option("--max-groups", type=click.IntRange(1, 10_000), default=2_000, help="Maximum number of groups [2000].")
-@click.option("--journal-size", type=click.IntRange(1, 4_096), default=64, help="Memory of the journal in MiB [64].")
+@click.option(
+    "--journal-size", type=click.IntRange(1, 4_096), default=64, help="Maximum memory of the journal in MiB [64]."
+)
 @store_option
 @cluster_options
 @output_of(ConsoleReady)
@@ -233,7 +235,7 @@ def serve_console(
     cluster: ClusterAccess | None,
     output: str = "table",
 ) -> None:
-    """Serve the console until SIGTERM or Ctrl-C; ``listen``: address, and the name of the option that sets it."""
+    """Serve the console until SIGTERM or Ctrl-C. ``listen`` is a pair: the address, and the option that sets it."""
     from kohort.console.app import ConsoleApp
     from kohort.console.serving import console_served
 

@@ -41,15 +41,23 @@ Examples:
     "compat",
     metavar="NAMES",
     default="kafka_exporter",
-    help="Metric names to add [kafka_exporter].",
+    help="Set of metric names to add [kafka_exporter].",
 )
 @click.option(
-    "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Allow other computers and all host names on /metrics."
+    "--metrics-allow-anyone",
+    "allow_anyone",
+    is_flag=True,
+    help="Serve /metrics to other computers and under any host name.",
 )
 @click.option(
-    "--max-partitions", type=click.IntRange(0), default=1_000, help="Limit of partitions with series, by group [1000]."
+    "--max-partitions",
+    type=click.IntRange(0),
+    default=1_000,
+    help="Maximum number of partitions with series for each group [1000].",
 )
-@click.option("--max-series", type=click.IntRange(1_000), default=200_000, help="Limit of series on the page [200000].")
+@click.option(
+    "--max-series", type=click.IntRange(1_000), default=200_000, help="Maximum number of series on the page [200000]."
+)
 @store_option
 @cluster_options
 def metrics(
@@ -89,7 +97,7 @@ def _serve(sampler: MetricsSampler, cluster: ClusterAccess, listen: str, *, allo
 
 
 class MetricsSampler:
-    """Samples the groups of a cluster for each scrape; ``begin`` opens the journal, once one exists."""
+    """Samples the groups of a cluster for each scrape. Each scrape calls ``begin`` until it returns an open journal."""
 
     def __init__(self, admin: Admin, options: PageOptions, begin: Callable[[], JournalSource | None]) -> None:
         from kohort.metrics.group_families import GroupViews

@@ -82,7 +82,7 @@ Examples:
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Address of /metrics for Prometheus, such as 127.0.0.1:9308.")
 @click.option("--metrics-compat", metavar="NAMES", help="Sets of metric names: kafka_exporter, jmx [both].")
-@click.option("--metrics-allow-anyone", is_flag=True, help="Allow other computers and all host names on /metrics.")
+@click.option("--metrics-allow-anyone", is_flag=True, help="Serve /metrics to other computers and under any host name.")
 @click.option("--console", is_flag=False, flag_value=LISTEN, metavar="[HOST:PORT]", help="Show groups in a browser.")
 @click.option("--console-config", type=FILE, help="Client options of the console, for a secured broker.")
 @click.option("--port-file", type=NEW_FILE, help="Write the port to FILE when the broker is ready.")
@@ -150,7 +150,7 @@ def configure(
         given |= found.options
         folder = Path(found.data_dir) if found.data_dir else None
         _warn_ignored(str(config_file), found.ignored)
-    if listen:  # if --listen repeats a listener name, its last address counts
+    if listen:  # if --listen repeats a listener name, the last address of that name counts
         named = {parse_endpoint(text, "--listen")[0]: text for text in listen}
         given |= understand({"listeners": ",".join(named.values())}).options
     pairs = {}

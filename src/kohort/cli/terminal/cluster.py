@@ -96,7 +96,7 @@ def cluster_options(command: F) -> F:
 
 
 def cluster_options_without_config(command: F) -> F:
-    """Add the cluster options to a command with a --config of its own: the client file is --command-config."""
+    """Add the cluster options to a command that uses --config itself; the client options are in --command-config."""
     return _with_cluster(command, "--command-config")
 
 
@@ -127,10 +127,10 @@ def _with_cluster(command: F, *config_names: str) -> F:
 
 
 def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> ClusterAccess:
-    """Return address and client options of the cluster that the options of a command select.
+    """Return the address and the client options of the cluster that the options of a command select.
 
-    The command line wins over the environment, ``--bootstrap`` over the address in a file, ``--set`` over all. With
-    ``--bootstrap`` on the command line, KOHORT_PROFILE is ignored: the profile's password must not reach another
+    The command line wins over the environment, ``--bootstrap`` over the address in a file, ``--set`` over all of these.
+    With ``--bootstrap`` on the command line, KOHORT_PROFILE is ignored: the profile's password must not reach another
     cluster. Raises ConfigError for an invalid file, UsageError for contradicting options.
     """
     file = _file_of(context)
@@ -181,7 +181,7 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def _completion(names: Callable[[Admin, str], Iterable[str]]) -> Completion:
-    """Return a shell completion of names in the cluster; without an answer of a broker it proposes no name."""
+    """Return a shell completion with names from the cluster; it proposes no names if no broker answers."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:

@@ -62,7 +62,7 @@ BY_KIND: Final = (
     (ConnectionFailed, ExitCode.UNREACHABLE),
     (ApiTimeout, ExitCode.UNREACHABLE),
 )
-"""Exit codes by error class; for ApiError see ``BY_CODE``."""
+"""Exit code of each error class. ApiError is missing: its exit code depends on its error code (``BY_CODE``)."""
 
 _NAMES: Final = MappingProxyType(
     {
@@ -79,7 +79,7 @@ _NAMES: Final = MappingProxyType(
     }
 )
 BY_CODE: Final = MappingProxyType({ErrorCode[name]: code for code, names in _NAMES.items() for name in names.split()})
-"""Exit codes by a broker's error code; all other error codes exit with FAILED."""
+"""Exit code of each error code of a broker; all other error codes exit with FAILED."""
 
 
 def exit_code_of(error: KohortError) -> ExitCode:

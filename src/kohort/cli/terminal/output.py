@@ -61,7 +61,7 @@ def print_result(result: Result, output: str) -> None:
 
 
 def report(output: str, result: Result, columns: Mapping[str, str], *, none: str = "nothing to show") -> None:
-    """Print a result as JSON or as a table; ``columns``: name of the result field by column heading."""
+    """Print a result as JSON or as a table; ``columns``: maps each column heading to the name of its result field."""
     rows = [[getattr(row, field) for field in columns.values()] for row in getattr(result, result.LINES)]
     report_rows(output, result, tuple(columns), rows, none=none)
 

@@ -37,7 +37,7 @@ class Table:
 
 
 def lines_of(table: Table, width: int | None = None) -> list[str]:
-    """Return the lines of a table, headings first; ``width``: maximum line length, kept where possible."""
+    """Return the lines of a table, headings first. Only a table that cannot be narrower exceeds ``width``."""
     whole, heads = table, [[name] for name in table.columns]
     if width is not None and _width(table, heads) > width:
         heads = _broken_headings(table)
