@@ -122,7 +122,7 @@ def test_metrics_of_two_indistinguishable_clients_are_no_evidence_of_the_rebalan
     assert "client_metrics" not in evidence(stage)
 
 
-def test_metrics_without_poll_metrics_are_no_evidence_of_the_rebalance(stage, member):
+def test_pushed_metrics_without_poll_metrics_are_no_evidence_of_the_rebalance(stage, member):
     push(
         stage.connect(), gauge(f"{CONSUMER}node.request.latency.max", 3), group_id="g", group_member_id=member.member_id
     )

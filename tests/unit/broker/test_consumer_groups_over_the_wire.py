@@ -41,7 +41,7 @@ class Member:
 
 @pytest.fixture
 def members(stage):
-    """ann and ben, each with one of two partitions."""
+    """Members ann and ben; each has one of the two partitions."""
     ann, ben = Member(stage, "ann"), Member(stage, "ben")
     ann.wire.create("a", 2)
     for member in (ann, ben, ann, ben):

@@ -95,7 +95,7 @@ def test_errors_of_each_response_type_can_be_counted():
     assert all(api.took.count == 1 for api in counters.by_api.values())
 
 
-def test_errors_of_a_long_array_are_counted_in_its_first_entries():
+def test_errors_are_counted_only_in_the_first_entries_of_a_long_array():
     counters = BrokerCounters()
     topics: Any = next(f for f in ProduceResponse.FIELDS if f.name == "responses")
     (parts,) = [f for f in topics.of.FIELDS if f.name == "partition_responses"]
@@ -185,7 +185,7 @@ def test_copied_log_counters_do_not_change(stage):
     assert counted.batches == copy.batches + 1
 
 
-def test_journal_entries_are_counted_and_kept_only_for_a_reader():
+def test_journal_entries_are_counted_and_are_kept_if_metrics_need_them():
     counters = BrokerCounters()
     fenced = RequestFenced(
         at_ms=1,

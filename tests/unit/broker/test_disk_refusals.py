@@ -51,7 +51,7 @@ def damage(stage, folder, **fields):
     struct.pack_into(">i", stage.storage._folders[folder][name], 8, fields["length"])
 
 
-def test_full_disk_is_logged_by_partition_with_the_failed_operation(stage):
+def test_full_disk_is_logged_for_each_partition_with_the_failed_operation(stage):
     peer = two_partitions(stage)
     commit(peer, "g")
     stage.said()

@@ -80,7 +80,7 @@ def test_fetch_session_without_partitions_is_closed(peer, stage):
     assert len(stage.broker.state.sessions) == 0
 
 
-def test_partition_with_records_is_read_last_next_time(peer):
+def test_partition_whose_records_were_returned_is_read_last_by_the_next_fetch(peer):
     session = opened(peer)
     for partition in range(3):
         peer.produce("a", b"x" * 100, partition=partition)
@@ -94,7 +94,7 @@ def test_partition_with_records_is_read_last_next_time(peer):
     assert with_records == [[0], [1]]
 
 
-def test_incremental_response_repeats_an_error_and_reports_its_end(peer):
+def test_incremental_response_repeats_an_error_and_reports_when_it_is_gone(peer):
     session = opened(peer, 1)
     ask(peer, session, 1, partitions=[(0, 99)])
 
@@ -149,7 +149,7 @@ def test_session_is_evicted_after_two_idle_minutes():
     assert ask(first, session, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_old_small_session_is_evicted_for_a_larger_one_but_not_vice_versa():
+def test_old_session_is_evicted_only_for_a_session_of_more_partitions():
     stage = BrokerStage(max_incremental_fetch_session_cache_slots=1)
     small, large = stage.connect(), stage.connect()
     small.create("a", 3)

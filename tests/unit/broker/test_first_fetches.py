@@ -69,7 +69,7 @@ def test_first_fetch_of_the_new_owner_is_journaled_once_with_its_lag(first):
     assert not first
 
 
-def test_first_fetch_of_a_partition_that_moves_again_is_awaited_from_its_latest_owner(first):
+def test_first_fetch_of_a_partition_that_moved_twice_is_awaited_from_its_latest_owner(first):
     first.follow(generation((0, "a-1", "b-1")), nothing_committed)
     first.follow(generation((0, "b-1", "a-1"), number=3), nothing_committed)
 
@@ -102,7 +102,7 @@ def test_number_of_partitions_that_await_their_first_fetch_is_limited(first):
     assert sum(len(entry.partitions) for entry in told) == AWAITED_MOST
 
 
-def test_number_of_joining_members_is_limited_over_all_groups(first):
+def test_number_of_stored_joining_members_is_limited_over_all_groups(first):
     crowd = tuple(ClientIdentity(f"m-{i}", "a", "/h") for i in range(OF_GROUPS_MOST // 2))
     for i in range(3):
         first.follow(generation((i, None, "m-1"), group=f"g{i}", members=crowd)[:2], nothing_committed)

@@ -1,4 +1,4 @@
-"""Answers that wait for the flushes of ``flush.messages``."""
+"""Responses that wait for the log flushes of ``flush.messages``."""
 
 import pytest
 
@@ -10,11 +10,11 @@ from support.machines.broker_stage import BrokerStage, produce_request
 
 KAFKA_STORAGE_ERROR = 56
 NOT_COORDINATOR = 16
-"""Error code for members after a storage error, so that they look for another coordinator."""
+"""Error code that members get after a storage error, so that they request the coordinator again."""
 
 
 class SlowFile(MemoryFile):
-    """A file whose flushes end on demand."""
+    """A file whose flushes end when the test ends them."""
 
     def __init__(self, data, disk):
         super().__init__(data)
@@ -83,7 +83,7 @@ def told(peer):
     return partition.base_offset, partition.error_code
 
 
-def test_produce_answer_waits_for_its_flush(stage, disk):
+def test_produce_response_waits_for_its_flush(stage, disk):
     ann = stage.connect()
 
     send(ann, b"a")
@@ -111,7 +111,7 @@ def test_appends_during_a_flush_share_the_next_flush(stage, disk):
     assert disk.flushes == 2
 
 
-def test_answers_of_one_connection_keep_their_order_during_flushes(stage, disk):
+def test_responses_of_one_connection_keep_their_order_during_flushes(stage, disk):
     ann = stage.connect()
 
     for n in range(3):
@@ -136,7 +136,7 @@ def test_flush_waits_are_independent_between_partitions(stage, disk):
     assert (told(ann), told(ben)) == (None, (0, 0))
 
 
-def test_failed_flush_is_an_error_of_each_produce_request_that_waits_for_it(stage, disk):
+def test_each_produce_request_that_waits_for_a_failed_flush_gets_an_error(stage, disk):
     ann, ben = stage.connect(), stage.connect()
 
     send(ann, b"a", producer=7)
@@ -180,7 +180,7 @@ def test_offset_commit_waits_for_a_flush_of_the_offsets_topic(disk, well, code):
     assert ann.take().topics[0].partitions[0].error_code == code
 
 
-def test_answer_of_a_closed_connection_is_dropped_after_the_flush(stage, disk):
+def test_response_to_a_closed_connection_is_dropped_after_the_flush(stage, disk):
     ann = stage.connect()
 
     send(ann, b"a")

@@ -31,7 +31,7 @@ def written(stage) -> int:
     return topic.partitions[0].log_end_offset if topic else 0
 
 
-def test_quiet_journal_entries_are_written_once_there_are_many(stage, journal):
+def test_quiet_journal_entries_are_written_above_a_number_limit(stage, journal):
     for number in range(WAITING_MOST - 1):
         journal.append([quiet(number)], 1)
     assert written(stage) == 0

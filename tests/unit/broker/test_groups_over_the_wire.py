@@ -148,7 +148,7 @@ def test_read_requests_do_not_create_the_offsets_topic(stage):
     assert stage.broker.state.topics.get("__consumer_offsets") is not None
 
 
-def test_group_answer_is_not_sent_before_its_records_are_appended(stage, monkeypatch):
+def test_group_response_is_not_sent_before_its_records_are_appended(stage, monkeypatch):
     ann, _ = two_members(stage)
     (offsets_topic,) = [t for t in stage.broker.state.topics if t.name == "__consumer_offsets"]
 
@@ -252,7 +252,7 @@ def test_failed_journal_write_does_not_delay_a_group(stage, monkeypatch):
     assert any("journal entries are lost: the disk is full" in note for note in stage.said())
 
 
-def test_answer_that_cannot_be_encoded_closes_only_its_connection(stage):
+def test_response_that_cannot_be_encoded_closes_only_its_connection(stage):
     ann, ben = two_members(stage)
     peer = stage.connect()
     asked = ann.join_request()

@@ -1,4 +1,4 @@
-"""Intercepted requests, and waits ended by an event."""
+"""Intercepted requests, and the event EndWaits, which ends the waits of fetches."""
 
 import random
 
@@ -34,7 +34,7 @@ def test_intercepted_request_is_answered_after_the_serve_event():
     assert peer.take().cluster_id == stage.broker.cluster_id
 
 
-def test_intercepted_request_keeps_request_order():
+def test_pipelined_request_waits_for_the_intercepted_request():
     stage = InterceptingBroker()
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)

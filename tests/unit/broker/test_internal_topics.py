@@ -252,7 +252,7 @@ class TestInvalidRecords:
         assert committed_offset(ann.wire, others[0], "a") == (0, -1)
 
 
-def test_open_transaction_with_internal_topics_is_ended_at_broker_start():
+def test_open_transaction_that_contains_internal_topics_is_ended_at_broker_start():
     stage = BrokerStage()
     ann = populate(stage)
     transactions = stage.broker.state.cluster.transactions

@@ -163,7 +163,7 @@ def test_topic_is_visible_after_all_its_partitions_are_created(stage, peer):
 
 
 @pytest.mark.parametrize("is_asked_only", [False, True])
-def test_topics_rejected_for_an_option_are_served_in_steps(stage, peer, is_asked_only):
+def test_topics_with_a_rejected_option_are_served_in_steps(stage, peer, is_asked_only):
     wrong = [CreatableTopicConfig(name="retention.mss", value="1")]
     topics = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1, configs=wrong) for i in range(500)]
 
@@ -174,7 +174,7 @@ def test_topics_rejected_for_an_option_are_served_in_steps(stage, peer, is_asked
     assert {topic.error_code for topic in answer.topics} == {ErrorCode.INVALID_CONFIG}
 
 
-def test_rejected_topic_options_are_served_in_steps(stage, peer):
+def test_incremental_alter_configs_with_rejected_options_is_served_in_steps(stage, peer):
     wrong = [AlterableConfig(name="retention.mss", value="1")]
     asked = [AlterConfigsResource(resource_type=2, resource_name=f"t{n}", configs=wrong) for n in range(500)]
 
@@ -185,7 +185,7 @@ def test_rejected_topic_options_are_served_in_steps(stage, peer):
     assert all(found.error_code for found in answer.responses)
 
 
-def test_topic_name_is_taken_while_the_topic_is_created(stage, peer):
+def test_name_of_a_topic_in_creation_is_rejected_as_existing(stage, peer):
     wide = CreateTopicsRequest(topics=[CreatableTopic(name="a.b", num_partitions=500, replication_factor=1)])
     peer.send(wide, 7)
     other = stage.connect()
@@ -280,7 +280,7 @@ def test_offsets_of_many_partitions_are_committed_and_fetched(wide, version):
         assert [p.committed_offset for p in group.topics[0].partitions] == [5 + i for i in range(3_000)]
 
 
-def test_duplicate_items_of_a_split_request_are_deleted_once(stage, peer):
+def test_duplicate_group_in_a_split_delete_groups_request_is_deleted_once(stage, peer):
     peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     names = [f"n{i}" for i in range(100)] * 2
 
@@ -304,7 +304,7 @@ def test_duplicate_partition_in_a_large_request_is_rejected(wide):
     assert (codes[0], codes[-1], set(codes[1:-1])) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, {0})
 
 
-def test_large_subscription_is_read_in_steps(stage, peer):
+def test_join_group_with_large_metadata_is_read_in_steps(stage, peer):
     blob = bytes(5 << 20)
     join = JoinGroupRequest(
         group_id="g",
@@ -321,7 +321,7 @@ def test_large_subscription_is_read_in_steps(stage, peer):
     assert [m.metadata for m in peer.take().members] == [blob]
 
 
-def test_join_group_refuses_too_many_or_too_large_protocols(peer):
+def test_join_group_rejects_too_many_or_too_large_protocols(peer):
     join = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -355,7 +355,7 @@ def wide_fetch(count: int = 3_000, max_wait_ms: int = 0) -> FetchRequest:
     )
 
 
-def test_wide_fetch_waits_and_is_answered_in_steps(stage, wide):
+def test_fetch_of_many_partitions_waits_and_is_answered_in_steps(stage, wide):
     other = stage.connect()
     wide.send(wide_fetch(max_wait_ms=60_000), 12)
     finish(stage)
@@ -369,7 +369,7 @@ def test_wide_fetch_waits_and_is_answered_in_steps(stage, wide):
 
 
 @pytest.mark.heavy
-def test_append_while_a_wide_fetch_checks_its_partitions_is_noticed(stage, peer):
+def test_fetch_of_many_partitions_returns_records_appended_between_its_steps(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     other = stage.connect()
     peer.send(wide_fetch(9_000, max_wait_ms=60_000), 12)
@@ -382,7 +382,7 @@ def test_append_while_a_wide_fetch_checks_its_partitions_is_noticed(stage, peer)
 
 
 @pytest.mark.heavy
-def test_wide_fetch_of_a_disconnected_client_does_not_wait(stage, peer):
+def test_fetch_of_many_partitions_does_not_wait_after_its_client_disconnected(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     peer.send(wide_fetch(9_000, max_wait_ms=2**31 - 1), 12)
     assert stage.broker.long_work
@@ -393,7 +393,7 @@ def test_wide_fetch_of_a_disconnected_client_does_not_wait(stage, peer):
     assert len(stage.broker.state.purgatory) == 0
 
 
-def test_wide_produce_appends_to_each_partition(stage, wide):
+def test_produce_to_many_partitions_appends_to_each_partition(stage, wide):
     batch = build_batch([NewRecord(None, b"v", (), stage.now_ms)])
     data = [PartitionProduceData(index=i, records=batch) for i in range(3_000)]
     message = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="wide", partition_data=data)])
@@ -448,10 +448,10 @@ def test_batch_that_decompresses_above_the_limit_is_rejected(stage, peer, codec,
     assert "more than the" in refused.error_message
 
 
-# ---------------------------------------------------------------- stops
+# ---------------------------------------------------------------- broker stops, and small requests
 
 
-def test_interrupted_topic_deletion_is_completed_at_broker_start(stage, peer):
+def test_interrupted_topic_creation_is_completed_at_broker_start(stage, peer):
     asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(300)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
     while not len(stage.broker.state.topics):

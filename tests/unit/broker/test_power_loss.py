@@ -19,7 +19,7 @@ from support.raw.transactional import Transactional, committed_offset, committed
 
 
 class CachedFile(MemoryFile):
-    """A file whose appended bytes are volatile until a flush ends."""
+    """A file whose appended bytes are volatile until a flush has ended."""
 
     def __init__(self, data, disk, name):
         super().__init__(data)
@@ -45,7 +45,7 @@ class CachedFile(MemoryFile):
 
 
 class CachingDisk(MemoryStorage):
-    """A disk with a volatile cache and flushes that end on demand."""
+    """A disk with a volatile cache; its flushes end when the test ends them."""
 
     def __init__(self):
         super().__init__()
@@ -185,7 +185,7 @@ class PowerCut(Exception):
 
 
 class PatientPeer:
-    """A client that ends flushes while it waits, until the power fails."""
+    """A client that ends a pending flush whenever its request waits; after ``flushes`` flushes the power fails."""
 
     def __init__(self, stage, flushes):
         self._stage, self._peer, self._left = stage, stage.connect(), flushes
@@ -202,7 +202,7 @@ class PatientPeer:
 
 
 def transactions_until_the_power_goes(producer):
-    """Run transactions over two topics and offsets; return the committed ones by offset."""
+    """Run transactions with records and offsets until the power fails; return the values of committed transactions."""
     told = []
     try:
         assert producer.init() == 0
@@ -253,7 +253,7 @@ def test_transaction_with_a_failed_flush_is_not_reported_as_committed():
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_repeated_end_txn_waits_for_a_flush_after_a_failed_one(new):
+def test_repeated_end_txn_waits_for_a_new_flush_after_a_failed_flush(new):
     disk = CachingDisk()
     stage = BrokerStage(disk, log_flush_interval_messages=1)
     stage.connect().create("orders")

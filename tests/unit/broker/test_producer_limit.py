@@ -1,4 +1,4 @@
-"""Limit of remembered idempotent producers."""
+"""Limit of the number of stored idempotent producers."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def held(stage):
 
 
 def attack(peer, count=1_000, first=10_000):
-    """Send batches with a new invented producer id each; return the error codes."""
+    """Send one batch from each of ``count`` invented producer ids; return the error codes."""
     return [code(peer, first + i, partition=i % 3) for i in range(count)]
 
 
@@ -73,7 +73,7 @@ def test_rejected_producer_gets_the_reason(peer):
     assert "kohort.producer.max.ids" in refused.error_message
 
 
-def test_silent_producers_are_expired_for_new_ones(stage, peer):
+def test_silent_producers_expire_to_admit_new_producers(stage, peer):
     assert code(peer, 1) == 0
     attack(peer, 100)
     assert code(peer, 2) == REFUSED
@@ -88,7 +88,7 @@ def test_silent_producers_are_expired_for_new_ones(stage, peer):
     assert code(peer, 1, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "whoever writes is never forgotten"
 
 
-def test_longest_silent_producers_are_expired_first(stage, peer):
+def test_longest_silent_producers_expire_first(stage, peer):
     for producer_id in range(50):
         assert code(peer, 100 + producer_id) == 0
     stage.advance(DAY_MS // 4)
@@ -104,7 +104,7 @@ def test_longest_silent_producers_are_expired_first(stage, peer):
 
 
 def test_rejected_producer_is_not_admitted_within_the_next_minute(stage, peer):
-    """Else the second pipelined batch would be appended before the first."""
+    """If a producer were admitted after a rejection, its second pipelined batch would be appended before the first."""
     attack(peer, 100)
     assert code(peer, 2, 0) == REFUSED
     peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")]), 6)
@@ -145,7 +145,7 @@ def test_deleted_topic_removes_its_producers(stage, peer):
     assert held(stage) == 1
 
 
-def test_producers_of_the_log_count_against_the_limit_after_a_restart(stage, peer):
+def test_producers_in_the_log_count_for_the_limit_after_a_restart(stage, peer):
     attack(peer, 100)
     stage.restart()
     again = stage.connect()

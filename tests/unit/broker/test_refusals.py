@@ -1,4 +1,4 @@
-"""Memory that is freed after a rejected request, without the garbage collector."""
+"""Memory of rejected requests is freed without the garbage collector."""
 
 import gc
 import tracemalloc
@@ -49,7 +49,7 @@ def collector_off() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("asked", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else ""
 )
-def test_rejected_request_leaves_no_exception_in_memory(asked, version):
+def test_exception_of_a_rejected_request_does_not_stay_in_memory(asked, version):
     peer = BrokerStage(auto_create_topics_enable="false").connect()
     peer.ask(asked, version)
 
@@ -67,7 +67,7 @@ def test_rejected_request_leaves_no_exception_in_memory(asked, version):
 
 
 @pytest.mark.heavy
-def test_rejected_compressed_batch_leaves_no_memory():
+def test_memory_of_a_rejected_compressed_batch_is_freed():
     peer = BrokerStage().connect()
     peer.create("bombed", cleanup_policy="compact")
     bomb = build_batch([NewRecord(b"k", bytes(300_000_000), (), 1)], codec=Codec.GZIP)

@@ -72,7 +72,7 @@ def test_producer_is_throttled_while_its_rate_exceeds_the_quota(stage, admin):
     assert throttled == [0, 35, 5009, 10_008]
 
 
-def test_throttled_client_is_not_served_before_its_time(stage, admin):
+def test_throttled_client_is_not_served_during_its_throttle_time(stage, admin):
     set_quotas(admin, {"user": "ANONYMOUS"}, producer_byte_rate=1000)
     peer = stage.connect()
     held_up_ms = ask(peer, produce_of(peer, 15_000), 9)
@@ -164,7 +164,7 @@ def test_raised_or_removed_quota_applies_at_once(stage, admin):
     assert not stage.broker.state.cluster.quotas.any_on_requests
 
 
-def test_answer_that_waits_for_a_flush_counts_when_sent(stage, admin):
+def test_response_that_waits_for_a_flush_counts_for_the_quota_when_sent(stage, admin):
     admin.create("safe", flush_messages="1")
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
@@ -242,7 +242,7 @@ def test_fetch_response_has_at_most_the_bytes_of_one_quota_window(stage, admin):
     assert 8000 < len(answer.responses[0].partitions[0].records) <= 10_000
 
 
-def test_waiting_fetch_counts_when_it_is_answered(stage, admin):
+def test_waiting_fetch_counts_for_the_quota_when_it_is_answered(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=10)
     peer = stage.connect()
     peer.send(fetch_request("orders", max_wait_ms=5000), 12)
@@ -257,7 +257,7 @@ def test_waiting_fetch_counts_when_it_is_answered(stage, admin):
 # ------------------------------------------------------------ request time
 
 
-def test_request_time_above_the_quota_throttles_for_at_most_a_sample(stage, admin):
+def test_throttle_time_of_the_request_quota_is_at_most_one_quota_sample(stage, admin):
     clock = iter(range(0, 10**12, 60_000_000))
     stage.broker.state.quotas.thread_time_ns = lambda: next(clock)
     set_quotas(admin, {"client-id": "tester"}, request_percentage=1)
@@ -271,7 +271,7 @@ def test_request_time_above_the_quota_throttles_for_at_most_a_sample(stage, admi
     assert peer.take().throttle_time_ms == 1000
 
 
-def test_long_request_counts_the_time_of_all_steps(stage, admin):
+def test_request_time_of_a_long_request_includes_all_steps(stage, admin):
     ticks = iter(range(0, 10**12, 60_000_000))
     stage.broker.state.quotas.thread_time_ns = lambda: next(ticks)
     set_quotas(admin, {"client-id": "tester"}, request_percentage=1)
@@ -290,7 +290,7 @@ def test_request_time_is_zero_without_a_clock(stage, admin):
     assert [ask(peer, ANYTHING, 12) for _ in range(20)] == [0] * 20
 
 
-def test_response_without_throttle_time_field_throttles_too(stage, admin):
+def test_client_is_throttled_even_if_the_response_has_no_throttle_time_field(stage, admin):
     clock = iter(range(0, 10**12, 10**9))
     stage.broker.state.quotas.thread_time_ns = lambda: next(clock)
     set_quotas(admin, {"client-id": "tester"}, request_percentage=1)
@@ -373,7 +373,7 @@ def test_added_and_deleted_partitions_count_for_the_mutation_quota(stage, admin)
 # ------------------------------------------------------------ connections
 
 
-def test_connections_above_the_rate_wait_in_turn():
+def test_connections_above_the_rate_are_served_later_in_order_of_arrival():
     stage = BrokerStage(max_connection_creation_rate=1)
     peers = [stage.connect(f"10.0.0.{i}") for i in range(12)]
     for peer in peers:

@@ -41,7 +41,7 @@ def journal_of(stage: BrokerStage) -> list[dict]:
 
 
 @pytest.mark.parametrize("ahead_ms", [TWO_HOURS_MS, -TWO_HOURS_MS])
-def test_changed_wall_clock_ends_no_session_connection_or_transaction(stage, ahead_ms):
+def test_changed_wall_clock_expires_no_session_connection_or_transaction(stage, ahead_ms):
     member = member_of(stage)
     producer = Transactional(stage.connect())
     producer.peer.create("t")
@@ -63,7 +63,7 @@ def test_changed_wall_clock_is_logged(stage, ahead_ms, way):
     assert stage.said() == [f"the wall clock moved {way} by 7200.0 s: record timestamps follow, timers do not"]
 
 
-def test_append_time_follows_the_wall_clock_ahead_and_back(stage, peer):
+def test_log_append_time_follows_the_wall_clock_forward_and_backward(stage, peer):
     peer.create("a", message_timestamp_type="LogAppendTime")
     times = []
     for ahead_ms in (TWO_HOURS_MS, 0, -HOUR_MS):
@@ -98,7 +98,7 @@ def test_retention_follows_the_wall_clock(stage, peer):
     assert log.log_start_offset == 1
 
 
-def test_committed_offset_has_wall_time_only_on_the_log(stage):
+def test_committed_offset_has_wall_time_in_the_log_but_not_in_memory(stage):
     member = member_of(stage)
     stage.give(WallClockSet(-TWO_HOURS_MS))
     assert member.commit("a", 0, 7) == 0
@@ -124,7 +124,7 @@ def test_journal_entries_have_wall_time(stage):
     assert removed["vitals"]["last_seen_ms"] == last_seen_ms + TWO_HOURS_MS
 
 
-def test_transaction_has_wall_time_on_the_log_and_in_its_description(stage, peer):
+def test_transaction_has_wall_time_in_the_log_and_in_its_description(stage, peer):
     peer.create("t")
     stage.give(WallClockSet(TWO_HOURS_MS))
     producer = Transactional(peer, timeout_ms=10_000)

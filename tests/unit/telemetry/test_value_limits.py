@@ -33,7 +33,7 @@ def test_metric_value_with_short_labels_counts_once_for_the_limit(instances):
     assert kept(instances) == [40, 40]
 
 
-def test_metric_value_with_long_labels_counts_several_times_for_the_limit(instances):
+def test_metric_value_with_long_labels_counts_as_several_values_for_the_limit(instances):
     wordy = MetricValue("m", 1.0, {"label": "x" * CHARS_OF_VALUE * 9})
     for number in range(2, 7):
         push(instances, number, *[wordy] * 4)

@@ -57,7 +57,7 @@ def test_acl_requests_without_authorizer_return_security_disabled(peer, version)
     assert ((answer.error_code, answer.error_message), answer.resources) == (REFUSED, [])
 
 
-def test_acl_request_without_authorizer_has_an_error_for_each_creation_and_filter(peer):
+def test_acl_requests_without_authorizer_return_an_error_for_each_creation_and_filter(peer):
     chosen = AclFilter(resource_type_filter=TOPIC, resource_name_filter="a", operation=READ)
 
     made = peer.ask(CreateAclsRequest(creations=[creation(), creation(permission_type=0)]), 3)
@@ -239,7 +239,7 @@ def test_acls_above_the_limit_are_rejected(guarded, admin, monkeypatch):
         ),
     ],
 )  # fmt: skip
-def test_invalid_stored_acl_prevents_the_broker_start_with_its_position(guarded, held):
+def test_error_of_an_invalid_stored_acl_at_broker_start_names_its_position(guarded, held):
     sections = {"version": 1, "acls": held, "users": [], "quotas": []}
     guarded.storage.replace("kohort-security.json", json.dumps(sections).encode())
 
@@ -247,7 +247,7 @@ def test_invalid_stored_acl_prevents_the_broker_start_with_its_position(guarded,
         guarded.restart()
 
 
-def test_super_users_have_all_rights_and_a_principal_type():
+def test_super_users_need_a_principal_type_and_have_all_rights():
     with pytest.raises(ConfigError, match=r"super\.users: Could not parse principal from `bob`"):
         BrokerStage(authorizer_class_name=AUTHORIZER, super_users="User:a; bob")
     stage = GuardedStage(super_users=" User:CN=x,O=y ;User:ANONYMOUS; ")
@@ -255,7 +255,7 @@ def test_super_users_have_all_rights_and_a_principal_type():
     stage.connect().create("a")
 
 
-def test_resource_without_acl_is_open_with_allow_everyone_if_no_acl_found():
+def test_resource_without_acls_is_open_with_allow_everyone_if_no_acl_found():
     stage = GuardedStage(allow_everyone_if_no_acl_found=True)
     peer = stage.connect()
     peer.create("a")

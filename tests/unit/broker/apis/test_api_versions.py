@@ -111,7 +111,7 @@ def test_telemetry_apis_are_shown_to_librdkafka_only_with_a_subscription(stage, 
     assert [shows_telemetry(peer, client) for client in ON_LIBRDKAFKA] == [False, False]
 
 
-def test_telemetry_apis_are_hidden_without_any_subscription():
+def test_telemetry_apis_are_hidden_if_there_are_no_subscriptions():
     peer = BrokerStage(client_metrics_default=[]).connect()
 
     assert not any(shows_telemetry(peer, client) for client in SOFTWARE)

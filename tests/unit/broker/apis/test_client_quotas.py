@@ -148,7 +148,7 @@ def test_invalid_quota_rejects_only_its_entry_of_the_request(peer):
     assert entities(describe(peer)) == {(("user", "b"),): {"producer_byte_rate": 1.0}}
 
 
-def test_duplicate_quota_entity_is_rejected_and_answered_once(peer):
+def test_duplicate_quota_entity_is_rejected_with_a_single_response_entry(peer):
     once, again = (alteration({"user": None}, producer_byte_rate=rate) for rate in (1, 2))
     words = "Ignoring duplicate entity ClientQuotaEntity(entries={user=<default>})"
     assert alter(peer, once, again) == [(INVALID, words)]
@@ -159,7 +159,7 @@ def test_duplicate_quota_entity_is_rejected_and_answered_once(peer):
     assert entities(describe(peer)) == {}
 
 
-def test_quota_entity_with_a_duplicate_type_uses_the_last_name(peer):
+def test_last_name_counts_in_a_quota_entity_with_a_duplicate_type(peer):
     parts = [QuotaEntityPart(entity_type="user", entity_name=name) for name in ("a", "b")]
     of_both = QuotaAlteration(entity=parts, ops=alteration({}, producer_byte_rate=1).ops)
 

@@ -1,4 +1,4 @@
-"""Cost of each API: duplicate names count once, work takes steps, responses are limited."""
+"""Cost of each API: requests with duplicate names, work in steps, size limits of responses."""
 
 import inspect
 
@@ -56,11 +56,11 @@ def field_at(message, path: str):
 
 class TestDeclarations:
     @pytest.mark.parametrize("name", BY_API)
-    def test_each_api_declares_parts_or_one_short_step_but_not_both(self, name):
+    def test_api_does_not_declare_both_parts_and_one_short_step(self, name):
         assert BY_API[name].parts is None or not BY_API[name].one_step
 
     @pytest.mark.parametrize("name", [n for n, cost in BY_API.items() if cost.parts is None and not cost.one_step])
-    def test_handler_without_parts_or_short_step_is_a_generator_of_steps(self, name):
+    def test_handler_of_an_api_without_parts_and_short_step_is_a_generator(self, name):
         request = next(api.request for api in SERVED.values() if api.name == name)
 
         if request in GROUP_APIS:
@@ -69,7 +69,7 @@ class TestDeclarations:
             assert inspect.isgeneratorfunction(HANDLED[request].handle)
 
     @pytest.mark.parametrize("name", BY_API)
-    def test_arrays_that_divide_a_request_exist_in_request_and_response(self, name):
+    def test_arrays_of_divided_requests_exist_in_request_and_response(self, name):
         api = next(api for api in SERVED.values() if api.name == name)
         cost: Cost = BY_API[name]
 
@@ -80,7 +80,7 @@ class TestDeclarations:
             assert field_at(api.response, ".".join(parts.response_path)).kind == "array"
 
     @pytest.mark.parametrize("name", [name for name, cost in BY_API.items() if cost.answer is AnswerBound.UNREAD])
-    def test_api_with_limited_response_size_can_return_an_error_per_entry(self, name):
+    def test_api_with_limited_response_size_can_return_an_error_for_each_entry(self, name):
         parts: Parts = BY_API[name].parts
 
         assert parts.refuse is not None
@@ -146,7 +146,7 @@ class TestWorkInSteps:
             (classic_group("g", 50), DescribeGroupsRequest(groups=["g"]), 6),
         ],
     )
-    def test_small_requests_are_served_between_the_members_of_a_described_group(self, records, message, version):
+    def test_small_requests_are_served_while_a_large_group_is_described(self, records, message, version):
         stage = BrokerStage()
         write_groups(stage, g=records)
         peer, other = stage.connect(), stage.connect()
@@ -161,7 +161,7 @@ class TestWorkInSteps:
 
         assert served >= 50
 
-    def test_member_that_leaves_between_steps_is_still_described(self):
+    def test_member_that_leaves_while_its_group_is_described_is_in_the_response(self):
         stage = BrokerStage()
         write_groups(stage, g=classic_group("g", 20))
         peer, other = stage.connect(), stage.connect()
@@ -175,7 +175,7 @@ class TestWorkInSteps:
         (group,) = peer.take().groups
         assert (group.group_state, len(group.members)) == ("Stable", 20)
 
-    def test_small_requests_are_served_between_listed_groups(self):
+    def test_small_requests_are_served_while_groups_are_listed(self):
         stage = BrokerStage()
         write_groups(stage, **{f"g{n}": classic_group(f"g{n}", 1) for n in range(50)})
 
@@ -185,14 +185,14 @@ class TestWorkInSteps:
         assert len(answer.groups) == 50
         assert ticks >= 50
 
-    def test_small_requests_are_served_between_duplicate_names(self, stage):
+    def test_small_requests_are_served_while_duplicate_names_are_dropped(self, stage):
         with shortest_steps():
             answer, ticks = ask(stage, DescribeGroupsRequest(groups=["x"] * 600), 6)
 
         assert [group.group_id for group in answer.groups] == ["x"]
         assert ticks >= 600
 
-    def test_list_groups_reads_its_filters_once_for_all_offsets_partitions(self, stage):
+    def test_list_groups_reads_its_filters_once_instead_of_once_per_offsets_partition(self, stage):
         with shortest_steps():
             answer, ticks = ask(stage, ListGroupsRequest(states_filter=["Stable"] * 100), 5)
 
@@ -208,14 +208,14 @@ class TestWorkInSteps:
             ),
         ],
     )
-    def test_small_requests_are_served_between_the_scram_users_of_a_request(self, stage, message):
+    def test_small_requests_are_served_while_scram_users_are_described_or_changed(self, stage, message):
         with shortest_steps():
             answer, ticks = ask(stage, message, 0)
 
         assert [result.user for result in answer.results] == [f"u{n}" for n in range(100)]
         assert ticks >= 100
 
-    def test_small_requests_are_served_between_the_offsets_of_a_group(self):
+    def test_small_requests_are_served_while_all_offsets_of_a_group_are_fetched(self):
         stage = BrokerStage()
         write_groups(stage, g=offsets("g", 50))
 
@@ -229,7 +229,7 @@ class TestWorkInSteps:
 class TestLargestResponse:
     @pytest.fixture
     def stage(self) -> BrokerStage:
-        """A broker with a limit of 64 KiB for a describing response, and groups of 40 KB each."""
+        """A broker that limits the response of DescribeGroups to 64 KiB, with groups of 40 KB each."""
         stage = BrokerStage(queued_max_request_bytes=128 << 10)
         write_groups(stage, **{f"g{n}": classic_group(f"g{n}", 10, metadata_bytes=4_000) for n in range(60)})
         return stage
@@ -244,7 +244,7 @@ class TestLargestResponse:
         assert "queued.max.request.bytes" in answer.groups[-1].error_message
         assert [group.group_id for group in answer.groups] == [*(f"g{n}" for n in range(60)), "x"]
 
-    def test_growing_response_counts_as_unread_until_it_is_sent(self, stage):
+    def test_unfinished_response_counts_as_unread_until_it_is_sent(self, stage):
         peer = stage.connect()
         peer.send(DescribeGroupsRequest(groups=[f"g{n}" for n in range(60)] + [f"x{n}" for n in range(2_000)]), 6)
         unread = stage.broker.state.unread

@@ -156,7 +156,7 @@ def test_describe_configs_rejects_an_unknown_resource(peer):
     assert describe(peer, BROKER, "").configs == []
 
 
-def test_resource_type_without_options_is_described_as_an_empty_list(peer):
+def test_resource_type_without_options_has_an_empty_list_of_options(peer):
     told = describe(peer, LOGGER, "1")
     assert (told.error_code, told.configs) == (ErrorCode.NONE, [])
 

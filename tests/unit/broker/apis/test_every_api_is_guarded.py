@@ -1,4 +1,4 @@
-"""Each API in its lowest and highest version, without rights and with each single right."""
+"""Authorization of each API in its lowest and highest version: without rights, and with each right alone."""
 
 import pytest
 
@@ -22,7 +22,7 @@ CALLS = list(NEEDS)
 
 
 class Walk:
-    """Calls of all APIs, with a new broker after each call with an effect."""
+    """Sends the calls of all APIs to a broker, which is replaced after each call that changed its state."""
 
     def __init__(self) -> None:
         self.stage: GuardedStage | None = None
@@ -45,7 +45,7 @@ class Walk:
         return call, answer
 
 
-def test_each_served_api_has_a_call_in_this_file():
+def test_each_served_api_has_an_example_call():
     without_call = {api.name for api in SERVED.values()} - {call.api for call in calls(ANYTHING)}
     assert without_call - {"SaslHandshake", "SaslAuthenticate"} == set(), "logins are anybody's"
 

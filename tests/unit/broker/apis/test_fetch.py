@@ -26,7 +26,7 @@ def test_fetch_returns_produced_records(peer):
     assert got.aborted_transactions is None
 
 
-def test_fetch_within_a_batch_returns_the_whole_batch(peer):
+def test_fetch_from_an_offset_within_a_batch_returns_the_whole_batch(peer):
     peer.create("a")
     peer.produce("a", b"1", b"2")
 
@@ -160,7 +160,7 @@ def test_deleted_topic_wakes_the_waiting_fetch(peer, stage):
 # ---------------------------------------------------------------- sizes
 
 
-def test_fetch_returns_the_first_batch_above_the_limit_and_others_within_it(peer):
+def test_fetch_returns_only_the_first_batch_if_it_exceeds_the_size_limit(peer):
     peer.create("a", 3)
     for partition in range(3):
         peer.produce("a", b"x" * 1000, partition=partition)

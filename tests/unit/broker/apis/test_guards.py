@@ -1,4 +1,4 @@
-"""Responses to requests with allowed and denied items."""
+"""Responses to requests for both allowed and denied topics, groups and other resources."""
 
 from __future__ import annotations
 
@@ -493,7 +493,7 @@ def test_find_coordinator_checks_rights_on_each_key(stage, peer):
     assert (old.error_code, old.node_id) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1)
 
 
-def test_errors_of_denied_items_are_dropped_when_the_client_disconnects(stage):
+def test_errors_of_denied_topics_are_dropped_when_the_client_disconnects(stage):
     stage.let(*on_topic(Operation.WRITE))
     stage.broker.state.amendments[99] = lambda answer: answer
     peer = stage.connect()
@@ -507,7 +507,7 @@ def test_errors_of_denied_items_are_dropped_when_the_client_disconnects(stage):
 # ---------------------------------------------------------------- transactions, options, the cluster
 
 
-def test_denied_topic_keeps_all_partitions_out_of_the_transaction():
+def test_denied_topic_prevents_adding_any_partition_to_the_transaction():
     stage = GuardedStage()
     things = stage.fill()
     stage.let_everything()

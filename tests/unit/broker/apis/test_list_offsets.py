@@ -35,7 +35,7 @@ def test_list_offsets_returns_earliest_and_latest_offset(peer):
     assert find(peer, LATEST) == (0, 6, -1)
 
 
-def test_list_offsets_by_time_finds_first_record_at_or_after_time(peer):
+def test_list_offsets_by_time_finds_the_first_record_at_or_after_the_timestamp(peer):
     produced(peer)
 
     assert find(peer, 0) == (0, 0, 1000)
@@ -44,7 +44,7 @@ def test_list_offsets_by_time_finds_first_record_at_or_after_time(peer):
     assert find(peer, 9999) == (0, -1, -1)
 
 
-def test_list_offsets_by_max_timestamp_returns_the_latest_record(peer):
+def test_list_offsets_for_max_timestamp_returns_the_record_with_the_latest_timestamp(peer):
     produced(peer)
 
     assert find(peer, MAX_TIMESTAMP) == (0, 3, 3001)

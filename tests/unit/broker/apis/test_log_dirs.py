@@ -145,7 +145,7 @@ def test_describe_producers_rejects_an_unknown_partition(peer, topic, index, cod
     assert [p.error_code for p in producers_of(peer, topic, index)] == [code]
 
 
-# ---------------------------------------------------------------- topics in pages
+# ---------------------------------------------------------------- pages of DescribeTopicPartitions
 
 
 def page(peer, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None):
@@ -167,7 +167,7 @@ def following(answer) -> tuple[str, int] | None:
     return answer.next_cursor and (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
 
 
-def test_describe_topic_partitions_lists_all_topics_by_name_with_leaders(peer):
+def test_describe_topic_partitions_lists_all_topics_in_name_order_with_leaders(peer):
     peer.create("b")
     peer.create("a", partitions=2)
 

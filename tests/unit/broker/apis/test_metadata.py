@@ -60,7 +60,7 @@ def test_metadata_rejects_an_invalid_topic_name(peer):
     assert peer.ask(named("no spaces"), 12).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_metadata_returns_all_topics_for_null_and_in_version_0_for_an_empty_list(peer):
+def test_all_topics_are_requested_by_null_or_in_version_0_by_an_empty_list(peer):
     peer.create("a")
     peer.create("b")
 

@@ -50,7 +50,7 @@ def described(peer, option, name=ONE, kind=BROKER):
     ]
 
 
-def test_message_max_bytes_changes_at_run_time_and_back(stage, peer):
+def test_message_max_bytes_can_be_changed_and_reset_at_run_time(stage, peer):
     peer.create("a")
     assert peer.produce("a", b"v" * 200).error_code == 0
 
@@ -119,7 +119,7 @@ def test_assignment_interval_changes_for_consumer_groups(stage, peer):
     assert described(peer, "consumer.assignment.interval.ms", "g", GROUP)[0][:2] == ("2000", DYNAMIC_DEFAULT)
 
 
-def test_option_synonyms_list_every_level_strongest_first(peer_of_a_set_broker):
+def test_option_synonyms_list_every_level_in_order_of_precedence(peer_of_a_set_broker):
     peer = peer_of_a_set_broker
     put(peer, "log.retention.ms", 2_000)
     put(peer, "log.segment.bytes", 4_096)
@@ -157,7 +157,7 @@ def test_synonym_of_a_group_default_has_the_name_of_the_broker_option(peer):
     ]
 
 
-def test_broker_option_is_read_only_unless_it_changes_at_run_time(peer):
+def test_broker_option_that_cannot_change_at_run_time_is_read_only(peer):
     assert described(peer, "num.partitions")[0][2]
     assert not described(peer, "log.retention.ms")[0][2]
 
@@ -176,7 +176,7 @@ def test_changed_broker_options_survive_a_restart(stage, peer):
     assert peer.produce("a", b"v" * 200).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_alter_configs_replaces_all_options_of_the_broker_or_the_default(peer):
+def test_alter_configs_replaces_all_options_of_the_broker_or_of_the_default(peer):
     put(peer, "message.max.bytes", 100)
     put(peer, "message.max.bytes", 200, ONE)
 
@@ -272,7 +272,7 @@ def test_default_of_all_brokers_is_in_force_on_every_node():
     assert [described(peers[n], "message.max.bytes", str(n))[0][:2] for n in peers] == [("100", DYNAMIC_DEFAULT)] * 3
 
 
-def test_option_of_one_node_does_not_affect_other_nodes_and_shared_logs():
+def test_option_of_one_node_does_not_affect_other_nodes_or_the_shared_logs():
     stage = ClusterStage(3)
     peers = {node_id: node.connect() for node_id, node in stage.nodes.items()}
     peers[1].create("a")

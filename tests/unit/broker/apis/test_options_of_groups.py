@@ -68,7 +68,7 @@ def test_group_without_options_has_the_options_of_the_broker(peer):
     assert listed(peer) == []
 
 
-def test_group_option_is_described_listed_and_applies_only_to_its_group(peer):
+def test_group_option_is_described_and_listed_and_applies_only_to_its_group(peer):
     assert change(peer, {HEARTBEAT: " 7000", SESSION: "50000"}) == (0, None)
 
     assert described(peer) == {

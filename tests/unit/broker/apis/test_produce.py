@@ -178,7 +178,7 @@ def sequenced(peer, sequence: int, *values: bytes, epoch: int = 0):
     return answer.error_code, answer.base_offset
 
 
-def test_repeated_batch_of_a_producer_gets_the_offset_of_the_first(peer):
+def test_repeated_batch_of_a_producer_gets_the_offset_of_the_original(peer):
     peer.create("a")
 
     assert sequenced(peer, 0, b"1", b"2") == (0, 0)

@@ -87,7 +87,7 @@ def test_unknown_scram_mechanism_is_rejected(admin):
     assert alter(admin, delete=[("x", 0)]) == {"x": (33, "Unknown SCRAM mechanism")}
 
 
-def test_duplicate_user_is_rejected_and_others_are_changed(admin):
+def test_duplicate_scram_user_is_rejected_while_other_users_are_changed(admin):
     refused = (92, "A user credential cannot be altered twice in the same request")
     answers = alter(admin, upsertion(), upsertion(mechanism=SHA_512), upsertion("bob"))
     assert answers == {"alice": refused, "bob": (0, None)}

@@ -99,7 +99,7 @@ class TestSubscriptions:
 
         assert (given.requested_metrics, given.push_interval_ms) == (["a.", "b.", "c."], 1000)
 
-    def test_subscription_of_all_metrics_hides_others(self, peer):
+    def test_subscription_of_all_metrics_replaces_the_metrics_of_other_subscriptions(self, peer):
         subscribe(peer, "one", metrics="*", interval_ms="3600000")
         subscribe(peer, "two", metrics="b.")
 

@@ -103,7 +103,7 @@ def test_manual_replica_assignment_must_name_this_broker(peer):
     assert elsewhere.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_create_topics_rejects_a_duplicate_topic_once(peer):
+def test_create_partitions_rejects_a_duplicate_topic_in_a_single_response_entry(peer):
     create(peer, topic("a"))
     asked = CreatePartitionsTopic(name="a", count=2, assignments=None)
 

@@ -261,7 +261,7 @@ def test_batch_is_rejected_without_the_partition_in_the_transaction(peer, produc
     assert producer.write("a", b"after its end").error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_repeated_end_txn_ends_the_transaction_once(peer, producer):
+def test_repeated_end_txn_succeeds_without_a_second_marker(peer, producer):
     producer.send("a", b"1")
     before = producer.producer_id, producer.epoch
     assert producer.end(commit=True) == 0
@@ -279,7 +279,7 @@ def test_repeated_end_txn_ends_the_transaction_once(peer, producer):
     assert peer.ask(contrary, 5 if producer.new else 3).error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_empty_transaction_can_be_aborted_only_after_kip_890(peer, producer):
+def test_empty_transaction_can_be_aborted_only_by_kip_890_producers(peer, producer):
     epoch = producer.epoch
     assert producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
     if producer.new:

@@ -54,7 +54,7 @@ def batch(*values):
     return build_batch([NewRecord(None, value, (), 5) for value in values])
 
 
-def test_partitions_have_leaders_in_turn_on_each_node(stage):
+def test_leaders_of_partitions_rotate_over_the_nodes(stage):
     create(stage, "orders", partitions=6, replicas=3)
 
     answers = [stage.peer(n).ask(MetadataRequest(topics=None), 12) for n in (1, 2, 3)]

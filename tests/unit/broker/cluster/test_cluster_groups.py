@@ -222,7 +222,7 @@ def test_large_offsets_partition_is_loaded_in_steps(stage):
 
 
 class _Unsettled:
-    """A node that handles one event without those that follow."""
+    """A node that handles an event, but neither the ticks that become due nor messages to other nodes."""
 
     def __init__(self, node):
         self.node = node

@@ -12,7 +12,7 @@ from support.raw.transactional import Transactional, committed_offset, committed
 
 
 class Router:
-    """Sends each request to its coordinator or leader."""
+    """Sends each request to the node that leads its partition or coordinates its group or transactional id."""
 
     def __init__(self, stage, transactional_id):
         self.stage = stage

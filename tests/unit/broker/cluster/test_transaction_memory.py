@@ -63,7 +63,7 @@ def test_existing_transactional_id_may_add_partitions_up_to_twice_the_limit():
 
 
 @pytest.mark.heavy
-def test_transactional_ids_unused_for_a_day_expire_longest_unused_first(stage, peer):
+def test_transactional_ids_unused_for_a_day_expire_in_order_of_their_last_use(stage, peer):
     attack(peer, 10, "old")
     stage.advance(CHECK_EVERY_MS)
     attack(peer, 10, "younger")

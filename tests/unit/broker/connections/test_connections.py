@@ -32,7 +32,7 @@ def test_pipelined_requests_are_answered_in_order(peer):
     assert [type(peer.take()).__name__ for _ in range(2)] == ["MetadataResponse", "ApiVersionsResponse"]
 
 
-def test_pipelined_requests_wait_for_an_earlier_waiting_request(peer, stage):
+def test_pipelined_request_waits_for_the_response_of_a_waiting_fetch(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
     peer.send(MetadataRequest(topics=[]), 12)
@@ -43,7 +43,7 @@ def test_pipelined_requests_wait_for_an_earlier_waiting_request(peer, stage):
     assert [type(peer.take()).__name__ for _ in range(2)] == ["FetchResponse", "MetadataResponse"]
 
 
-def test_reading_pauses_for_a_client_that_sends_far_ahead(peer, stage):
+def test_reading_pauses_for_a_client_with_many_unserved_requests(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
 
@@ -178,7 +178,7 @@ def test_idle_connection_is_closed_unless_its_fetch_waits():
     assert waiting.take() is not None
 
 
-def test_slow_reader_gets_no_more_responses(peer, stage):
+def test_client_that_does_not_read_gets_no_responses(peer, stage):
     stage.give(Congested(peer.number))
     peer.send(MetadataRequest(topics=[]), 12)
     assert peer.take() is None
@@ -188,7 +188,7 @@ def test_slow_reader_gets_no_more_responses(peer, stage):
     assert peer.take() is not None
 
 
-def test_large_answers_to_pipelined_requests_are_sent_over_several_events(peer, stage):
+def test_large_responses_to_pipelined_requests_are_sent_over_several_events(peer, stage):
     peer.create("a", max_message_bytes="3000000")
     peer.produce("a", b"x" * 900_000)
     asked = [peer.request_bytes(fetch_request("a"), 12) for _ in range(10)]
@@ -224,7 +224,7 @@ def test_disconnect_within_a_request_is_logged(peer, stage):
     assert stage.said() == ["127.0.0.1: disconnected after 4 bytes of a request"]
 
 
-def test_answer_to_a_disconnected_client_is_dropped(peer, stage):
+def test_response_to_a_disconnected_client_is_dropped(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
 

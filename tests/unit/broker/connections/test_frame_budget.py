@@ -1,4 +1,4 @@
-"""Memory limit of large requests that arrive."""
+"""Memory limit of large requests that are being received."""
 
 import struct
 
@@ -63,7 +63,7 @@ def test_slow_ordinary_request_is_read_beside_a_huge_one():
     assert honest.take().responses
 
 
-def test_large_request_waits_until_an_earlier_one_is_complete():
+def test_large_request_waits_until_the_previous_large_request_is_complete():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -77,7 +77,7 @@ def test_large_request_waits_until_an_earlier_one_is_complete():
     assert stage.broker._frame_budget.used_bytes == 2 * MIB
 
 
-def test_large_request_waits_until_an_earlier_client_disconnects():
+def test_large_request_waits_until_the_client_of_the_previous_one_disconnects():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -91,7 +91,7 @@ def test_large_request_waits_until_an_earlier_client_disconnects():
     assert stage.broker._frame_budget.waiting == 0
 
 
-def test_connection_of_a_slow_large_request_is_closed_while_others_wait():
+def test_connection_of_a_slow_large_request_is_closed_if_another_large_request_waits():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -136,7 +136,7 @@ def test_small_requests_need_no_frame_budget():
     assert not any(peer.paused for peer in peers)
 
 
-def test_large_request_behind_a_waiting_one_is_not_read_far(peer, stage):
+def test_large_request_pipelined_after_a_waiting_fetch_is_not_read_completely(peer, stage):
     from support.machines.broker_stage import fetch_request
 
     peer.create("a")

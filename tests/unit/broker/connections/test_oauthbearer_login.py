@@ -159,7 +159,7 @@ def test_token_with_wrong_audience_is_logged(stage):
     assert 'claim aud is "nobody", expected kafka, other' in peer.closed
 
 
-def test_expired_token_within_the_clock_skew_lasts_for_the_rest_of_it(stage):
+def test_login_with_an_expired_token_lasts_for_the_rest_of_the_clock_skew(stage):
     wishes(stage)
     stage.give(KeysFetched(URL, JWKS))
     peer = connect(stage)

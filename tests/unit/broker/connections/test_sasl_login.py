@@ -115,7 +115,7 @@ def test_client_that_disconnects_during_the_delay_is_dropped(stage, peer):
 
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
-def test_other_request_before_the_login_closes_the_connection(stage, peer, api):
+def test_unrelated_request_before_the_login_closes_the_connection(stage, peer, api):
     peer.send(api.request(), api.high)
 
     assert peer.take() is None
@@ -123,7 +123,7 @@ def test_other_request_before_the_login_closes_the_connection(stage, peer, api):
 
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
-def test_other_request_after_api_versions_closes_the_connection(stage, peer, api):
+def test_unrelated_request_between_api_versions_and_login_closes_the_connection(stage, peer, api):
     peer.ask(ASKED, 3)
     peer.send(api.request(), api.high)
 
@@ -132,7 +132,7 @@ def test_other_request_after_api_versions_closes_the_connection(stage, peer, api
 
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
-def test_other_request_within_a_login_returns_illegal_sasl_state(stage, peer, api):
+def test_unrelated_request_within_a_login_returns_illegal_sasl_state(stage, peer, api):
     handshake(peer)
     peer.send(api.request(), api.high)
     assert peer.closed is None
@@ -162,7 +162,7 @@ def test_metadata_request_within_a_login_gets_empty_lists(stage, peer):
     assert (answer.brokers, answer.topics) == ([], [])
 
 
-def test_unsupported_api_versions_may_be_repeated_before_the_login(stage, peer):
+def test_api_versions_may_follow_an_unsupported_version_before_the_login(stage, peer):
     for version in (6, 99):
         peer.send_bytes(framed(struct.pack(">hhihB", 18, version, 7, -1, 0)))
     assert [raw[:6] for raw in peer.raw] == [b"\0\0\0\7\0\x23"] * 2
@@ -170,7 +170,7 @@ def test_unsupported_api_versions_may_be_repeated_before_the_login(stage, peer):
     assert log_in(peer, plain()).error_code == 0
 
 
-def test_api_versions_is_answered_once_before_the_login(stage, peer):
+def test_second_api_versions_before_the_login_closes_the_connection(stage, peer):
     peer.ask(ASKED, 3)
     peer.send(ASKED, 3)
     assert peer.take() is None
@@ -255,7 +255,7 @@ def test_invalid_raw_token_has_no_response(stage, peer):
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "SASL"])
-def test_login_request_without_sasl_is_rejected_and_the_connection_stays_open(stage, listener):
+def test_login_request_without_sasl_or_after_the_login_is_rejected_and_the_connection_stays_open(stage, listener):
     peer = stage.connect(listener=listener)
     if listener == "SASL":
         log_in(peer, plain())
@@ -269,7 +269,7 @@ def test_login_request_without_sasl_is_rejected_and_the_connection_stays_open(st
     assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
 
 
-# ---------------------------------------------------------------- sessions
+# ---------------------------------------------------------------- expiry and relogin
 
 
 def limited(**options):
@@ -290,7 +290,7 @@ def test_expired_login_closes_the_connection_at_the_next_request():
     assert "expired" in peer.closed  # type: ignore[attr-defined]  # closed since
 
 
-def test_login_by_raw_tokens_expires_too():
+def test_login_by_raw_tokens_expires():
     stage, peer = limited()
     assert log_in(peer, plain(), version=0).session_lifetime_ms == 0
     stage.advance(8000)
@@ -310,7 +310,7 @@ def test_relogin_is_possible_at_any_time(after_ms):
     assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
 
 
-def test_relogins_are_at_least_a_second_apart():
+def test_second_relogin_within_a_second_is_rejected():
     stage, peer = limited()
     log_in(peer, plain())
     log_in(peer, plain())
@@ -352,7 +352,7 @@ def test_relogin_by_another_mechanism_is_rejected():
     assert "expected PLAIN as before" in peer.closed
 
 
-def test_other_request_within_a_relogin_is_rejected():
+def test_unrelated_request_within_a_relogin_is_rejected():
     stage, peer = limited()
     log_in(peer, plain())
     handshake(peer)

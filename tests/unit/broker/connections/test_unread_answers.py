@@ -1,4 +1,4 @@
-"""Memory limit of unread answers, which are read from the log when sent."""
+"""Memory limit of unread responses, whose records are read from the log when sent."""
 
 import struct
 
@@ -38,7 +38,7 @@ def sent_to(peer, outputs) -> int:
     return sum(len(b) for o in outputs if isinstance(o, Send) and o.connection == peer.number for b in o.buffers)
 
 
-def test_large_answer_is_sent_in_pieces():
+def test_large_response_is_sent_over_several_events():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     peer.send(large_fetch(), 12)
@@ -51,7 +51,7 @@ def test_large_answer_is_sent_in_pieces():
     assert values_of(partition.records) == [VALUE] * 10
 
 
-def test_one_event_sends_at_most_one_piece_of_an_answer_to_a_client():
+def test_client_gets_at_most_a_mebibyte_of_a_response_per_event():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
 
@@ -63,7 +63,7 @@ def test_one_event_sends_at_most_one_piece_of_an_answer_to_a_client():
     assert max(handed) <= PIECE_BYTES
 
 
-def test_client_that_does_not_read_uses_the_memory_of_one_piece():
+def test_client_that_does_not_read_uses_at_most_a_mebibyte_of_memory():
     stage = stage_with_a_large_topic(40)
     peer = stage.connect()
     ask(stage, peer)
@@ -92,7 +92,7 @@ def test_sending_continues_when_the_client_reads_again():
     assert stage.broker.state.unread.held_bytes == 0
 
 
-def test_other_clients_are_served_between_pieces_of_a_large_answer():
+def test_other_clients_are_served_while_a_large_response_is_sent():
     stage = stage_with_a_large_topic()
     slow, other = stage.connect(), stage.connect()
     slow.send(large_fetch(), 12)
@@ -101,7 +101,7 @@ def test_other_clients_are_served_between_pieces_of_a_large_answer():
     assert slow.take() is None
 
 
-def test_pieces_of_answers_are_small_above_half_of_the_unread_limit():
+def test_client_gets_fewer_bytes_per_event_above_half_of_the_unread_limit():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=8 * MIB)
     for _ in range(5):
         peer = stage.connect()
@@ -127,7 +127,7 @@ def test_three_hundred_clients_that_do_not_read_stay_within_the_limit():
     assert unread.ended == 0
 
 
-def test_connection_with_the_oldest_unread_answer_is_closed_above_the_limit():
+def test_connection_with_the_oldest_unread_response_is_closed_above_the_limit():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
     peers = [stage.connect() for _ in range(40)]
     for peer in peers:
@@ -142,7 +142,7 @@ def test_connection_with_the_oldest_unread_answer_is_closed_above_the_limit():
     assert "queued.max.request.bytes" in ended[0].closed
 
 
-def test_slow_but_steady_reader_is_not_closed_first():
+def test_connection_of_a_slow_but_steady_reader_is_not_the_first_to_be_closed():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
     slow = stage.connect()
     slow.send(large_fetch(), 12)
@@ -157,7 +157,7 @@ def test_slow_but_steady_reader_is_not_closed_first():
     assert slow.closed is None
 
 
-def test_single_connection_may_exceed_the_limit_of_unread_answers():
+def test_single_connection_may_exceed_the_limit_of_unread_responses():
     stage = BrokerStage(queued_max_request_bytes=1)
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
@@ -167,7 +167,7 @@ def test_single_connection_may_exceed_the_limit_of_unread_answers():
     assert peer.take().brokers
 
 
-def test_no_connection_is_closed_without_a_limit_of_unread_answers():
+def test_no_connection_is_closed_without_a_limit_of_unread_responses():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=-1)
     peers = [stage.connect() for _ in range(40)]
     for peer in peers:
@@ -177,7 +177,7 @@ def test_no_connection_is_closed_without_a_limit_of_unread_answers():
     assert not any(peer.closed for peer in peers)
 
 
-def test_connection_with_unread_answers_is_closed_at_once():
+def test_idle_connection_with_an_unread_response_is_closed_at_once():
     stage = stage_with_a_large_topic(10, connections_max_idle_ms=1000)
     peer = stage.connect()
     ask(stage, peer)
@@ -190,7 +190,7 @@ def test_connection_with_unread_answers_is_closed_at_once():
     assert stage.broker.state.unread.held_bytes == 0
 
 
-def test_answer_from_a_deleted_log_closes_the_connection():
+def test_response_from_the_log_of_a_deleted_topic_closes_the_connection():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     peer.send(large_fetch(), 12)
@@ -205,7 +205,7 @@ def test_answer_from_a_deleted_log_closes_the_connection():
     assert stage.connect().ask(MetadataRequest(topics=[]), 12).brokers
 
 
-def test_batches_are_checked_for_zstd_before_sending_to_old_clients():
+def test_response_of_version_4_is_checked_for_zstd_batches_before_it_is_sent():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
 
@@ -215,7 +215,7 @@ def test_batches_are_checked_for_zstd_before_sending_to_old_clients():
     assert values_of(records) == [VALUE]
 
 
-def test_requests_after_a_large_answer_wait_for_its_end():
+def test_request_after_a_large_response_waits_for_the_end_of_the_response():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     first, second = peer.request_bytes(large_fetch(), 12), peer.request_bytes(MetadataRequest(topics=[]), 12)
@@ -227,7 +227,7 @@ def test_requests_after_a_large_answer_wait_for_its_end():
 
 
 @pytest.mark.parametrize("max_bytes", [1, 900_000, 1_000_000, 3 * MIB])
-def test_frame_length_is_the_sum_of_its_pieces(max_bytes):
+def test_frame_length_of_a_response_equals_its_sent_bytes(max_bytes):
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     outputs = ask(stage, peer, max_bytes)
