@@ -87,7 +87,7 @@ def read(spark: Any, cluster: Cluster) -> Callable[..., Any]:
 
 @pytest.fixture
 def run_once(spark: Any, cluster: Cluster) -> Callable[..., list[list[Any]]]:
-    """Return a function that runs a query to the topic's current end and returns the rows by micro-batch."""
+    """Return a function that runs a query to the topic's current end and returns the rows of each micro-batch."""
 
     def run(topic: str, checkpoint: Any, each: Callable[[Any], Any] | None = None, **options: str) -> list[list[Any]]:
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}

@@ -1,4 +1,4 @@
-"""A pipeline on a standalone Spark cluster with two workers: by the command, and by spark-submit."""
+"""A pipeline on a standalone Spark cluster with two workers, run by ``kohort pipeline run`` and by ``spark-submit``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 
 PARTITIONS = 8
 BAD_EVERY = 1000
-"""Interval, in records, of records that are not JSON and become dead letters."""
+"""One of this many records is not JSON and becomes a dead letter."""
 CHUNK = 10_000
-"""Consecutive records sent to one partition."""
+"""Number of consecutive records sent to one partition."""
 MORE = 20_000
 RUNS_S = 3600.0
 ORDERS = """\
@@ -69,7 +69,7 @@ def send(bootstrap: str, first: int, last: int) -> None:
 
 
 def check(folder: Path, *, rows: int, in_all: int) -> None:
-    """Check that the last run, all runs and the table have each row exactly once."""
+    """Check that the last run read ``rows`` rows and all runs ``in_all``, and that the table has each good row once."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -88,7 +88,9 @@ def check(folder: Path, *, rows: int, in_all: int) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("rows", [200_000, 5_000_000])
-def test_cluster_runs_a_pipeline_and_every_row_is_accounted_for(rows: int, cluster: Cluster, tmp_path: Path) -> None:
+def test_spark_cluster_runs_a_pipeline_and_every_row_is_accounted_for(
+    rows: int, cluster: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     with Broker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:

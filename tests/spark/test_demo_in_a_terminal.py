@@ -57,7 +57,7 @@ class Terminal:
         self.text = ""
 
     def until(self, wanted: re.Pattern[str], within_s: float) -> re.Match[str] | None:
-        """Read output until the pattern matches; return None at the end of the command or of the time."""
+        """Read output until the pattern matches; return None if the command ends or ``within_s`` seconds pass."""
         deadline = time.monotonic() + within_s
         while (found := wanted.search(self.text)) is None and self._read(deadline - time.monotonic()):
             pass

@@ -1,4 +1,4 @@
-"""A pipeline with a driver that is killed at any time and restarted: finally each row is written once."""
+"""A pipeline whose driver is killed at any time and restarted writes each row exactly once."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 PARTITIONS = 3
 ROWS_PER_S = 100
 LIMIT = 400
-"""Maximum rows of a micro-batch."""
+"""Maximum number of rows in a micro-batch."""
 BAD_EVERY = 50
-"""Interval, in records, of records that are not JSON and become dead letters."""
+"""One of this many records is not JSON and becomes a dead letter."""
 WAIT_S = 600.0
 MOMENTS = ("it starts", "it goes on", "rows are written")
 """Time of the kill: some time after the start, after the first micro-batch, or after rows are written and before
@@ -33,7 +33,7 @@ Spark's commit.
 LONGEST_S = 4.0
 LEDGER, WRITTEN = "state/orders/ledger/*.json", "out/batch-*.parquet"
 ENDS_MOST = 4
-"""Maximum number of runs to the end: on a busy machine Spark may not wait for a worker."""
+"""Maximum number of runs until one completes: on a busy machine Spark may give up on a slow worker."""
 ORDERS = """\
 name: orders
 brokers: "${BROKERS}"
@@ -57,7 +57,7 @@ trigger: {every: 100 milliseconds}
 
 @contextmanager
 def orders_coming(bootstrap: str) -> Iterator[list[bytes]]:
-    """Send records during the block; yields the list of sent records, complete at its end."""
+    """Send records during the block. Yields the list of sent records, which is complete when the block ends."""
     sent: list[bytes] = []
     enough = threading.Event()
 
@@ -123,7 +123,7 @@ def goes_on(run: PipelineProcess) -> bool:
 
 
 def fresh(folder: Path, files: str) -> set[tuple[Path, int]]:
-    """Files of each micro-batch with their times; a repeated micro-batch has new files."""
+    """Return the files of micro-batches with their modification times: a repeated micro-batch has new files."""
     found = set()
     for path in folder.glob(files):
         with suppress(FileNotFoundError):

@@ -142,7 +142,7 @@ def numbers(rows: Any) -> list[int]:
 
 
 IDLE_MS = 30_000
-"""Wait of an idle query at the broker. A query that slept so long would need 90 s for three records."""
+"""Time that an idle query waits at the broker. A query that slept for this time would need 90 s for three records."""
 
 
 @pytest.mark.campaign
@@ -228,7 +228,7 @@ def test_topic_truncated_during_a_query_ends_the_query_or_is_skipped(spark: Any,
 
 
 @pytest.mark.campaign
-def test_reset_group_moves_a_new_query_but_not_a_query_with_a_checkpoint(
+def test_reset_of_group_offsets_moves_a_new_query_but_not_one_with_a_checkpoint(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

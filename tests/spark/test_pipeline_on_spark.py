@@ -161,9 +161,7 @@ checkpoint: state
 """
 
 
-def test_second_pipeline_with_the_folder_or_group_of_another_is_rejected(
-    spark: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_second_pipeline_with_the_same_folder_or_group_is_rejected(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic()
     cluster.produce(orders, [as_json(id=n) for n in range(10)])
 
@@ -343,7 +341,7 @@ def test_csv_values_are_decoded_tested_quarantined_and_merged(spark: Any, cluste
 
 
 @pytest.mark.campaign
-def test_avro_values_are_decoded_for_windows(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_pipeline_with_a_window_decodes_avro_values(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic(partitions=1)
     cluster.produce(orders, [(None, b"\x02"), (None, b"\x04"), (None, b"\x04\x00")])
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}

@@ -1,4 +1,4 @@
-"""Small and large offset ranges read one after the other by workers of one process."""
+"""Small and large offset ranges, read one after the other by the workers of one process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The table of values by each reader on Spark, and by Spark's own readers: one promise, one result.
+"""Values decoded by each reader on Spark, and by Spark's own readers, compared with the expected results of a table.
 
-The readers are a batch of ``format("kohort")``, a pipeline's table, its run without and with a window, and its test.
+The readers are a batch of ``format("kohort")``, a table source of a pipeline, a run without a window, a run with a
+window, and a test in the pipeline file.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ checkpoint: state
 """
 NAME = re.compile(rb"""(["'])(?:v|\\u0076)(["'])""")
 Rows = dict[int, Any]
-"""Result of each value by its index in the table: a value, a tuple of columns, or BAD."""
+"""Result for each value, under its index in the value table: a value, a tuple of columns, or BAD."""
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def new_york(spark: Any) -> Iterator[Any]:
 
 
 def wide(values: tuple[Value, ...]) -> tuple[str, list[bytes | None], list[list[int]]]:
-    """Return one schema for JSON values of all types, with the columns c0, c1, ... instead of v."""
+    """Return a schema with a column c0, c1, ... for each JSON type, the records with these names, and their columns."""
     schema = ", ".join(f"c{i} {kind}" for i, kind in enumerate(TYPES))
     renamed, columns = [], []
     for value in values:
@@ -112,7 +113,7 @@ class Readers:
         return self._written(frame, "run")
 
     def window(self) -> Any:
-        """Return good rows as the stream before a window; bad values become dead letters."""
+        """Return the good rows of a stream before a window; bad values become dead letters."""
         rules = "expect: [{check: 1 = 1, else: quarantine, reason: keeps the source}]\n"
         environ = {"BROKERS": self.pipeline.stream.brokers, "TOPIC": self.topic}
         text = PIPELINE.replace("sinks:", f"{rules}sinks:")
@@ -137,7 +138,7 @@ class Readers:
 
 
 def results(read: Any, columns: list[list[int]]) -> Rows:
-    """Return the result for each value in a DataFrame, or in the Arrow tables of a stream."""
+    """Return the result for each value, read from a DataFrame or from the Arrow tables of a stream."""
     tables = read if isinstance(read, list) else [read.drop("_source").toArrow()]
     rows: Rows = {}
     for table in tables:
@@ -184,7 +185,9 @@ def differences(table: tuple[Value, ...], found: Rows, expected: Rows) -> list[t
     ]
 
 
-def test_json_values_have_the_results_of_the_table_by_each_reader(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_each_reader_decodes_json_values_as_the_value_table_expects(
+    new_york: Any, cluster: Any, tmp_path: Path
+) -> None:
     from pyspark.sql.functions import from_json
 
     schema, records, columns = wide(JSON)
@@ -193,9 +196,7 @@ def test_json_values_have_the_results_of_the_table_by_each_reader(new_york: Any,
     check(JSON, readers, from_json, columns)
 
 
-def test_json_times_of_day_have_the_results_of_the_table_if_spark_supports_them(
-    new_york: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_json_times_of_day_are_decoded_as_the_value_table_expects(new_york: Any, cluster: Any, tmp_path: Path) -> None:
     from pyspark.sql.functions import from_json
 
     readers = Readers(new_york, cluster, tmp_path, "json", "v time", [value.value for value in TIMES_OF_DAY])

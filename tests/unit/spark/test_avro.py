@@ -170,7 +170,7 @@ def deep(levels: int) -> str:
         ('{"type": 5}', "expected a type"),
     ],
 )
-def test_invalid_avro_schema_is_rejected_at_once(schema: str, said: str) -> None:
+def test_invalid_avro_schema_is_rejected_when_compiled(schema: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         compile_schema(schema)
 
@@ -248,7 +248,7 @@ def test_avro_decimal_out_of_range_of_its_column_is_a_bad_value() -> None:
     assert (found.columns[0].to_pylist(), set(found.problems)) == ([Decimal("0.07"), None], {1})
 
 
-def test_avro_time_of_day_as_column_of_type_time_is_rejected() -> None:
+def test_avro_time_of_day_in_a_column_of_type_time_is_rejected() -> None:
     with pytest.raises(ConfigError, match="'id': times of day are read from Avro as int or bigint"):
         ValueFormat("avro", pa.schema([("id", pa.time64("ns"))]), avro=ORDER)
 

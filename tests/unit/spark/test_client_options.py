@@ -40,7 +40,7 @@ def source():
 
 def test_client_options_of_sparks_kafka_connector_are_accepted(source):
     assert source.client["sasl.jaas.config"] == Secret(JAAS)
-    assert "ssl.truststore.type" not in source.client  # the file extension tells the type of the trust store
+    assert "ssl.truststore.type" not in source.client  # the file extension determines the type of the trust store
     made = client_config(ConsumerConfig, {**source.client, "bootstrap.servers": source.bootstrap_servers}, {})
     assert made.ssl_truststore_password == Secret(PASSWORD)
     assert parse_sink_options({**SECURED, "topic": "out"}, streaming=False).client["security.protocol"] == "SASL_SSL"
@@ -96,7 +96,7 @@ def test_profile_is_read_on_the_driver_and_explicit_options_win(monkeypatch, tmp
         parse_source_options({"profile": "pord", "subscribe": "t"}, streaming=True)
 
 
-def test_option_variables_are_replaced_on_the_driver_and_missing_ones_are_named(monkeypatch):
+def test_option_variables_are_replaced_on_the_driver_and_missing_variables_are_named(monkeypatch):
     monkeypatch.setenv("P", PASSWORD)
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.username": "u"}
     filled = parse_source_options({**given, "kafka.sasl.password": "${P}"}, streaming=True)

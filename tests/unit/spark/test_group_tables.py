@@ -47,11 +47,11 @@ def test_group_records_has_one_row_for_each_record_of_consumer_offsets() -> None
     assert (rows[2]["generation"], rows[2]["protocol"], rows[2]["leader"], rows[2]["members"]) == (3, "range", "m1", 0)
 
 
-def test_group_journal_of_unknown_entries_has_no_rebalance_rows() -> None:
+def test_unknown_entries_of_the_group_journal_become_no_rebalance_rows() -> None:
     assert rebalance_rows([b'{"kind": "from-the-future"}', b"not json", None]) == []
 
 
-def test_rebalance_table_options_come_from_brokers_or_profile_and_more_options() -> None:
+def test_rebalance_table_combines_brokers_or_profile_with_more_options() -> None:
     secured = {"kafka.security.protocol": "SSL", "subscribe": "another"}
     journal = {"kafka.security.protocol": "SSL", "subscribe": "__kohort_journal"}
 

@@ -41,7 +41,7 @@ def end(made: BatchLimits, scales: SizedCluster, begin: int, head: int, *, finit
     return made.end(scales, {P0: begin}, {P0: head}, finite=finite)[P0]  # type: ignore[arg-type]
 
 
-def test_micro_batch_byte_limit_uses_sampled_record_size_and_samples_again() -> None:
+def test_byte_limit_of_a_micro_batch_uses_a_record_size_that_is_sampled_again() -> None:
     scales = SizedCluster(p0=200.0)
     made = limits(scales, maxBytesPerTrigger="2000")
 
@@ -60,7 +60,7 @@ def test_smaller_of_row_and_byte_limit_applies_but_one_record_is_always_read() -
     assert end(limits(scales, maxBytesPerTrigger="300"), scales, 0, 1000) == 1
 
 
-def test_partitions_share_the_byte_limit_of_a_micro_batch_by_backlog() -> None:
+def test_byte_limit_of_a_micro_batch_is_shared_in_proportion_to_backlogs() -> None:
     scales = SizedCluster(p0=100.0, p1=300.0)
     made = limits(scales, maxBytesPerTrigger="20000")
 

@@ -41,7 +41,7 @@ class FakeMembership:
         self._next = set(partitions)
 
     def fence(self) -> None:
-        """Remove the member from the group, which it notices at its next request."""
+        """Remove the member from the group; the member notices at its next request."""
         self.fenced = True
 
     def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
@@ -156,7 +156,7 @@ def test_queries_of_one_group_read_their_partitions_and_a_moved_partition_contin
     assert {tp.partition: o.offset for tp, o in cluster.group.items()} == {0: 7, 1: 5}
 
 
-def test_member_micro_batch_is_committed_with_its_end_before_it_is_read() -> None:
+def test_start_and_end_of_a_member_micro_batch_are_committed_before_it_is_read() -> None:
     cluster = DictionaryCluster(p0=list(range(9)))
     query = Query(cluster, most_rows=4).given(P0)
     query.plan()

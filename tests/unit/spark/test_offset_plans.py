@@ -1,4 +1,4 @@
-"""Offsets of a micro-batch: limits shared by backlog, tasks of equal size, lost records."""
+"""Offsets of a micro-batch: limits in proportion to backlogs, tasks of equal size, lost records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_invalid_offsets_json_is_rejected(text: str) -> None:
         parse_offsets(text)
 
 
-def test_row_limit_is_shared_by_backlog_and_starves_no_partition() -> None:
+def test_row_limit_is_shared_in_proportion_to_backlogs_and_starves_no_partition() -> None:
     limited = share_limit({P0: 0, P1: 0, P2: 5}, {P0: 9000, P1: 10, P2: 5}, 1000)
 
     assert limited == {P0: 999, P1: 1, P2: 5}

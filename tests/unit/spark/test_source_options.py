@@ -34,7 +34,7 @@ def test_source_sizes_and_durations_are_parsed() -> None:
     assert options.client == {"isolation.level": "read_committed"}
 
 
-def test_start_timestamps_win_over_offsets_and_one_timestamp_over_several() -> None:
+def test_start_timestamps_override_offsets_and_a_single_timestamp_overrides_both() -> None:
     by_partition = {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}', "startingOffsets": "earliest"}
     several = parse_source_options({**GIVEN, **by_partition}, streaming=True)
     one = parse_source_options({**GIVEN, **by_partition, "startingTimestamp": "5"}, streaming=True)
@@ -50,13 +50,13 @@ def test_source_passes_kafka_options_to_the_client() -> None:
 
 
 @pytest.mark.parametrize("name", ["group.id", "kafka.group.id"])
-def test_both_names_of_the_group_option_work_and_a_stream_starts_at_group_offsets(name: str) -> None:
+def test_both_names_of_the_group_option_are_accepted_and_a_stream_starts_at_group_offsets(name: str) -> None:
     options = parse_source_options({**GIVEN, name: "orders-pipeline"}, streaming=True)
 
     assert (options.group_id, options.commits, options.stream_start) == ("orders-pipeline", True, "group")
 
 
-def test_without_group_a_stream_starts_at_the_end_and_a_batch_at_the_beginning() -> None:
+def test_stream_without_group_starts_at_the_end_and_batch_without_group_at_the_beginning() -> None:
     options = parse_source_options(GIVEN, streaming=True)
 
     assert (options.stream_start, options.batch_start, options.commits) == ("latest", "earliest", False)

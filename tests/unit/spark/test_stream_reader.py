@@ -1,4 +1,4 @@
-"""Reads and commits of a streaming query, trigger by trigger, against a cluster of dictionaries."""
+"""Reads and commits of a streaming query at each trigger, with a fake cluster."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_truncated_topic_is_read_from_its_beginning_without_fail_on_data_loss() 
     assert offsets_read(reader, reader.partitions(start, end)) == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_offset_range_is_read_to_its_exact_end_over_gaps_and_larger_batches() -> None:
+def test_offset_range_is_read_to_its_exact_end_despite_gaps_and_larger_batches() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 4, 5, 6, 9, 12, 13])
     reader = stream(cluster)
 
@@ -342,7 +342,7 @@ def test_start_timestamp_selects_the_first_record_at_or_after_that_time() -> Non
     assert stream(cluster, startingOffsetsByTimestamp=times).initialOffset() == {"orders": {"0": 5, "1": 1}}
 
 
-def test_start_timestamp_after_all_records_is_an_error_or_the_log_end() -> None:
+def test_start_timestamp_after_all_records_raises_error_or_selects_the_log_end() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
     late = {"startingTimestamp": "7000"}
 

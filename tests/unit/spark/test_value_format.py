@@ -1,4 +1,4 @@
-"""Decoding of record values into columns, each independent of the other values."""
+"""Decoding of record values into columns; a bad value does not affect other values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_bad_values_among_good_values_do_not_shift_rows() -> None:
     assert problems[5] == "column 'id': expected int64, found \"x\""
 
 
-def test_block_of_bad_values_only_becomes_rows_of_nulls() -> None:
+def test_block_with_only_bad_values_becomes_rows_of_nulls() -> None:
     rows, problems = decode([b"x", b""])
 
     assert (rows, set(problems)) == ([(None, None, None)] * 2, {0, 1})

@@ -119,7 +119,7 @@ TAKEN = [
     "select parse_json(user) as v, variant_get(parse_json(user), '$.a', 'int') from input",
     "select * replace (1 as id) from input",
 ]
-"""Valid Spark queries that a SQL checker could wrongly reject."""
+"""Valid Spark queries that a SQL checker might reject by mistake."""
 
 
 @pytest.mark.parametrize("query", TAKEN)
@@ -159,7 +159,7 @@ def test_invalid_sql_queries_are_rejected_with_suggestions(query: str, said: str
     "query",
     ["select anything from input", "select i.anything from input i", "select o.id, i.z from orders o, input i"],
 )
-def test_columns_of_unknown_sql_tables_are_not_checked(query: str) -> None:
+def test_sql_tables_with_unknown_columns_accept_any_column(query: str) -> None:
     columns_of_query(query, {**TABLES, "input": None})
     assert columns_of_query("select * from input", {"input": None}) is None
 
@@ -307,7 +307,7 @@ def test_sql_of_windows_is_checked(old: str, new: str, said: str) -> None:
     assert str(problem.value).replace("line 9", "line 10") == f"/p/clicks.yaml, {said}"
 
 
-def test_after_a_python_step_only_columns_of_later_sql_are_known(tmp_path: Path) -> None:
+def test_python_step_makes_columns_unknown_until_later_sql_defines_them(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("def enrich(rows):\n    return rows\n")
     text = CLICKS.replace("  - sql: select *, ms / 1000", "  - python: steps.py:enrich\n  - sql: select *, anything")
 
@@ -315,7 +315,7 @@ def test_after_a_python_step_only_columns_of_later_sql_are_known(tmp_path: Path)
 
 
 @pytest.mark.heavy
-def test_pipeline_validate_works_without_spark_and_names_the_missing_extra(tmp_path: Path) -> None:
+def test_pipeline_validate_command_needs_no_spark_and_names_a_missing_extra(tmp_path: Path) -> None:
     file = tmp_path / "clicks.yaml"
     file.write_text(CLICKS)
     program = """

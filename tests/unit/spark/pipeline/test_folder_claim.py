@@ -48,7 +48,7 @@ def rows(path: Path) -> list[int]:
     return sorted(n for file in path.rglob("*.parquet") for n in pq.read_table(file)["n"].to_pylist())
 
 
-def test_second_pipeline_in_one_output_folder_is_rejected_with_both_names(tmp_path: Path) -> None:
+def test_second_pipeline_in_an_output_folder_raises_error_that_names_both(tmp_path: Path) -> None:
     first, second = pipeline(tmp_path, "c"), pipeline(tmp_path, "d")
     folder = claimed(first)
 
@@ -112,7 +112,7 @@ def test_reset_of_a_member_keeps_rows_of_another_member_with_the_same_checkpoint
 
 
 @pytest.mark.parametrize("other", [", group: other, group_mode: member", ", group: g"])
-def test_member_of_another_group_and_standalone_pipeline_cannot_share_a_folder(tmp_path: Path, other: str) -> None:
+def test_output_folder_of_a_group_rejects_another_group_and_a_standalone_pipeline(tmp_path: Path, other: str) -> None:
     claimed(pipeline(tmp_path, "orders", checkpoint="left", more=MEMBER))
 
     with pytest.raises(SinkRefused, match="belongs to pipeline orders"):

@@ -22,7 +22,7 @@ def columns(**types: str) -> StructType:
 
 
 def files(tmp_path: Path, *schemas: StructType | pa.Table, partition: str = "") -> ParquetFolder:
-    """Create a folder with one file per micro-batch, of a Spark schema or of a table without Spark's metadata."""
+    """Create a folder with one file for each Spark schema, or for each Arrow table (then without Spark's metadata)."""
     folder = ParquetFolder(tmp_path / "out", tmp_path / "work", PipelineOwner("1f3c9a2b", "orders", "state"))
     place = folder.path / partition
     place.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def types(tmp_path: Path, *schemas: StructType | pa.Table) -> FolderTypes:
     [("integer", "long"), ("long", "string"), ("string", "long"), ("double", "long"), ("timestamp", "timestamp_ntz"),
      ("decimal(10,2)", "decimal(12,2)"), ("decimal(10,2)", "decimal(10,3)"), ("float", "double"), ("date", "string")],
 )  # fmt: skip
-def test_sink_rejects_column_of_another_type_with_file_and_column(tmp_path: Path, there: str, comes: str) -> None:
+def test_column_type_error_of_a_sink_names_the_file_and_the_column(tmp_path: Path, there: str, comes: str) -> None:
     found = types(tmp_path, columns(id="string"), columns(id="string", n=there))
 
     with pytest.raises(SinkRefused) as refused:
@@ -102,7 +102,7 @@ def test_types_of_a_parquet_file_without_spark_metadata_are_read(tmp_path: Path)
         found.casts(columns(at="timestamp_ntz"))
 
 
-def test_sink_rejects_other_partition_columns_than_the_folder(tmp_path: Path) -> None:
+def test_sink_rejects_other_partition_columns_than_those_of_its_folder(tmp_path: Path) -> None:
     folder = files(tmp_path, columns(n="long"), partition="country=FR")
 
     assert FolderTypes("table", ("country",), folder)

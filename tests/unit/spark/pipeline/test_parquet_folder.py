@@ -68,7 +68,7 @@ def test_readers_find_only_data_files_in_the_partition_folders_of_a_sink(tmp_pat
     assert rows(tmp_path) == Counter([0, 1, 10, 11])
 
 
-def test_published_rows_are_counted_from_the_parquet_files(tmp_path: Path) -> None:
+def test_rows_of_published_parquet_files_are_counted(tmp_path: Path) -> None:
     out = folder(tmp_path)
     out.begin(7)
     stage(out, 7)
@@ -89,7 +89,7 @@ def test_micro_batch_repeated_after_a_crash_is_written_once(tmp_path: Path, rena
 
     again = folder(tmp_path)
     again.begin(2)
-    stage(again, 2, ("US", "DE"))  # the joined table may have changed before the repetition
+    stage(again, 2, ("US", "DE"))  # the joined table may differ when Spark repeats the micro-batch
     again.publish(2)
 
     assert rows(tmp_path) == Counter([0, 1, 10, 11, 20, 21])
@@ -184,7 +184,7 @@ def test_files_of_different_schemas_are_not_merged(tmp_path: Path) -> None:
     assert [(f.first, f.last) for f in out.data_files()] == [(0, 1), (0, 1), (2, 3), (2, 3)]
 
 
-def test_concurrent_compaction_is_refused(tmp_path: Path) -> None:
+def test_second_compaction_at_the_same_time_is_refused(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 2)
 
     with out._exclusive_lock() as mine:
@@ -211,7 +211,7 @@ def test_damaged_compaction_note_error_names_the_note(tmp_path: Path) -> None:
         folder(tmp_path).recover()
 
 
-def test_large_files_are_not_merged_and_merged_files_respect_the_size(tmp_path: Path) -> None:
+def test_large_files_are_not_merged_and_merged_files_respect_the_maximum_size(tmp_path: Path) -> None:
     out = folder(tmp_path)
     for batch, size in enumerate([10, 30, 60, 45, 45, 5]):
         out.path.mkdir(exist_ok=True)

@@ -88,7 +88,7 @@ def test_invalid_client_setting_is_reported_with_its_line(parse, old, new, words
     assert PASSWORD not in str(refused.value)
 
 
-def test_builder_applies_the_same_connection_rules():
+def test_pipeline_builder_applies_the_same_connection_rules_as_a_file():
     made = (
         PipelineBuilder("orders", brokers="kafka:9093", kafka={"sasl.username": "etl", "sasl.password": PASSWORD})
         .read("orders", topics=["orders"], json="id long")

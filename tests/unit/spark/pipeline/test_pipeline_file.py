@@ -104,7 +104,7 @@ def test_environment_variables_in_pipeline_file_may_be_numbers() -> None:
     assert sink.rows == 7
 
 
-def test_pipeline_sources_may_be_one_stream_and_tables() -> None:
+def test_pipeline_sources_may_be_one_stream_and_several_tables() -> None:
     several = """\
 name: joined
 brokers: localhost:9092
@@ -181,7 +181,7 @@ def test_invalid_pipeline_settings_are_reported_with_their_line(old: str, new: s
     assert refused(changed(old, new)) == said
 
 
-def test_sink_with_counts_setting_excludes_quarantine() -> None:
+def test_counts_setting_of_a_sink_excludes_quarantine_rules() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
     assert "a sink with counts has aggregated rows, which rules cannot drop or quarantine" in refused(counted)
@@ -328,7 +328,7 @@ def test_window_may_repeat_or_omit_the_watermark_of_its_source(said: str) -> Non
     assert read(WINDOWS.replace("watermark: 10 minutes, by", said)).stateful
 
 
-def test_member_source_has_member_options() -> None:
+def test_pipeline_source_in_member_mode_has_options_of_member_mode() -> None:
     source = read(MEMBER, HOSTNAME="left").stream
 
     assert source.member
@@ -378,7 +378,7 @@ def test_member_source_has_member_options() -> None:
          "refused: the query commits each completed micro-batch; see commitOffsets"),
     ],
 )  # fmt: skip
-def test_invalid_member_settings_are_reported_with_their_line(old: str, new: str, said: str) -> None:
+def test_invalid_settings_of_member_mode_are_reported_with_their_line(old: str, new: str, said: str) -> None:
     assert old in MEMBER
     assert refused(MEMBER.replace(old, new), HOSTNAME="left") == said
 
@@ -425,7 +425,7 @@ def test_pipeline_secret_is_read_from_a_file(tmp_path: Path) -> None:
     assert "cannot read the file" in refused(text.replace("brokers}", "brokers-not-there}"))
 
 
-def test_pipeline_step_may_be_function_of_an_installed_module() -> None:
+def test_pipeline_step_may_be_a_function_of_an_installed_module() -> None:
     shipped = Path(__file__).parents[4] / "examples" / "consumer_offsets.yaml"
 
     assert load_pipeline(shipped, {}).steps[0].text == "kohort.spark.group_tables:group_records"

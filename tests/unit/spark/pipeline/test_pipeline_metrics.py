@@ -11,7 +11,7 @@ from kohort.spark.pipeline.ledger import Count, Entry
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 
 
-def test_pipeline_metrics_count_micro_batches_by_sink_and_are_served() -> None:
+def test_pipeline_metrics_count_rows_and_micro_batches_and_are_served_by_http() -> None:
     metrics = Metrics("orders", now=lambda: 12.5)
     entry = Entry(0, rows_in=Count(7), dead_letters=2, dropped={"negative": Count(1)}, sinks={"table": 4, "topic": 4})
     entry.redelivered, entry.late = 3, 1

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 from kohort.spark.pipeline.file_tests import compare_rows, same
 
 
-def test_expected_rows_are_compared_as_a_set_by_their_named_columns() -> None:
+def test_expected_rows_match_in_any_order_by_the_columns_that_they_name() -> None:
     found = [{"id": 1, "n": 2, "x": "?"}, {"id": 2, "n": 5, "x": "?"}]
 
     assert compare_rows("rows", [{"id": 2}, {"id": 1, "n": 2}], found) == []
@@ -46,12 +46,12 @@ def test_unexpected_row_is_shown_and_each_row_matches_once() -> None:
         (None, None),
     ],
 )
-def test_equal_values_of_pipeline_file_and_spark_match(expected: object, found: object) -> None:
+def test_value_in_pipeline_file_matches_equal_value_of_spark(expected: object, found: object) -> None:
     assert same(expected, found)
 
 
 @pytest.mark.parametrize(
     ("expected", "found"), [(1, True), ("1", 1), (None, 0), ("soon", datetime(2026, 1, 1, tzinfo=UTC))]
 )
-def test_different_values_of_pipeline_file_and_spark_do_not_match(expected: object, found: object) -> None:
+def test_value_in_pipeline_file_does_not_match_different_value_of_spark(expected: object, found: object) -> None:
     assert not same(expected, found)

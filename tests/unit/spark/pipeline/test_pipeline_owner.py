@@ -53,7 +53,7 @@ def test_owner_text_is_a_file_name_and_can_be_parsed(name: str) -> None:
         assert not set("/=:") & set(owner.text)
 
 
-def test_second_pipeline_file_with_other_sinks_is_denied_the_checkpoint(tmp_path: Path) -> None:
+def test_checkpoint_rejects_second_pipeline_file_with_other_sinks(tmp_path: Path) -> None:
     first = pipeline(tmp_path / "a.yaml")
     second = pipeline(tmp_path / "b.yaml", out="elsewhere")
     claim_checkpoint(first)
@@ -86,7 +86,7 @@ def test_damaged_owner_file_error_names_the_file(tmp_path: Path) -> None:
             claim_checkpoint(of)
 
 
-def test_group_of_another_pipeline_is_rejected_with_both_names(tmp_path: Path) -> None:
+def test_group_of_another_pipeline_raises_error_that_names_both(tmp_path: Path) -> None:
     mine = pipeline(tmp_path / "a.yaml")
     theirs = claim_checkpoint(pipeline(tmp_path / "b.yaml", "other"))
     owner = claim_checkpoint(mine)

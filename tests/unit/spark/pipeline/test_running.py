@@ -20,7 +20,7 @@ sinks: [{noop: }]
 """
 
 
-def test_second_run_of_a_pipeline_is_rejected_with_the_process_of_the_first(tmp_path: Path) -> None:
+def test_second_run_of_a_pipeline_raises_error_that_names_the_first_process(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
     assert current_run(pipeline) is None
 

@@ -110,7 +110,7 @@ def test_ledger_of_next_run_starts_with_the_rows_in_open_windows(tmp_path: Path)
     assert f"{line} + 3 in open windows" in second.printed()
 
 
-def test_ledger_reports_more_rows_out_than_in_and_missing_progress(tmp_path: Path) -> None:
+def test_ledger_reports_excess_output_rows_and_missing_progress(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 100))
@@ -145,7 +145,7 @@ def test_count_aggregate_of_a_window_is_its_counting_column(tmp_path: Path) -> N
     assert counting(tmp_path, f"{text}mode: update\n") == ""
 
 
-def test_excess_window_counts_are_a_problem_only_with_counts_setting(
+def test_excess_rows_in_windows_are_a_problem_only_with_the_counts_setting(
     tmp_path: Path,
 ) -> None:
     run = WindowRun(tmp_path, WINDOWS.replace(", counts: n", ""))

@@ -1,4 +1,4 @@
-"""First Ctrl-C: stop the run after the micro-batch. Second Ctrl-C: end the process."""
+"""Signals during a run: the first Ctrl-C stops the run after its micro-batch, the second ends the process."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ with StopRequest("ending"):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "goes on\n", "ending\n")
 
 
-def test_stop_request_in_other_threads_has_no_effect() -> None:
+def test_stop_request_has_no_effect_outside_the_main_thread() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen = []
 
