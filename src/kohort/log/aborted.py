@@ -1,6 +1,6 @@
 """Aborted transactions of a partition: Kafka's ``.txnindex`` files, one beside each segment with entries.
 
-The entry lies beside the segment that holds the abort marker. It is flushed before later records count as flushed:
+An entry is stored beside the segment that has the abort marker. It is flushed before later records count as flushed:
 otherwise a ``read_committed`` consumer could receive aborted records after a power loss. After an unclean stop,
 recovery rebuilds the entries from the markers. A compacted segment has no aborted records and no entries.
 
@@ -58,7 +58,7 @@ def parse_page(data: bytes) -> Page:
 
 
 class AbortedPages:
-    """Least recently used cache of the pages of all partitions, keyed by segment entries and page number."""
+    """LRU cache of pages of all partitions; its keys are pairs of a segment's entries and a page number."""
 
     def __init__(self, most_entries: int = MOST_ENTRIES) -> None:
         self.limit = most_entries
@@ -116,7 +116,7 @@ class _SegmentEntries:
 
 
 class AbortedTransactions:
-    """Aborted transactions of one partition, ordered by marker. Reads raise StorageError."""
+    """Aborted transactions of one partition, in the order of their markers. Reads raise StorageError."""
 
     __slots__ = ("_folder", "_segments", "_storage", "pages")
 

@@ -34,7 +34,7 @@ class LogSlice:
     """Stored batches of one segment, read on demand."""
 
     lend: Callable[[int, int], Buffer]
-    """Reads segment bytes by position and size. Raises StorageError."""
+    """Function that reads bytes of the segment: position and size to a buffer. Raises StorageError."""
     position: int
     size: int
     next_offset: int
@@ -67,7 +67,7 @@ class LogSlice:
 
 
 WINDOW_BYTES: Final = 1 << 20
-"""Bytes per read of checks; the CRC of a larger batch is computed in pieces."""
+"""Number of bytes that a check reads at once; the CRC of a larger batch takes several reads."""
 
 
 def headers(file: StorageFile, at: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -108,7 +108,7 @@ def checked_headers(file: StorageFile, end: int) -> Iterator[tuple[int, BatchHea
 
 
 def whole_batches(file: StorageFile, at: int, end: int, size: int) -> tuple[bytes, list[tuple[int, BatchHeader]]]:
-    """Return the complete batches within ``size`` bytes, or the first alone if it is larger.
+    """Return the complete batches within ``size`` bytes, or only the first batch if it is larger.
 
     Returns the bytes, and the position and header of each batch. Checks CRCs. Raises CorruptRecord.
     """

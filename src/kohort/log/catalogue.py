@@ -19,7 +19,7 @@ from kohort.notes import Note, warning
 CATALOGUE_FILE: Final = "kohort-topics.json"
 VERSION: Final = 1
 PARTITIONS_MAX: Final = 10_000
-"""Limit per topic; Kafka rejects more in one request."""
+"""Maximum number of partitions of a topic. In Kafka the limit holds for one request."""
 LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 QUORUM_LOG: Final = "__cluster_metadata"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -57,7 +57,7 @@ class Catalogue:
     """Ids of deleted topics; their folders may still exist."""
     next_producer_id: int = 0
     cluster_id: str = ""
-    """Fallback for a lost ``meta.properties``; "" if unknown."""
+    """Cluster id that replaces a lost ``meta.properties``; "" if unknown."""
 
     def save(self, storage: Storage) -> None:
         head = {

@@ -24,7 +24,7 @@ from kohort.notes import Note, info, warning
 CLEANER_OFFSETS_FILE: Final = "cleaner-offset-checkpoint"
 STEP_PAUSE_MS: Final = 10
 RETRY_MS: Final = 60_000
-"""Pause after a disk error."""
+"""Pause in ms after a disk error."""
 
 
 class Cleaner:
@@ -42,7 +42,7 @@ class Cleaner:
         self._logs = logs
         self.clean_until = load_offsets(storage, CLEANER_OFFSETS_FILE, [])
         self._not_before: dict[TopicPartition, float] = {}
-        """Time of the next attempt after a failed compaction, by log; infinite: at the next start."""
+        """Failed compactions as a dict: partition to the time of the next attempt (infinite: at the next start)."""
         self._now: Compaction | None = None
         self._wake_at_ms = now_ms + config.log_cleaner_backoff_ms
 

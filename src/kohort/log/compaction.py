@@ -41,7 +41,7 @@ LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class Dirty(NamedTuple):
-    """Compactable offsets ``start`` to ``end``; ``ratio``: share of these offsets in the bytes before ``end``."""
+    """Offsets ``start`` to ``end`` that may be compacted; ``ratio``: their share of the bytes before ``end``."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ class Dirty(NamedTuple):
 
 def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
     start = log.log_start_offset
-    if start < clean_until <= log.log_end_offset:  # beyond: the log's end was lost, so compact from its start
+    if start < clean_until <= log.log_end_offset:  # else the end of the log was lost: compact from the log start
         start = clean_until
     end = _first_untouchable(log, start, now_ms)
     below = [(segment, after.base_offset) for segment, after in pairwise(log.segments) if segment.base_offset < end]
@@ -83,9 +83,9 @@ def _is_overdue(dirty: list[Segment], lag_ms: int, now_ms: int) -> bool:
 
 SLICE_BYTES: Final = 1 << 16
 ENTRY_BYTES: Final = 150
-"""Memory per key besides the key's bytes."""
+"""Bytes of memory that each key takes besides its own bytes."""
 FLUSH_STEPS: Final = 6000
-"""Number of steps that wait for the flush of a compacted segment; then the flush blocks, and raises its error."""
+"""Maximum number of steps that wait for the flush of a compacted segment; the next step blocks until it is flushed."""
 
 
 class Chunk(NamedTuple):
@@ -95,7 +95,7 @@ class Chunk(NamedTuple):
 
 
 class Compaction:
-    """Compaction of one log. Call ``step`` until it returns True, or ``abandon``."""
+    """Compaction of one log. Call ``step`` until it returns True; ``abandon`` ends the compaction earlier."""
 
     def __init__(self, log: PartitionLog, storage: Storage, dirty: Dirty, memory_bytes: int, now_ms: int) -> None:
         self.log = log
@@ -112,7 +112,7 @@ class Compaction:
         self._work = self._run()
 
     def step(self) -> bool:
-        """Run one step; return True after the last. Raises StorageError, or CorruptLog at a bad batch."""
+        """Run one step; return True after the last step. Raises StorageError, or CorruptLog at a bad batch."""
         self.steps += 1
         try:
             next(self._work)
@@ -140,7 +140,7 @@ class Compaction:
             f" {self._records[0]} records {self._records[1]}, in {self.steps} steps"
         )
 
-    # ---------------------------------------------------------------- the work
+    # ---------------------------------------------------------------- steps
 
     def _run(self) -> Generator[None, None, None]:
         latest: dict[bytes, int] = {}
@@ -270,7 +270,7 @@ class Compaction:
             yield
 
     def _ends_a_producer(self, header: BatchHeader) -> bool:
-        """True for the last batch of a known producer: recovery reads its sequence from it."""
+        """True for the last batch of a known producer: recovery reads the producer's sequence from that batch."""
         producer = self.log.producers.get(header.producer_id)
         last = producer.batches[-1] if producer is not None and producer.batches else None
         return last is not None and last.last_offset == header.last_offset

@@ -57,7 +57,7 @@ class EndedTransactions:
         try:
             marker = parse_marker(batch, header)
         except CorruptRecord:
-            return False  # recovery ignores a malformed marker with a note
+            return False  # recovery reports a malformed marker and ignores it
         if marker is None:
             return False
         if marker.producer_id in self._met:
@@ -71,13 +71,13 @@ NO_TIMESTAMP: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """The keys, offsets and times by which one compaction filters records."""
+    """Keys, offsets and times that decide which records one compaction keeps."""
 
     latest: Mapping[bytes, int]
     latest_offset: int
     aborted: AbortedTransactions
     ended: EndedTransactions
-    """Needs the batches in log order, from the log's start."""
+    """Transactions so far: batches must be filtered in log order, from the log's start."""
     now_ms: int
     delete_retention_ms: int
 

@@ -41,7 +41,7 @@ class LeaderEpochs:
         self.entries = [entry for entry in self.entries if entry[1] < end_offset]
 
     def truncate_start(self, start_offset: int) -> bool:
-        """Drop epochs that end before ``start_offset``, and start the epoch of that offset there.
+        """Drop epochs that end before ``start_offset``; the epoch of ``start_offset`` then starts there.
 
         Returns True if an entry changed.
         """

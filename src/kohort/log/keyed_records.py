@@ -12,7 +12,7 @@ from kohort.wire.record_batch import HEADER_BYTES, SMALLEST_RECORD, BatchHeader
 from kohort.wire.varints import read_varint
 
 BODY_MAX_BYTES: Final = 1 << 28
-"""Limit of the decompressed records of a batch."""
+"""Maximum bytes of the decompressed records of a batch."""
 
 
 class KeyedRecord(NamedTuple):

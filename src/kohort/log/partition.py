@@ -54,12 +54,12 @@ class LogCheckpoint(NamedTuple):
 
 
 class LogHooks(NamedTuple):
-    """Shared objects of a data folder that each log of it uses, and callbacks."""
+    """Callbacks of a log, and objects that all logs of a data folder share."""
 
     on_flush_due: Callable[[TopicPartition, int], None] | None = None
-    """Schedules a call of ``flush_if_due``."""
+    """Function that schedules a call of ``flush_if_due``."""
     report: Callable[[Note], None] | None = None
-    """Reports disk errors of requests."""
+    """Function that reports disk errors of requests."""
     counters: LogCounters = LogCounters()
     producer_room: ProducerRoom | None = None
     aborted_pages: AbortedPages = NO_PAGES
@@ -102,12 +102,12 @@ class GroupCommit:
         self._end_offset = end_offset
 
     def check(self, offset: int) -> None:
-        """Raise StorageError if the last flush failed and ``offset`` was part of it."""
+        """Raise StorageError if ``offset`` was part of the last flush and that flush failed."""
         if offset < self._failed_to:
             raise StorageError("a flush failed")
 
     def through(self) -> int | None:
-        """Return the end offset of a completed flush once; None while it is in flight or after a failure."""
+        """Return the end offset of a completed flush, once; None while a flush is in flight, or after a failure."""
         waiting = [(segment, size) for segment, size in self._flushing if not segment.is_flushed_to(size)]
         if not self._flushing or any(segment.is_flushing for segment, _ in waiting):
             return None
@@ -160,12 +160,12 @@ class PartitionLog:
         self.producers, self.aborted, self.epochs = found.producers, found.aborted, found.epochs
         self.producers.room, self.aborted.pages = room, aborted_pages
         self.notes = [note.about(tp) for note in found.notes]
-        """Unreported repairs."""
+        """Repairs by recovery that were not reported yet."""
         self._unflushed_records = self._next_offset - self.recovery_point
         self._flush_due_ms: int | None = None
         self._commit = GroupCommit()
         self._awaited_to = 0
-        """End of the offsets whose responses wait for a flush."""
+        """Offset after the last record whose response waits for a flush."""
         self._epochs_saved = not found.new_epoch
         if found.new_epoch:
             try:
@@ -197,7 +197,7 @@ class PartitionLog:
         for segment in self._segments:
             segment.limits = self._limits
 
-    # ---------------------------------------------------------------- marks
+    # ---------------------------------------------------------------- offsets
 
     @property
     def log_start_offset(self) -> int:
@@ -213,7 +213,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the log's end; ``read_committed`` ends here."""
+        """First offset of the earliest open transaction, else the log's end. ``read_committed`` reads end here."""
         first_open = self.producers.first_open
         return self._next_offset if first_open is None else max(first_open, self._start_offset)
 
@@ -241,7 +241,7 @@ class PartitionLog:
 
     @property
     def decompresses_batches(self) -> bool:
-        """True if producers' batches are decompressed: call ``prepare``, then ``append_prepared``."""
+        """True if appends decompress producers' batches: call ``prepare``, then ``append_prepared``."""
         return self._compacts or self._codec is not None
 
     def prepare(self, batch: Buffer, now_ms: int) -> Steps[PreparedBatch]:
@@ -330,7 +330,7 @@ class PartitionLog:
         return last_offset < self._awaited_to and not self.has_reached_disk(last_offset)
 
     def awaited_offset(self, now_ms: int) -> int | None:
-        """Return the last offset whose flush a response awaits, else None; retry a failed flush."""
+        """Return the last offset for whose flush a response waits, else None; retry a failed flush."""
         last = self._awaited_to - 1
         return last if last >= self.recovery_point and self._maybe_flush(now_ms, last) else None
 
@@ -483,7 +483,7 @@ class PartitionLog:
         if first < 0 or any(a is not b for a, b in zip(self._segments[first : first + len(old)], old, strict=False)):
             raise StorageError(f"segments {bases} were deleted during their compaction")
         made.close()
-        made.limits = self._limits  # changed during the compaction
+        made.limits = self._limits  # the limits may have changed during the compaction
         self._snapshots.forget_before(last_end + 1)
         begin_swap(self._storage, self.folder, made)
         self._segments[first : first + len(old)] = [made]
@@ -498,7 +498,7 @@ class PartitionLog:
         if self.epochs.truncate_start(self._start_offset):
             self._save_epochs()
 
-    # ---------------------------------------------------------------- disk
+    # ---------------------------------------------------------------- flushes
 
     def flush(self) -> None:
         for segment in self._unflushed_segments():
@@ -548,7 +548,7 @@ class PartitionLog:
             self.recovery_point = max(self.recovery_point, self._segments[i].base_offset)
 
     def release(self) -> None:
-        """Close files and indexes that were unused since the last call."""
+        """Close files and indexes that no request used since the last call."""
         for segment in self._segments:
             segment.release()
 

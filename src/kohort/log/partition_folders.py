@@ -1,7 +1,7 @@
 """Folders of partitions: created, checked at broker start, renamed on a conflict, deleted with their topic.
 
-A topic is deleted when the catalogue without it is saved; then its folders are renamed and later deleted, in steps. A
-new topic of the same name first renames the folders of the deleted one.
+The deletion of a topic begins when the catalogue without the topic is saved. Then its folders are renamed, and deleted
+later in steps. A new topic of the same name first renames the remaining folders of the deleted topic.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PartitionFolders:
         self._upkeep = upkeep
         self._notes = notes
         self._leaving: dict[str, PartitionLog] = {}
-        """Logs of deleted topics whose folders are not yet renamed, by folder."""
+        """Logs of deleted topics whose folders are not yet renamed, as a dict: folder to log."""
 
     def check(self, topic_id: bytes, tp: TopicPartition, folders: set[str]) -> None:
         """Check at broker start that a partition's folder exists and has the topic's id; repair it."""

@@ -60,7 +60,7 @@ class Producer:
 
 
 class Producers:
-    """Producers of a partition by id, longest idle first."""
+    """Producers of a partition as a dict: producer id to producer, the longest idle producer first."""
 
     __slots__ = ("_by_id", "_open", "room")
 
@@ -150,7 +150,7 @@ class Producers:
         return AbortedTransaction(marker.producer_id, first_offset, offset, next(others, offset + 1))
 
     def end(self, marker: Marker, timestamp_ms: int, now_ms: int) -> None:
-        """End the producer's transaction. At the limit, ignore an unknown producer, which has no transaction."""
+        """End the producer's transaction. At the limit of producers, ignore an unknown one: it has no transaction."""
         if self.room is not None and self.room.is_full and marker.producer_id not in self._by_id:
             return
         producer = self._in_epoch(marker.producer_id, marker.producer_epoch)
@@ -264,7 +264,7 @@ SNAPSHOTS_KEPT: Final = 2
 
 @dataclass(slots=True, eq=False)
 class ProducerSnapshots:
-    """Snapshot files of a partition, named by the offset up to which they cover the log."""
+    """Snapshot files of a partition, each named by the offset up to which it covers the log."""
 
     storage: Storage
     folder: str
@@ -289,10 +289,10 @@ class ProducerSnapshots:
 
 
 RETRY_WINDOW_MS: Final = 900_000
-"""Longer than clients retry a batch: ``delivery.timeout.ms`` defaults to 2 minutes, 5 in librdkafka."""
+"""Time in ms that exceeds all retries of a batch: ``delivery.timeout.ms`` is 2 minutes by default, 5 in librdkafka."""
 RECOUNT_MS: Final = 1_000
 SPARE: Final = 8
-"""At the limit, an eighth of it is freed: producers expire early, the longest idle first."""
+"""Divisor: at the limit, one eighth of the producers expire early, the longest idle ones first."""
 ORDER_MS: Final = 60_000
 NO_LIMIT: Final = -1
 

@@ -1,7 +1,7 @@
 """Decompression and recompression of a producer's batch if the topic requires it.
 
 With ``cleanup.policy=compact`` every record needs a key. With ``compression.type`` a batch in another codec is
-recompressed; only its length and CRC change besides (protocol/records.md#rewritten-batches).
+recompressed; apart from the codec, only its length and CRC change (protocol/records.md#rewritten-batches).
 
 The work runs in steps and has one size limit for all topics, because a small batch may expand to many megabytes.
 """
@@ -28,9 +28,9 @@ CODECS: Final[Mapping[str, Codec | None]] = {
     "zstd": Codec.ZSTD,
 }
 OPENED_MAX_BYTES: Final = 16 << 20
-"""Limit of decompressed records: sixteen times the default ``max.message.bytes``."""
+"""Maximum bytes of the decompressed records of a batch: sixteen times the default ``max.message.bytes``."""
 NAMED_MAX: Final = 1_000
-"""Limit of rejected records in a response: a batch may have a million."""
+"""Maximum number of rejected records that a response names: a batch may have a million."""
 CHECK_US: Final = 2
 
 
@@ -44,8 +44,8 @@ def opened(
 ) -> Steps[PreparedBatch]:
     """Return ``batch`` and its header in ``codec``; unchanged if it has that codec or ``codec`` is None.
 
-    Raises ApiError INVALID_RECORD for malformed records, MESSAGE_TOO_LARGE if the new batch exceeds ``max_bytes``;
-    RecordsRefused if, ``with_keys``, records have no key.
+    Raises ApiError INVALID_RECORD for malformed records, MESSAGE_TOO_LARGE if the new batch exceeds ``max_bytes``.
+    Raises RecordsRefused if records have no key, but ``with_keys`` requires keys.
     """
     if codec is header.codec:
         codec = None

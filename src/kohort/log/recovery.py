@@ -30,7 +30,7 @@ from kohort.wire.record_batch import BatchHeader, Marker, parse_marker
 Replay = Callable[[Segment, int, BatchHeader], None]
 
 RECALLED_BYTES: Final = 256 << 10
-"""Bytes of the log that are read before a producer snapshot."""
+"""Number of bytes before a producer snapshot that are read for the batches that the snapshot omits."""
 LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
 
 
@@ -68,7 +68,7 @@ class Recovered:
 
 @dataclass(slots=True)
 class _Files:
-    """Files of a partition folder: log sizes, index names and sizes, snapshot offsets, by base offset."""
+    """Files of a partition folder. Base offsets are keys to log sizes, and to names and sizes of indexes."""
 
     segments: dict[int, int]
     indexes: dict[int, list[tuple[str, int]]]
@@ -268,7 +268,7 @@ def _read_snapshot(
 
 
 def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
-    """Read the last bytes before the snapshot for the batches that it omits."""
+    """Read the last bytes of the log before the snapshot, for the batches that the snapshot omits."""
     holding = [segment for segment in segments if segment.size and segment.base_offset < offset]
     if not holding or not len(producers):
         return

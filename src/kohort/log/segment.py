@@ -71,7 +71,7 @@ class Segment:
         self.suffix = ""
         """Suffix of the file names during a swap (segment_swap.py)."""
         self.notes: list[Note] = []
-        """Unreported repairs."""
+        """Repairs that were not reported yet."""
 
     def __repr__(self) -> str:
         return f"Segment({self.log_name}, {self.size} bytes)"
@@ -128,7 +128,7 @@ class Segment:
         self._times.maybe_append(self._max_timestamp, self._max_timestamp_end - self.base_offset)
 
     def must_roll(self, batch_size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Return True if the next batch needs a new segment: by bytes, time, full indexes, or offset distance."""
+        """Return True if the next batch needs a new segment, for its size, time or offset, or for full indexes."""
         if not self.size:
             return False
         limits = self.limits
@@ -143,7 +143,7 @@ class Segment:
         )
 
     def _waited_ms(self, timestamp: int, now_ms: int) -> int:
-        """Return the age of the segment: by the timestamps of its first and its next batch, else by the clock."""
+        """Return the age of the segment in ms, up to the timestamp of the next batch; without timestamps, up to now."""
         first = self.first_timestamp()
         return timestamp - first if first >= 0 and timestamp >= 0 else now_ms - self._created_ms
 
@@ -193,9 +193,9 @@ class Segment:
     ) -> tuple[LogSlice | None, bool]:
         """Return the batches from the one with ``offset`` to those that begin before ``end``.
 
-        Returns None if the first batch exceeds ``max_bytes`` without ``at_least_one``, and as second value True if the
-        segment has no further batch. Reads ``preload`` bytes at once. ``reach``: start of the next segment, or log
-        end. Raises CorruptLog if the first batch is bad; a later bad batch ends the result.
+        The second value is True if the segment has no further batch. The slice is None if the first batch exceeds
+        ``max_bytes`` and ``at_least_one`` is False. Reads ``preload`` bytes at once. ``reach``: start of the next
+        segment, or log end. Raises CorruptLog if the first batch is bad; a later bad batch ends the result.
         """
         search = Search(self._open(), self.size, reach)
         known = self._ends.get(offset)
@@ -235,7 +235,7 @@ class Segment:
         self._ends[offset] = position
 
     def bytes_from(self, offset: int) -> int:
-        """Return the bytes from ``offset`` on: exact for sequential reads, else up to an index interval more."""
+        """Return the number of bytes from ``offset`` on; after a random read, up to one index interval too many."""
         position = self._ends.get(offset)
         if position is None:
             position = self._indexes()[0].lookup(offset - self.base_offset) if offset > self.base_offset else 0
@@ -244,7 +244,8 @@ class Segment:
     def headers(self, from_offset: int = 0, before: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
         """Yield position and header of each batch from the one with ``from_offset``.
 
-        Raises CorruptLog for a batch that overlaps the one before it, or ``before``: base offset of the next segment.
+        Raises CorruptLog for a batch that overlaps the previous batch, or the next segment, which begins at
+        offset ``before``.
         """
         start = 0
         if from_offset > self.base_offset:
@@ -271,7 +272,7 @@ class Segment:
     def batch(self, position: int, header: BatchHeader) -> bytes:
         return self._open().read(position, header.size)
 
-    # ---------------------------------------------------------------- time
+    # ---------------------------------------------------------------- timestamps
 
     @property
     def max_timestamp(self) -> int:
@@ -280,7 +281,7 @@ class Segment:
         return self._max_timestamp
 
     def aged_from_ms(self) -> int:
-        """Return the time from which ``retention.ms`` counts: the maximum timestamp, or without one the opening."""
+        """Return the time from which ``retention.ms`` counts: maximum timestamp, or opening time without timestamps."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._created_ms
 
     def first_reaching(self, timestamp_ms: int, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:

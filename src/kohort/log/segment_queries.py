@@ -1,7 +1,7 @@
 """Queries over the segments of a log: by timestamp, by retention, for gaps.
 
-A lookup by time decompresses one batch, because the header has only the maximum timestamp. For a damaged batch the
-lookup returns its first offset: a consumer that reads there gets the error.
+A lookup by timestamp decompresses one batch, because the header has only the maximum timestamp. If this batch is
+damaged, the lookup returns its first offset: a consumer that reads there gets the error.
 
 Retention deletes whole segments, oldest first. The active segment is deleted by time only: when its latest record is
 too old the log begins another segment, as in Kafka.
@@ -94,7 +94,7 @@ def _first_record(
 
 
 def below_start(segments: Sequence[Segment], start_offset: int) -> int:
-    """Count the segments below the log start (DeleteRecords)."""
+    """Count the segments that end before the log start (DeleteRecords)."""
     count = 0
     while count + 1 < len(segments) and segments[count + 1].base_offset <= start_offset:
         count += 1
@@ -102,14 +102,14 @@ def below_start(segments: Sequence[Segment], start_offset: int) -> int:
 
 
 def too_old(segments: Sequence[Segment], now_ms: int, retention_ms: int) -> int:
-    """Count the oldest segments beyond ``retention_ms``; negative: no limit."""
+    """Count the oldest segments that ``retention_ms`` allows to delete; negative: no limit."""
     if retention_ms < 0:
         return 0
     return _leading(segments, lambda segment: now_ms - segment.aged_from_ms() > retention_ms)
 
 
 def too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
-    """Count the oldest segments beyond ``retention_bytes``; negative: no limit."""
+    """Count the oldest segments that ``retention_bytes`` allows to delete; negative: no limit."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes
@@ -132,7 +132,7 @@ def _leading(segments: Sequence[Segment], is_expired: Callable[[Segment], bool])
 
 
 def gaps_between(segments: Sequence[Segment]) -> Iterator[Note]:
-    """Yield a note for each pair of segments with missing offsets between them. Not for compacted logs."""
+    """Yield a note for each pair of segments with missing offsets between them; not meant for compacted logs."""
     for segment, following in pairwise(segments):
         try:
             end = segment.end_offset()

@@ -18,7 +18,7 @@ from kohort.wire.buffers import Buffers
 from kohort.wire.codec import Buffer
 
 LENT_FROM: Final = 128 << 10
-"""Smaller reads are copied."""
+"""Size in bytes from which a read returns a view of a buffer; smaller reads return a copy."""
 LENT_MOST: Final = 32 << 20
 
 
@@ -30,7 +30,7 @@ class StorageFile(Protocol):
 
     @property
     def flushed(self) -> int:
-        """Leading bytes that survive a power loss."""
+        """Number of bytes from the start of the file that survive a power loss."""
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Append all buffers and return their position. A StorageError leaves the file unchanged."""
@@ -50,11 +50,11 @@ class StorageFile(Protocol):
         """Wait until all appended bytes are on disk."""
 
     def start_flush(self) -> None:
-        """Flush in the background, files in the order of the calls; ``flushed`` reports the progress."""
+        """Flush in the background, several files in the order of the calls; ``flushed`` reports the progress."""
 
     @property
     def is_flushing(self) -> bool:
-        """True while a flush is in flight. After a flush that failed: False, with unflushed bytes."""
+        """True while a flush is in flight. False after a failed flush, although bytes are unflushed."""
 
     def close(self) -> None:
         """Close the handle without a flush; no byte is lost."""
@@ -68,7 +68,7 @@ class DiskSpace(NamedTuple):
 
 
 class Storage(Protocol):
-    """Folder of files and of folders with files."""
+    """Root folder with files, and with folders of files."""
 
     @property
     def place(self) -> str: ...

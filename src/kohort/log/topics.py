@@ -52,7 +52,7 @@ CHECK_US: Final = 40
 REFUSE_US: Final = 600  # includes the search for the nearest option name
 MAKE_US: Final = 400
 RECONFIGURE_US: Final = 8
-"""Microseconds to check a new topic, to reject a topic, to create a partition, to reconfigure a log."""
+"""Costs in microseconds: to check a new topic, to reject a topic, to create a partition, to reconfigure a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class Topic:
     internal: bool
     partitions: list[PartitionLog] = field(default_factory=list)
     made_at_ms: int | None = None
-    """None for topics loaded at the start."""
+    """Time in ms at which the topic was created; None for topics loaded at the broker start."""
 
 
 class Topics:
-    """Topics of one data folder. Names are case-sensitive; iteration is by name."""
+    """Topics of one data folder. Names are case-sensitive; iteration is in the order of names."""
 
     def __init__(self, storage: Storage, config: BrokerConfig, rng: Rng, now_ms: int) -> None:
         self.storage = storage
@@ -153,7 +153,7 @@ class Topics:
                 folders.discard(folder)
                 self._folders.mark_deleted(folder, now_ms)
 
-    # ---------------------------------------------------------------- look-up
+    # ---------------------------------------------------------------- lookup
 
     def __iter__(self) -> Iterator[Topic]:
         return (self._topics[name] for name in sorted(self._topics))
@@ -377,7 +377,7 @@ class Topics:
         return topic
 
     def next_producer_id(self) -> int:
-        """Return a unique producer id; ids are reserved in blocks, so a crash repeats none."""
+        """Return a unique producer id; ids are reserved in blocks, so that no id repeats after a crash."""
         if self._next_producer_id >= self._block_end:
             block_end = self._block_end + PRODUCER_ID_BLOCK
             self._save(self._catalogue.topics, self._catalogue.deleted, block_end)
@@ -415,7 +415,7 @@ class Topics:
     def _open_log(self, topic: Topic, tp: TopicPartition, now_ms: int, known: LogCheckpoint) -> PartitionLog:
         return PartitionLog(tp, self.storage, topic.config, now_ms, known, self._hooks)
 
-    # ---------------------------------------------------------------- time
+    # ---------------------------------------------------------------- timers
 
     @property
     def wake_at_ms(self) -> int | None:

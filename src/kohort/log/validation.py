@@ -89,7 +89,7 @@ def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
 
 
 def _not_whole(batch: Buffer) -> ApiError:
-    """Reject a damaged or truncated batch as CORRUPT_MESSAGE, a retriable error. Kafka sends INVALID_RECORD."""
+    """Return CORRUPT_MESSAGE, a retriable error, for a damaged or truncated batch. Kafka sends INVALID_RECORD."""
     return _corrupt(f"{len(batch)} bytes are not a complete batch; expected exactly one batch")
 
 

@@ -1,4 +1,4 @@
-"""Operations, resources, ACLs and ACL filters, by Kafka's numbers (KIP-11, KIP-290)."""
+"""Operations, resources, ACLs and ACL filters, with Kafka's numbers (KIP-11, KIP-290)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def parse_principal(text: str) -> Principal:
 
 CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
-"""Literal name of an ACL for all resources of its type, and host of an ACL for all hosts."""
+"""Resource name of an ACL for all resources of a type; host of an ACL for all hosts."""
 NOT_REQUESTED: Final = -0x80000000
-"""Value of authorized operations that were not requested (KIP-430)."""
+"""Value of the authorized operations in a response if the request did not ask for them (KIP-430)."""
 
 
 class ResourceType(IntEnum):
@@ -148,7 +148,7 @@ IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALL, Operation.ALTER_CONFIGS}),
 }
-"""Operations that imply each operation in allow rules. A deny rule covers its own operation, or ALL."""
+"""Operations whose allow rules also allow the key. A deny rule applies to its own operation only, or to all."""
 
 
 def _operations(names: str) -> tuple[Operation, ...]:
@@ -162,8 +162,8 @@ OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
         "CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE"
     ),
 }
-"""Operations by resource type, as reported in responses (KIP-430)."""
+"""Operations of each resource type, as reported in responses (KIP-430)."""
 ALL_OPERATIONS: Final[Mapping[ResourceType, int]] = {
     of: sum(1 << operation for operation in operations) for of, operations in OPERATIONS_OF.items()
 }
-"""Bits of ``OPERATIONS_OF``: authorized operations in responses of a broker without an authorizer."""
+"""``OPERATIONS_OF`` as bits: authorized operations in responses of a broker without an authorizer."""

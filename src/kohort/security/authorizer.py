@@ -1,7 +1,7 @@
 """Kafka's StandardAuthorizer (protocol/security.md#authorizer; KIP-11, KIP-290, KIP-801).
 
-An authorizer is immutable; changed ACLs need a new one. ACLs are indexed by resource name, by prefix and under ``*``,
-then by principal, so ten thousand ACLs cost as little as one.
+An authorizer is immutable; changed ACLs need a new one. Indexes of ACLs by resource name, prefix and principal make
+ten thousand ACLs cost as little as one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANY_NAME: Final = "hardcode"
 
 
 class Decision(NamedTuple):
-    """Authorization decision. ``rule``: the ACL that decided, or the name of the rule without an ACL."""
+    """Authorization decision. ``rule``: the ACL that decided, else the name of the rule that needs no ACL."""
 
     allowed: bool
     rule: str | Acl
@@ -68,7 +68,7 @@ class Authorizer:
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> Decision:
-        """Decide on one operation: deny ACLs first, then allow ACLs, then ``allow_if_no_acl``."""
+        """Decide on one operation: deny ACLs precede allow ACLs, ``allow_if_no_acl`` is for resources without ACL."""
         if principal in self._super_users:
             return Decision(True, SUPER_USER)
         allowed_by = IMPLIED_BY[operation]

@@ -27,11 +27,11 @@ KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""Keywords of RFC 2253; other attributes are written by their object identifiers."""
+"""Names of attributes in RFC 2253; the name of any other attribute is its object identifier."""
 TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
-"""Tags that Java writes as text: UTF8, Printable, Teletex, IA5, General, BMP."""
+"""ASN.1 tags of values that Java writes as text: UTF8, Printable, Teletex, IA5, General, BMP."""
 WIDE: Final = {0x1C: "utf-32-be", 0x1E: "utf-16-be"}
-"""Tags of strings that are not UTF-8: Universal and BMP."""
+"""ASN.1 tags of strings that are not UTF-8: Universal and BMP."""
 ESCAPED: Final = frozenset(',+"\\<>;=#')
 
 
@@ -41,7 +41,7 @@ class Certificate:
     """Subject in Kafka's format (protocol/security.md#names-in-certificates)."""
     issuer: str
     hosts: tuple[str, ...]
-    """Subject alternative names (DNS names, addresses); without any the common names, which clients reject."""
+    """Subject alternative names (DNS names, addresses); without them the common names, which clients do not accept."""
     not_before: datetime
     not_after: datetime
 
@@ -84,7 +84,7 @@ def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def _name(name: x509.Name) -> str:
-    """Return a name in the format of RFC 2253: the last part first."""
+    """Return a name in the format of RFC 2253, which begins with the last part."""
     return ",".join("+".join(map(_attribute, part)) for part in reversed(name.rdns))
 
 

@@ -42,7 +42,7 @@ class JaasEntry:
         return None if value is None else value.reveal()
 
     def under(self, prefix: str) -> dict[str, Secret]:
-        """Return the options with this prefix, without it, such as the users of ``user_``."""
+        """Return the options whose keys begin with ``prefix``, such as ``user_``; the keys lose the prefix."""
         return {key.removeprefix(prefix): value for key, value in self.options.items() if key.startswith(prefix)}
 
 

@@ -23,7 +23,7 @@ FOUR_RULES = (
         ("OU=JavaSoft,O=Sun Microsystems,C=US", "OU=JavaSoft,O=Sun Microsystems,C=US"),
     ],
 )
-def test_first_matching_rule_makes_the_name(subject, name):
+def test_first_matching_mapping_rule_sets_the_user_name(subject, name):
     assert NameRules(FOUR_RULES).name(subject) == name
 
 
@@ -37,7 +37,7 @@ def test_first_matching_rule_makes_the_name(subject, name):
         ("DEFAULT,RULE:^CN=(.*?)$/$1/", "CN=Bob", "CN=Bob"),
         ("RULE:^CN=(.*)$/$1/", "C=DE,CN=bob", None),
         ("RULE:CN=(.*?)/$1/", "CN=Bob", "Bob"),
-        ("RULE:.*/x/", "CN=Bob", "xx"),  # the empty end of the text matches again
+        ("RULE:.*/x/", "CN=Bob", "xx"),  # the pattern matches the empty end of the text, too
         ("RULE:CN=(.*)/$1$2/", "CN=Bob", "Bob$2"),
         ("RULE:CN=(.*)/$12/", "CN=Bob", "Bob2"),
         (r"RULE:CN=(.*)/a\/b$1/", "CN=Bob", "a/bBob"),

@@ -73,7 +73,7 @@ def test_certificate_has_issuer_validity_and_hosts():
     assert found.hosts == ("b.example", "::1")
 
 
-def test_common_name_is_host_without_alternative_names():
+def test_common_name_is_the_host_of_a_certificate_without_alternative_names():
     assert read_certificate(certificate(part((N.COMMON_NAME, "b.example")))).hosts == ("b.example",)
 
 

@@ -32,7 +32,7 @@ def test_most_specific_quota_applies(place):
     assert table.limit(Quota.PRODUCED, "alice", "app") == Limit(float(len(ORDER) - place), *ORDER[place][1])
 
 
-def test_default_quota_counts_per_name():
+def test_default_quota_is_counted_for_each_name():
     table = table_of([{"user": None}, {"client-id": None}])
     assert table.limit(Quota.PRODUCED, "bob", "x") == Limit(1.0, "bob", "")
 
@@ -40,7 +40,7 @@ def test_default_quota_counts_per_name():
     assert table.limit(Quota.PRODUCED, "bob", "x") == Limit(1.0, "", "x")
 
 
-def test_quotas_are_looked_up_independently():
+def test_each_quota_is_looked_up_independently_of_other_quotas():
     alice, everybody = entity_of([("user", "alice")]), entity_of([("user", None)])
     table = QuotaTable().altered({alice: {"consumer_byte_rate": 1.0}, everybody: {"producer_byte_rate": 2.0}})
 
@@ -58,7 +58,7 @@ def test_table_with_only_ip_quotas_has_no_request_quota():
     assert table.connection_rate("10.0.0.1") is None
 
 
-def test_quota_table_round_trips():
+def test_quota_table_survives_a_round_trip():
     table = table_of([entity for entity, _ in ORDER])
 
     assert dict(QuotaTable(table.as_section())) == dict(table)
@@ -77,7 +77,7 @@ def test_idle_meters_expire_when_others_are_added():
     assert len(usage) == 60
 
 
-def test_meters_of_many_names_are_limited():
+def test_memory_of_meters_for_many_names_is_limited():
     usage = Usage(UsageRate, WINDOW, most_bytes=10 * METER_BYTES)
     for i in range(1000):
         usage.of(("", f"{i}"), i).record(1, i, WINDOW)

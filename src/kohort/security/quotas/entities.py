@@ -34,11 +34,11 @@ WHOLE: Final = {
 }
 """Quotas with integer values, each with Kafka's type name and the largest value."""
 FRACTION_MOST: Final = 1e-6
-"""Largest fraction of a quota value that counts as an integer."""
+"""Largest fractional part of a quota value that counts as an integer."""
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Return the quota entity of pairs of type and name; of equal types the last counts. Raises ApiError."""
+    """Return the quota entity of pairs of type and name; of repeated types the last name counts. Raises ApiError."""
     named = dict(parts)
     if not named:
         raise _invalid("Invalid empty client quota entity")

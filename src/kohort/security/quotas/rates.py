@@ -1,4 +1,4 @@
-"""Measured usage of quotas by user and client id: a rate over a sliding window of samples, or a token bucket.
+"""Measured usage of a quota for each user and client id: a rate over a sliding window of samples, or a token bucket.
 
 Both compute the throttle time of a client above its quota, as Kafka does (protocol/security.md#throttle-times).
 """
@@ -49,7 +49,7 @@ class UsageRate:
             samples[-1].last_ms = now_ms
 
     def throttle_ms(self, quota: float, now_ms: int, window: QuotaWindow) -> int:
-        """Return the time until the rate falls to ``quota`` per second without further usage."""
+        """Return the time in ms until the rate falls to ``quota`` per second without further usage."""
         self._forget(now_ms, window)
         used = math.fsum(sample.used for sample in self._samples)
         elapsed_ms = now_ms - self._samples[0].start_ms if self._samples else 0
@@ -121,7 +121,7 @@ M = TypeVar("M", bound=Meter)
 
 
 class Usage(Generic[M]):
-    """Meters of one quota by name, longest idle first."""
+    """Meters of one quota for users and client ids; the longest idle meter is the first."""
 
     def __init__(self, make: Callable[[], M], window: QuotaWindow, most_bytes: int = MOST_BYTES) -> None:
         self._make = make

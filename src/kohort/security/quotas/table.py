@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple
 from kohort.security.quotas.entities import CLIENT_ID, IP, USER, Entity, Quota, address_of, check_value, entity_of
 
 SHARED_BY_USER: Final = ""
-"""Client id or user of a Limit that all client ids of a user, or all users of a client id, share."""
+"""Client id of a Limit that all client ids of a user share; user of a Limit that all users of a client id share."""
 ENTITY_BYTES: Final = 200
 NO_LIMIT_TEXT: Final = "Infinity"
 """JSON text of an infinite value, because JSON has no such number."""
 
 
 class Limit(NamedTuple):
-    """Effective quota and the clients that share it: by user, client id, or both."""
+    """Effective quota, and the user, the client id, or both, whose clients share it."""
 
     value: float
     user: str
@@ -42,7 +42,7 @@ class QuotaTable:
         self._index()
 
     def __bool__(self) -> bool:
-        """Return True if any quota but the connection rate of IP addresses is set."""
+        """Return True if any quota other than the connection rate of IP addresses is set."""
         return bool(self._by_quota)
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[Quota, float]]]:
@@ -113,7 +113,7 @@ class QuotaTable:
 
 
 def checked_change(entity: Entity, values: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
-    """Return checked values by quota name; None removes one. Raises ApiError."""
+    """Return the checked values as a dict: quota name to value, or to None if the quota is removed. Raises ApiError."""
     change: dict[str, float | None] = {}
     for key, value in values:
         if value is not None:

@@ -46,7 +46,7 @@ class ClientExchange:
         raise NotImplementedError
 
     def next(self, challenge: bytes) -> bytes | Derivation | None:
-        """Return the reply to the broker's token, or the derivation it needs; None if none is due."""
+        """Return the reply to the broker's token, or the derivation that the reply needs; None if no reply is due."""
         raise NotImplementedError
 
     def derived(self, salted_password: bytes) -> bytes:
@@ -55,7 +55,7 @@ class ClientExchange:
 
 
 class Refused(KohortError):
-    """Login rejected by the broker. ``words``: message for the client (None: a general one).
+    """Login rejected by the broker. ``words``: message for the client (None: a generic message).
 
     ``detail``: reason for the broker's log alone, without secrets.
     """
@@ -67,7 +67,7 @@ class Refused(KohortError):
 
 
 class KeysMissing(KohortError):
-    """The broker must fetch signing keys before it can verify the token: evaluate the token again then."""
+    """The broker must fetch signing keys, then evaluate the token again."""
 
 
 class LoggedInAs(NamedTuple):

@@ -55,7 +55,7 @@ class OAuthBearerClient(ClientExchange):
 
 
 class OAuthBearerServer(ServerExchange):
-    """Broker side. It sends an error as in RFC 7628: first as JSON, then it rejects the client's next token."""
+    """Broker side. As in RFC 7628, it answers a bad token with JSON, then rejects the client's next token."""
 
     mechanism = OAUTHBEARER
 

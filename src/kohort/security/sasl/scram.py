@@ -63,9 +63,9 @@ def credential_of(hash_name: str, salt: bytes, iterations: int, salted_password:
 
 
 class DerivedRandom:
-    """Random source of nonces, seeded once from another.
+    """Random source of nonces, seeded once from another random source.
 
-    The number of logins does not affect the other source, and nonces reveal nothing about it.
+    The number of logins does not affect that source, and nonces reveal nothing about it.
     """
 
     def __init__(self, rng: Rng) -> None:
@@ -78,7 +78,7 @@ class DerivedRandom:
 
 
 def new_nonce(rng: Rng | DerivedRandom) -> str:
-    """Return a nonce as Java's clients do: 130 random bits in base 36."""
+    """Return a nonce like those of Java clients: 130 random bits in base 36."""
     number, digits = rng.getrandbits(NONCE_BITS), []
     while number:
         number, digit = divmod(number, len(DIGITS))
@@ -87,7 +87,7 @@ def new_nonce(rng: Rng | DerivedRandom) -> str:
 
 
 class DerivedPasswords:
-    """Recently derived salted passwords, shared by a client's connections."""
+    """Cache of recently derived salted passwords, shared by a client's connections."""
 
     def __init__(self) -> None:
         self._by_derivation: dict[Derivation, bytes] = {}

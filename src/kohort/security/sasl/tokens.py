@@ -1,4 +1,5 @@
-"""Validation of OAUTHBEARER tokens, unsigned for tests or signed, and of their keys (protocol/security.md#tokens).
+"""Validation of OAUTHBEARER tokens, signed or (for tests) unsigned, and their signing keys
+(protocol/security.md#tokens).
 
 No claim is used before the signature is verified, and no address in a token is requested.
 """
@@ -76,12 +77,12 @@ class SigningKeys:
         self._awaited.clear()
         self._ended_ms, self._fetch_at_ms = now_ms, now_ms + wait_ms
 
-    # ------------------------------------------------------------ judging
+    # ------------------------------------------------------------ selection
 
     def candidates(self, key_id: str | None, algorithm: str, now_ms: int) -> Sequence[Mapping[str, Any]]:
         """Return the public keys that may verify a signature.
 
-        Raises KeysMissing if no keys were fetched yet, or a fetch may return this key.
+        Raises KeysMissing if no keys were fetched yet, or if the next fetch may return the missing key.
         """
         if not self._were_fetched and now_ms < self._started_ms + FIRST_WAIT_MS:
             raise KeysMissing("no keys were fetched yet")
@@ -92,7 +93,7 @@ class SigningKeys:
         return found
 
     def _is_requested(self, key_id: str, now_ms: int) -> bool:
-        """True if a fetch of this key is due or in flight; a key is requested once a minute."""
+        """True if a fetch of this key is due or in flight; each key is requested at most once a minute."""
         if key_id in self._awaited:
             return True
         requested_ms = self._missing.pop(key_id, None)
@@ -158,7 +159,7 @@ class TokenValidator:
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens(TokenValidator):
-    """Accepts unsigned tokens with the claims that Kafka's default checks: for tests without an identity provider."""
+    """Accepts unsigned tokens whose claims pass Kafka's default checks, for tests without an identity provider."""
 
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -190,7 +191,7 @@ class UnsecuredTokens(TokenValidator):
 
 @dataclass(frozen=True, slots=True)
 class SignedTokens(TokenValidator):
-    """Accepts tokens signed by one of ``keys``, for this audience and issuer."""
+    """Accepts tokens for this audience and issuer that are signed by one of ``keys``."""
 
     keys: SigningKeys
     audience: Sequence[str] = ()
@@ -290,7 +291,7 @@ def _check_expiry(expires_ms: int, now_ms: int, skew_ms: int) -> None:
 
 
 def _session_end(expires_ms: int, now_ms: int, skew_ms: int) -> int:
-    """Return the end of the session, with the clock skew: else the next request would fail."""
+    """Return the end of the session, which includes the clock skew; otherwise the next request could fail."""
     return expires_ms if expires_ms > now_ms else expires_ms + skew_ms
 
 

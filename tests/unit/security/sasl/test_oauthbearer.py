@@ -61,7 +61,7 @@ def test_invalid_token_characters_are_rejected(token):
     assert token not in str(failed.value) or not token
 
 
-def test_rejected_token_gets_json_then_error():
+def test_rejected_token_gets_an_error_as_json_and_the_next_token_fails():
     client, theirs = OAuthBearerClient(Secret(unsecured(exp=1_600_000_000))), server()
 
     challenge = theirs.evaluate(client.first(), NOW_MS)

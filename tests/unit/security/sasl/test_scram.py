@@ -88,7 +88,7 @@ def test_rfc_7677_test_vector():
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 @pytest.mark.parametrize(("name", "password"), [("alice", "x"), ("a=b,c", "=,=2C"), ("zoë", "pässwörd"), ("n", "\0")])
-def test_any_name_and_password_log_in(mechanism, name, password):
+def test_any_user_name_and_password_log_in(mechanism, name, password):
     ours = client(password, mechanism, name)
     theirs = server(credential(mechanism, password), mechanism, name=name)
 

@@ -1,4 +1,4 @@
-"""Token validation: unsigned tokens, and signed ones with each claim wrong in turn."""
+"""Token validation: unsigned tokens, and signed tokens with one wrong claim each."""
 
 import base64
 import hmac
@@ -48,7 +48,7 @@ def judged(token, now_ms=NOW_MS, **options):
     return SignedTokens(keys(), **options).validate(token, now_ms)
 
 
-@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # RFC 9864 has a better name
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # RFC 9864 renames this algorithm
 @pytest.mark.parametrize(
     ("key", "algorithm"),
     [(RSA, "RS256"), (RSA, "RS512"), (RSA, "PS256"), (EC, "ES256"), (ED, "EdDSA"), (ED, "Ed25519")],
@@ -93,7 +93,7 @@ def test_tokens_accepted_by_kafka_are_accepted(claims):
         ({"scope": 7}, "claim scope is neither"),
     ],
 )
-def test_wrong_claim_reason_is_only_logged(claims, words):
+def test_reason_of_a_rejected_claim_is_only_logged(claims, words):
     with pytest.raises(TokenRefused) as refused:
         judged(signed(**claims))
     assert words in refused.value.detail
@@ -163,7 +163,7 @@ def test_public_key_as_hmac_secret_is_rejected():
         judged(forged)
 
 
-def test_missing_kid_tries_every_key_of_the_type():
+def test_token_without_kid_is_verified_with_every_key_of_its_type():
     token = jws.serialize_compact({"alg": "RS256"}, json.dumps(CLAIMS), RSA, algorithms=["RS256"])
     assert judged(token).name == "carol"
 
@@ -211,7 +211,7 @@ def test_keys_are_refreshed_hourly_and_kept_on_failure():
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"keys": 7}', b'{"keys": [7]}', b"\xff", b"[" * 99999])
-def test_malformed_jwks_is_a_failure(content):
+def test_malformed_jwks_counts_as_failed_fetch(content):
     made = keys(content)
     assert "not a set of keys" in made.problem
     assert made.wake_at_ms == NOW_MS + 100
