@@ -1,6 +1,6 @@
-"""Run a client's request engine on asyncio sockets: one event loop, one timer, and wake-ups by user calls.
+"""Run a client's request engine on asyncio sockets, with one timer on one event loop; user calls wake the engine.
 
-The engine runs under the lock ``guard``, so that blocking clients can use its state from other threads.
+The engine runs under the lock ``guard``, so that other threads of a blocking client can use the engine's state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
 def log_notes(notes: Notes, log: logging.Logger) -> None:
-    """Write the pending notes of a client to ``log``. The caller need not hold the client's lock."""
+    """Write the pending notes of a client to ``log``. Needs no lock."""
     if not notes:
         return
     for note in notes.take():
@@ -80,7 +80,7 @@ class _Link(asyncio.BufferedProtocol):
 class _TlsLink(AboveClient):
     """TLS connection of a client, which decrypts directly into the request engine's buffers.
 
-    It does not pause writing: the engine bounds its requests.
+    It never pauses writing: the engine limits the requests in flight.
     """
 
     transport: TlsSocket
@@ -109,7 +109,10 @@ class _TlsLink(AboveClient):
 
 
 class Driver:
-    """Runs a client's request engine with its sockets and timer. Used only on its event loop, except ``kick_soon``."""
+    """Runs a client's request engine with its sockets and timer.
+
+    Call its methods on its event loop only; any thread may call ``kick_soon``.
+    """
 
     def __init__(
         self,
@@ -136,7 +139,7 @@ class Driver:
         self._listeners: list[Callable[[], None]] = []
         self._drained = asyncio.Event()
         self.failure: KohortError | None = None
-        """Error of all calls after an unexpected exception in the request engine."""
+        """Error that all calls raise after an unexpected exception in the request engine."""
 
     def on_progress(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
@@ -154,18 +157,18 @@ class Driver:
             self.loop.call_soon_threadsafe(self._on_kick)
         except RuntimeError:  # the event loop is closed
             pass
-        except BaseException:  # an interrupt (Ctrl-C), perhaps before the call was scheduled
+        except BaseException:  # an interrupt (Ctrl-C) may precede the scheduling of the call
             self._kicked = False
             raise
 
     async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
-        """Call ``ready`` now and after each run of the engine, until it returns a value; None after ``timeout_ms``."""
+        """Call ``ready`` now and after each run of the engine; return its first value, or None after ``timeout_ms``."""
         if self.failure is not None:
             raise self.failure
         try:
             value = ready()
         except Exception:
-            self.kick()  # ready() may have created a new request for the next call before it raised the error
+            self.kick()  # ready() may have created a request before it raised the error
             raise
         if value is not None or timeout_ms == 0:
             return value
@@ -217,7 +220,7 @@ class Driver:
                 await asyncio.wait_for(self._drained.wait(), CLOSE_GRACE_S)
 
     def linked(self, connection: ConnectionId, link: _Link | _TlsLink) -> None:
-        if connection not in self._connecting:  # the client closed the connection while it was being opened
+        if connection not in self._connecting:  # the engine closed the connection while the driver opened it
             link.transport.abort()
             return
         self._links[connection] = link
@@ -303,7 +306,7 @@ class Driver:
             try:
                 value = ready()
             except Exception as error:  # noqa: BLE001  # raised in the waiting call
-                self.kick()  # ready() may have created a new request before it raised the error
+                self.kick()  # ready() may have created a request before it raised the error
                 future.set_exception(error)
             else:
                 if value is not None:
@@ -324,7 +327,7 @@ def _reason_of_loss(error: Exception | None) -> str:
 
 
 def _message_of(error: OSError) -> str:
-    """Return the operating system's message of an error, which asyncio replaces by its own."""
+    """Return the operating system's message for an error; asyncio replaces this message with its own."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 

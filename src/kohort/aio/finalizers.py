@@ -1,10 +1,10 @@
 """Clean up clients that were garbage-collected without ``close()``: warn, and close them in the background.
 
-A consumer leaves its group; otherwise its heartbeats continue, and its partitions stay assigned for
-``max.poll.interval.ms``. Nothing is committed, because the user's progress is unknown. A producer delivers its buffered
-records and aborts an open transaction.
+A consumer leaves its group; otherwise its heartbeats would continue, and its partitions would stay assigned for
+``max.poll.interval.ms``. It commits no offsets, because the user's progress is unknown. A producer aborts an open
+transaction and delivers its buffered records.
 
-Finalizers run in any thread, so they only schedule work on the client's loop.
+Finalizers may run in any thread, so they only schedule work on the client's event loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The background thread with one event loop that all blocking clients of the process share.
 
-It starts on first use, again after a fork, and ends at exit, after closing all open clients.
+The first client of a process starts it, also in a forked child process. At the exit of the process it closes all open
+clients and ends.
 """
 
 from __future__ import annotations
@@ -22,36 +23,35 @@ from kohort.errors import KohortError, UsageError
 
 T = TypeVar("T")
 EXIT_GRACE_S: Final = 5.0
-"""Maximum time in seconds that the exit of the process waits until an open client is closed."""
+"""Maximum time in seconds for which the exit of the process waits for the close of a client."""
 log = logging.getLogger(__name__)
 
 
 class Closeable(Protocol):
-    """A blocking client that must close before the process ends."""
+    """Blocking client that must be closed before the process ends."""
 
     @property
     def close(self) -> Callable[..., None]: ...
 
     def after_fork(self) -> None:
-        """Replace the client's locks in a forked child process, so that calls raise errors instead of blocking."""
+        """Replace the client's locks in a forked child process, so that calls raise UsageError instead of blocking."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Return a uvloop event loop (half the CPU cost of asyncio's) if uvloop is installed, else asyncio's."""
+    """Return a uvloop event loop if uvloop is installed (half the CPU time), else an asyncio event loop."""
     try:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
 
     class Loop(uvloop.Loop):  # type: ignore[misc]  # uvloop has no types here
-        """uvloop event loop that survives a fork.
+        """uvloop event loop that survives a fork: it does not use libuv's thread pool to resolve host names.
 
-        uvloop resolves names on libuv's thread pool. A forked child inherits the pool without its threads, and crashes
-        at exit.
+        A forked child inherits that pool without its threads, and would crash at exit.
         """
 
         async def getaddrinfo(self, host: Any, port: Any, **hints: int) -> list[Any]:
-            """Resolve an IP address immediately, and a host name on a daemon thread."""
+            """Convert an IP address immediately; resolve a host name on a daemon thread."""
             numeric = hints.get("flags", 0) | socket.AI_NUMERICHOST
             with contextlib.suppress(socket.gaierror):
                 return socket.getaddrinfo(host, port, **{**hints, "flags": numeric})
@@ -76,7 +76,7 @@ class IoThread:
 
     @property
     def is_here(self) -> bool:
-        """True in the process that started the thread, False in a forked child."""
+        """True in the process that started the thread; False in a forked child process."""
         return self.pid == os.getpid()
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -90,7 +90,7 @@ class IoThread:
             raise
 
     def call_now(self, work: Callable[[], T]) -> T:
-        """Run a plain function on the I/O thread and wait for its result; cheaper than ``call``."""
+        """Run a function (no coroutine) on the I/O thread and wait for its result; cheaper than ``call``."""
         self.check_thread()
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
@@ -104,7 +104,7 @@ class IoThread:
         return future.result()
 
     def check_thread(self) -> None:
-        """Raise UsageError on the I/O thread, where a blocking call would deadlock, and in a forked child process."""
+        """Raise UsageError if the caller is on the I/O thread (deadlock) or in a forked child process."""
         if threading.get_ident() == self._thread.ident:
             raise UsageError(
                 "blocking calls are not allowed in a callback on kohort's I/O thread: it would wait for itself"
@@ -112,7 +112,7 @@ class IoThread:
         self.check_process()
 
     def check_process(self) -> None:
-        """Raise UsageError in a forked child process, which has no I/O thread for this client."""
+        """Raise UsageError if the caller is in a forked child process: the client's I/O thread does not run there."""
         if not self.is_here:
             raise UsageError("this client was created before fork(); create a new one in the child process")
 
@@ -124,16 +124,16 @@ class IoThread:
         self._open.pop(client, None)
 
     def finish(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start ``work`` of a garbage-collected client without waiting; the process exit waits for the work."""
+        """Start the last work of a garbage-collected client, without waiting; the process exit waits for it."""
         run_soon(self.loop, work, self._final_tasks)
 
     def after_fork(self) -> None:
-        """Replace the locks of the parent's open clients, in a forked child process."""
+        """Replace, in a forked child process, the locks of the clients that were open in the parent process."""
         for client in list(self._open):
             client.after_fork()
 
     def stop(self) -> None:
-        """Close the open clients, wait for the work of ``finish``, and end the event loop."""
+        """Close the open clients, wait for the work that ``finish`` started, and end the event loop."""
         for client, options in list(self._open.items()):
             try:
                 client.close(**options)
@@ -165,7 +165,7 @@ class IoThread:
 
 
 class _Process:
-    """I/O thread of this process, and a lock for its creation; a forked child process creates its own thread."""
+    """I/O thread of this process, and a lock for the thread's creation. A forked child creates its own thread."""
 
     lock = threading.Lock()
     current: IoThread | None = None

@@ -50,7 +50,7 @@ OF_ADMINS: Final[Mapping[str, str]] = {
 
 
 class ForeignName:
-    """Method name of another Kafka client: reading it raises AttributeError with the name of the kohort method."""
+    """Attribute for a method name of another Kafka client: raises an AttributeError that names kohort's method."""
 
     __slots__ = ("_counterpart", "_name")
 
@@ -65,9 +65,9 @@ class ForeignName:
 
 
 class OtherNames:
-    """Mixin: reading a method name of another Kafka client raises an error that names the kohort method.
+    """Mixin: access to a method name of another Kafka client raises an error that names kohort's method.
 
-    It uses descriptors, because ``__getattr__`` would slow down every attribute, by a quarter of the cost of ``send``.
+    It uses descriptors, because ``__getattr__`` would slow down every attribute access, and ``send`` by a quarter.
     """
 
     __slots__ = ()

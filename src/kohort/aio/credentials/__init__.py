@@ -1,1 +1,1 @@
-"""SASL logins of clients that need slow computation, the network or user code, and sources of OAuth tokens."""
+"""Sources of OAuth tokens, and SASL logins of clients that need slow computation, the network or user code."""

@@ -1,7 +1,7 @@
-"""GSSAPI (RFC 4752): login with a Kerberos ticket, by the package gssapi (``kohort[kerberos]``).
+"""GSSAPI (RFC 4752): login with a Kerberos ticket; needs the package gssapi (``kohort[kerberos]``).
 
-The messages of a login may wait for a KDC, so a thread computes them. As in Kafka, data after the login is neither
-signed nor encrypted.
+A thread computes the messages of a login, because this may wait for a KDC. As in Kafka, GSSAPI neither signs nor
+encrypts the data that follows the login.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kohort.extras import needs
 from kohort.security.sasl.exchange import ClientExchange
 
 NO_LAYER: Final = b"\x01\x00\x00\x00"
-"""Security layer that a GSSAPI client selects in its last message: none, with a buffer size of 0."""
+"""Part of a GSSAPI client's last message that selects no security layer and a buffer size of 0."""
 OFFERS_BYTES: Final = 4
 _KRB5: Final = -1765328384 & 0xFFFFFFFF
 _NEW_TICKET: Final = "get a ticket with kinit, or set sasl.kerberos.keytab and sasl.kerberos.principal"
@@ -36,7 +36,7 @@ ADVICE: Final[Mapping[int, str]] = {
     _KRB5 + 195: _NEW_TICKET,
     _KRB5 + 224: f"does {_CONFIG} exist?",
 }
-"""Advice by the minor code of a GSSAPI error."""
+"""Advice for error messages, under the minor code of a GSSAPI error."""
 
 
 class KerberosClient(ClientExchange):
@@ -103,7 +103,7 @@ class KerberosClient(ClientExchange):
         return " ".join(" ".join(texts or error.get_all_statuses(error.maj_code, True)).split())
 
     def _keytab_problem(self) -> str | None:
-        """Return a problem of the keytab file, or None; the GSSAPI library reports all problems as "no credentials"."""
+        """Describe what is wrong with the keytab file, else return None: GSSAPI reports only "no credentials"."""
         own = self._credentials
         if not own.keytab:
             return None

@@ -21,14 +21,17 @@ from kohort.security.sasl.oauthbearer import OAuthBearerClient
 from kohort.security.sasl.scram import DerivedPasswords
 
 LONGEST_SLEEP_S: Final = 60.0
-"""Longest sleep before a token renewal, in seconds: suspended machines and corrected clocks shift the expiry."""
+"""Longest sleep in seconds of the task that renews a token.
+
+After a suspension of the machine or a clock change, the renewal is late by at most this time.
+"""
 
 
 def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float) -> int | None:
     """Return the time at which to renew a token that was fetched at ``now_ms``; None if its expiry is unknown.
 
-    The token is renewed after the refresh window's share of its lifetime, but neither within the minimum period after
-    the fetch, nor within the buffer before the expiry. A lifetime shorter than both has neither limit (KIP-255).
+    The renewal is due after the part of the lifetime that ``sasl.login.refresh.window.factor`` sets. Minimum period
+    (after the fetch) and buffer (before the expiry) move it, unless both together exceed the lifetime (KIP-255).
     """
     if token.expires_ms is None:
         return None
@@ -43,7 +46,7 @@ def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float
 
 
 class TokenCache:
-    """Cached OAuth tokens of a client: one token, or one for each broker's host with ``per_host``."""
+    """Cached OAuth tokens of a client: one token, or with ``per_host`` one for each host name of a broker."""
 
     def __init__(self, config: ClientConfig, source: TokenSource, *, per_host: bool = False) -> None:
         self._config = config
@@ -54,7 +57,7 @@ class TokenCache:
         self._renewing: dict[str, asyncio.Task[None]] = {}
 
     async def token(self, host: str) -> Token:
-        """Return a valid token, fetched if necessary. Raises KohortError if fetching fails."""
+        """Return the cached token if it is valid, else fetch one. Raises KohortError if fetching fails."""
         key = host if self._per_host else ""
         cached = self._tokens.get(key)
         now_ms = wall_ms()
@@ -103,7 +106,7 @@ class TokenCache:
         return token
 
     async def _renew(self, key: str) -> None:
-        """Renew a token before it expires. After an error try again later; the next login reports the error."""
+        """Renew a token before it expires. Ignore errors and try again later: the next login reports the error."""
         try:
             while (cached := self._tokens.get(key)) is not None:
                 token, at_ms = cached
@@ -130,7 +133,7 @@ class _LoginInFlight(NamedTuple):
 
 
 class Logins:
-    """SASL logins of a client: it answers each ``RequestToken`` with a ``TokenReady``, later on the same event loop."""
+    """Performs the SASL logins of a client: answers each ``RequestToken`` with a ``TokenReady`` on the event loop."""
 
     def __init__(self, config: ClientConfig, credentials: Credentials, answer: Callable[[TokenReady], None]) -> None:
         self._config = config

@@ -41,7 +41,7 @@ class Token(NamedTuple):
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
-    """Return the claims of a JWT without checking its signature; empty for tokens that are no JWT."""
+    """Return the claims of a JWT without verifying its signature; an empty mapping for a token that is no JWT."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -74,7 +74,7 @@ def describe_token(token: Token, now_ms: int) -> str:
 def unsecured(options: Mapping[str, str], extensions: Mapping[str, str], now_ms: int) -> Token:
     """Create an unsigned token with the claims of Java's ``unsecuredLogin`` options (KIP-255).
 
-    For a claim with a list of values, the first character of the option is the separator.
+    An option for a claim with a list of values starts with the separator of the list.
     """
     claims: dict[str, Any] = {}
     for key, text in options.items():
@@ -100,10 +100,10 @@ def _part(value: Mapping[str, Any]) -> str:
 RESPONSE_MAX_BYTES: Final = 1 << 20
 ERROR_MAX_CHARS: Final = 300
 ATTEMPTS_MOST: Final = 4
-"""Maximum number of attempts to fetch a token; then the connection counts as lost and is retried."""
+"""Maximum number of attempts to fetch a token. After the last one the client closes the connection and reconnects."""
 NO_TIMEOUT_MS: Final = 30_000
 PERMANENT: Final = frozenset({*range(400, 408), *range(409, 416), 501, 505})
-"""HTTP statuses of a token endpoint after which no retry follows, as in Kafka's client."""
+"""HTTP statuses of a token endpoint that are not retried, as in Kafka's client."""
 
 
 async def fetch_token(config: ClientConfig, credentials: Credentials) -> Token:
@@ -156,8 +156,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def https_context(config: ClientConfig) -> ssl.SSLContext:
     """Return the TLS context for connections to identity providers.
 
-    It trusts the system's CAs, ``https.ca.location``, and the brokers' CAs if they are PEM. Raises AuthenticationFailed
-    for an unreadable file.
+    It trusts the CAs of the system, those in ``https.ca.location``, and the CAs configured for brokers if these are
+    PEM. Raises AuthenticationFailed for an unreadable file.
     """
     context = ssl.create_default_context()
     for location in (config.https_ca_location, config.ssl_ca_location):
@@ -260,7 +260,7 @@ def _read(path: str) -> str:
 
 
 MILLISECONDS_FROM: Final = 100_000_000_000
-"""Expiry times above this are milliseconds, as from Amazon's signer; as seconds they would be after the year 5138."""
+"""Larger expiry times are in milliseconds, as from Amazon's signer: in seconds they would be after the year 5138."""
 MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
 TokenSource = Callable[[str], Awaitable[Token]]
 """Function that returns a token for a broker's host. Raises AuthenticationFailed for permanent errors."""
@@ -285,7 +285,7 @@ def token_source(config: ClientConfig, credentials: Credentials) -> TokenSource:
 
 
 async def _from_callback(config: ClientConfig, extensions: Mapping[str, str]) -> Token:
-    """Get a token from the user's function, with ``sasl.oauthbearer.config`` as its argument, as in librdkafka."""
+    """Call the user's function with ``sasl.oauthbearer.config``, as librdkafka does, and return its token."""
     provider = config.sasl_oauth_token_provider
     function = getattr(provider, "token", None) if not callable(provider) else provider
     assert function is not None, "credentials_of has checked it"

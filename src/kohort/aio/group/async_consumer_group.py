@@ -1,7 +1,7 @@
 """Consumer groups with handlers for asyncio (``consumer_group.py`` has those for threads).
 
-The task that awaits ``run`` polls, rebalances and distributes records; each claimed partition has a handler task. After
-a session handlers have ``max.poll.interval.ms`` to return; then they are cancelled.
+The task that awaits ``run`` polls, rebalances and distributes records; each claimed partition has a handler task. At
+the end of a session, handlers that do not return within ``max.poll.interval.ms`` are cancelled.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @documented_as(GroupSession)
 class AsyncGroupSession(Session):
-    """Session of a group member with one assignment, from ``setup`` to ``cleanup``, in asyncio.
+    """Session of a group member in asyncio: the time with one assignment, from ``setup`` to ``cleanup``.
 
-    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assignment; ``claims`` yield the
-    records of these partitions.
+    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assigned partitions; ``claims`` has
+    a claim for each partition, which yields the records.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -50,9 +50,9 @@ class AsyncGroupSession(Session):
 
 @documented_as(Claim)
 class AsyncClaim(SessionClaim):
-    """Claimed (assigned) partition in a session; ``async for`` yields its records until the session ends.
+    """Partition that is claimed by (assigned to) the member; ``async for`` yields its records until the session ends.
 
-    ``topic`` and ``partition`` identify it; ``initial_offset`` is the first offset that the session reads.
+    ``topic`` and ``partition`` identify it. ``initial_offset`` is the offset from which the session reads.
     """
 
     def __init__(self, session: SessionState, state: ClaimState) -> None:
@@ -92,7 +92,7 @@ class AsyncClaim(SessionClaim):
             self._session.check_damage(self._state, fetched)
 
     async def _take(self) -> Fetched | None:
-        await asyncio.sleep(0)  # a handler that never waits must let heartbeats and other tasks run
+        await asyncio.sleep(0)  # heartbeats and other tasks must run, too, if a handler never awaits
         while not (self._state.inbox or self._session.ending):
             self._changed.clear()
             await self._changed.wait()
@@ -118,7 +118,7 @@ class HandlerTasks:
         try:
             await handler.consume_claim(self.session, claim)
         except asyncio.CancelledError as error:
-            if not self.state.ending:  # the user's code cancelled the handler task, the session did not
+            if not self.state.ending:  # the user's code, not the session, cancelled the handler task
                 self.state.fail(state, error)
             raise
         except BaseException as error:  # noqa: BLE001  # raised in the task that runs the group
@@ -167,8 +167,8 @@ class AsyncGroupHandler(AsyncHandler, ABC):
 class AsyncConsumerGroup:
     """``await AsyncConsumerGroup(bootstrap_servers="localhost:9092", group_id="g").run("t", handler)``.
 
-    Options, sessions, marks, back-pressure and errors are those of ``ConsumerGroup``; handler methods are coroutines.
-    Guide: docs/guides/consumer-group.md.
+    Options, sessions, marked offsets, backpressure and errors are as in ``ConsumerGroup``; handler methods are
+    coroutines. Guide: docs/guides/consumer-group.md.
     """
 
     def __init__(
@@ -212,14 +212,14 @@ class AsyncConsumerGroup:
             return consumer_metrics(self._machine, self._waits.now_ms())
 
     def stop(self) -> None:
-        """End the session and let ``run`` return. Call it on the event loop, also from handlers and signal handlers."""
+        """End the session and let ``run`` return. Handlers and signal handlers on the event loop may call it."""
         self._calls.stop()
 
     async def close(self, *, timeout_ms: int | None = None) -> None:
         """Stop, wait for the session's end, leave the group and close the connections. A second call has no effect.
 
-        Waits up to ``timeout_ms`` milliseconds (default 30 s), for responses only 2 s while no broker is reachable.
-        Raises ApiTimeout if handlers have not returned by then, and UsageError in a handler.
+        Waits up to ``timeout_ms`` milliseconds (default 30 s); while no broker is reachable, it waits at most 2 s for
+        responses. Raises ApiTimeout if a handler does not return in this time, and UsageError in a handler.
         """
         if self._waits.closed:
             return

@@ -4,8 +4,8 @@ The thread that calls ``run`` polls, rebalances and distributes records; each cl
 
     setup(session) ─▶ consume_claim(session, claim), a thread each ─▶ cleanup(session) ─▶ commit ─▶ next session
 
-A session ends when a rebalance changes this member's partitions, when the first ``consume_claim`` returns or raises,
-and on ``stop``. A cooperative rebalance that keeps this member's partitions does not end it.
+A session ends when a rebalance changes this member's partitions, when any ``consume_claim`` returns or raises, and on
+``stop``. A cooperative rebalance that keeps this member's partitions does not end the session.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ log = logging.getLogger(__name__)
 
 
 class GroupSession(Session):
-    """Session of a group member with one assignment, from ``setup`` to ``cleanup``. Any thread may call its methods.
+    """Session of a group member: the time with one assignment, from ``setup`` to ``cleanup``.
 
-    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assignment; ``claims`` yield the
-    records of these partitions.
+    Any thread may call its methods. ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its
+    assigned partitions; ``claims`` has a claim for each partition, which yields the records.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -62,9 +62,9 @@ class GroupSession(Session):
 
 
 class Claim(SessionClaim):
-    """Claimed (assigned) partition in a session; iterating yields its records until the session ends.
+    """Partition that is claimed by (assigned to) the member; iteration yields its records until the session ends.
 
-    ``topic`` and ``partition`` identify it; ``initial_offset`` is the first offset that the session reads.
+    ``topic`` and ``partition`` identify it. ``initial_offset`` is the offset from which the session reads.
     """
 
     def __init__(self, session: SessionState, state: ClaimState) -> None:
@@ -81,7 +81,7 @@ class Claim(SessionClaim):
                 yield record
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield the partition's records in lists, one per fetched batch. Raises as iterating does."""
+        """Yield a list of records for each fetched batch, until the session ends. Raises as ``__iter__``."""
         while (fetched := self._take()) is not None:
             records = fetched.decode_records(check_crcs=self._session.check_crcs)
             if records:
@@ -97,10 +97,10 @@ class Claim(SessionClaim):
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield fetched Arrow batches until the session ends; columns, types and options as in ``Consumer.poll_arrow``.
+        """Yield fetched records as Arrow batches until the session ends; arguments as in ``Consumer.poll_arrow``.
 
-        Mark them with ``mark_offset``. Raises CorruptRecord if the log is damaged, UndecodableValue for a value that
-        does not match ``json``, UsageError for an unknown column or type.
+        Mark the records as handled with ``mark_offset``. Raises CorruptRecord if the log is damaged, UndecodableValue
+        for a value that does not match ``json``, UsageError for an unknown column or type.
         """
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while (fetched := self._take()) is not None:
@@ -185,10 +185,10 @@ class GroupHandler(Handler, ABC):
 class ConsumerGroup:
     """``ConsumerGroup(bootstrap_servers="localhost:9092", group_id="g").run("t", handler)``.
 
-    Options are those of ``Consumer``. With ``enable.auto.commit`` (default) marked offsets are committed regularly and
-    at the end of each session. Fetching pauses for a claim whose handler takes no records for
-    ``max_processing_time_ms`` milliseconds. Raises ConfigError for an unknown option or an invalid value, and
-    UsageError without a ``group.id``.
+    Options are those of ``Consumer``. With ``enable.auto.commit`` (default) the marked offsets are committed every
+    ``auto.commit.interval.ms`` and at the end of each session. Fetching of a partition pauses while its handler takes
+    no records for ``max_processing_time_ms`` milliseconds. Raises ConfigError for an unknown option or an invalid
+    value, and UsageError without a ``group.id``.
 
     Guide: docs/guides/consumer-group.md.
     """
@@ -221,12 +221,12 @@ class ConsumerGroup:
             self.consume(checked, handler)
 
     def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Handler) -> None:
-        """Run one session, from the join to its end.
+        """Join the group, or rejoin it, and run one session.
 
-        Call it again within ``max.poll.interval.ms``, because the member stays in the group.
+        The member stays in the group afterwards: call ``consume`` again within ``max.poll.interval.ms``.
 
-        Raises HandlerFailed for an error of ``consume_claim``; errors of ``setup`` and ``cleanup`` unchanged;
-        UsageError if the group runs already, and for other values than topics; and permanent errors of
+        Raises HandlerFailed for an error of ``consume_claim``, but errors of ``setup`` and ``cleanup`` unchanged.
+        Raises UsageError if the group runs already, and for values that are no topics; and permanent errors of
         ``Consumer.poll``: NoOffsetForPartition, LogTruncated, ApiError.
         """
         with self._waits.using():
@@ -241,7 +241,7 @@ class ConsumerGroup:
                 self._idle.set()
 
     def metrics(self) -> MetricsSnapshot:
-        """Return the metrics of this member by Kafka's names (docs/guides/client-metrics.md).
+        """Return the metrics of this member, under Kafka's names (docs/guides/client-metrics.md).
 
         Sends no request. May be called from any thread, also after ``close``.
         """
@@ -249,15 +249,15 @@ class ConsumerGroup:
             return consumer_metrics(self._machine, self._waits.now_ms())
 
     def stop(self) -> None:
-        """End the session and let ``run`` return. Safe from any thread, handlers and signal handlers."""
+        """End the session and let ``run`` return. Any thread, handlers and signal handlers may call it."""
         self._calls.stop()
 
     def close(self, *, timeout_ms: int | None = None) -> None:
         """Stop, wait for the session's end, leave the group and close the connections.
 
-        Waits up to ``timeout_ms`` milliseconds (default 30 s), for responses only 2 s while no broker is reachable. A
-        second call, and a call in a child process after ``fork()``, has no effect. Raises ApiTimeout if handlers have
-        not returned by then, and UsageError in a handler.
+        Waits up to ``timeout_ms`` milliseconds (default 30 s); while no broker is reachable, it waits at most 2 s for
+        responses. A second call, and a call in a child process after ``fork()``, has no effect. Raises ApiTimeout if a
+        handler does not return in this time, and UsageError in a handler.
         """
         if not self._waits.is_usable_here:
             return

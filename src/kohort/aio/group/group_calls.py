@@ -1,6 +1,6 @@
 """Sessions of a consumer group with handlers, for threads and asyncio.
 
-Each call is a generator of its waits (``calls.py``). ``Workers`` hides whether threads or tasks handle the partitions.
+Each call is a generator of wait requests (``calls.py``). ``Workers`` are threads or tasks that handle the partitions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Workers(Protocol):
     def start(self, handler: Any) -> None: ...
 
     def join(self, patience_ms: int) -> Any:
-        """Wait until all claim handlers have returned, or return an awaitable for that."""
+        """Wait until all claim handlers have returned. In asyncio, return an awaitable that does so."""
 
     def is_current(self) -> bool: ...
 
@@ -42,14 +42,14 @@ class Workers(Protocol):
 def group_config(
     config: Mapping[str, Any] | None, options: Mapping[str, Any], max_processing_time_ms: int
 ) -> ConsumerConfig:
-    """Check the options of a handler-style group. Raises ConfigError for an unknown option or a value out of bounds."""
+    """Check the options of a consumer group with handlers. Raises ConfigError for an unknown or invalid option."""
     if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
         raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected 0 or more milliseconds")
     return client_config(ConsumerConfig, config, options)
 
 
 def group_machine(config: ConsumerConfig) -> ConsumerMachine:
-    """Create the consumer of a handler-style group. Raises UsageError without a ``group.id``."""
+    """Create the consumer of a consumer group with handlers. Raises UsageError without a ``group.id``."""
     # no auto-commit in the consumer: the session commits the marked offsets
     machine = ConsumerMachine(dataclasses.replace(config, enable_auto_commit=False), system_rng())
     machine.group  # noqa: B018  # raises without a group.id
@@ -57,7 +57,7 @@ def group_machine(config: ConsumerConfig) -> ConsumerMachine:
 
 
 class GroupCalls:
-    """Sessions of a group member; as rebalance listener, it ends the session before its partitions change."""
+    """Runs a group member's sessions. As rebalance listener, it ends a session before the member's partitions change."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class GroupCalls:
         self._handler: Any = None
 
     def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Any) -> Call[None]:
-        """Run one session of the group, from the join to its end."""
+        """Join the group, or rejoin it, and run one session."""
         self._handler = handler
         self._waits.listener = self
         try:
@@ -109,7 +109,7 @@ class GroupCalls:
             raise state.failure
 
     def _is_assigned(self) -> bool | None:
-        """Return True once the group is stable with known positions, or the session must end; else None."""
+        """Return True if the group is stable and all positions are known, or if the group is stopping; else None."""
         with self._waits.guard:
             settled = self._machine.group.rebalance.is_stable
             known = all(s.has_position for s in self._machine.subscription.assigned.values())
@@ -118,7 +118,7 @@ class GroupCalls:
     def end_session(self, *, commit: bool, is_last: bool = False) -> Call[None]:
         """End the session: wait for handlers, call ``cleanup``, commit, and move positions back to the marked offsets.
 
-        The commit of the last session does not wait for unreachable brokers.
+        With ``is_last`` the commit does not wait for unreachable brokers.
         """
         workers, self._workers = self._workers, None
         if workers is None:
@@ -145,7 +145,7 @@ class GroupCalls:
         self._waits.wake_waiting()
 
     def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> CloseTimeout:
-        """Stop the group, and return the deadline of ``close()``. Raises UsageError in a handler."""
+        """Stop the group, and return the deadline of ``close()``. Raises UsageError if the caller is a handler."""
         if is_runner or (self._workers is not None and self._workers.is_current()):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)

@@ -1,6 +1,6 @@
-"""State of a handler-style group session: records of its partitions, first failure, commits of marked offsets.
+"""State of a session of a consumer group with handlers: fetched records, first error, commits of marked offsets.
 
-Handlers see it as ``GroupSession`` or ``AsyncGroupSession``.
+Handlers get it wrapped in a ``GroupSession`` or an ``AsyncGroupSession``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 log = logging.getLogger(__name__)
 MAX_PROCESSING_TIME_MS: Final = 100
-"""Time in ms after which fetching pauses for a claim whose handler takes no records (sarama's default)."""
+"""Default time in ms without a read by the handler after which fetching of its partition pauses, as in sarama."""
 
 
 class SessionState:
@@ -53,11 +53,11 @@ class SessionState:
         self._wake: dict[ClaimState, Callable[[], None]] = {}
 
     def wake_by(self, claim: ClaimState, wake: Callable[[], None]) -> None:
-        """Call ``wake``, under the lock, when the claim has new records, and when the session ends."""
+        """Register ``wake``, to be called under the lock when the claim has new records and when the session ends."""
         self._wake[claim] = wake
 
     def feed(self) -> bool | None:
-        """Move fetched batches to the handlers of their partitions. Return True once the session is over."""
+        """Pass fetched batches to the handlers of their partitions. Return True if the session is over, else None."""
         if self.ending:
             return True
         with self.waits.guard:
@@ -83,7 +83,7 @@ class SessionState:
             self.waits.machine.count_records(fetched, records)
 
     def check_damage(self, claim: ClaimState, fetched: Fetched) -> None:
-        """Fetch damaged batches again; raise CorruptRecord if they stay damaged."""
+        """Fetch damaged batches again; raise CorruptRecord if they are still damaged."""
         if fetched.error is None:
             return
         with self.waits.guard:
@@ -100,7 +100,7 @@ class SessionState:
         self.waits.wake_waiting()
 
     def fail(self, claim: ClaimState, error: BaseException) -> None:
-        """Store an error of a partition's handler. The session raises the first one, with later ones as notes."""
+        """Store the error of a partition's handler. The session raises the first error, with later errors as notes."""
         failed = HandlerFailed(str(claim.partition), error)
         failed.__cause__ = error
         if self.failure is None:
@@ -109,7 +109,7 @@ class SessionState:
             self.failure.add_note(str(failed))
 
     def commit(self, timeout_ms: int | None = None, *, before_revocation: bool = False) -> Call[None]:
-        """Commit the offsets that handlers have marked, and wait for the response."""
+        """Commit the marked offsets, and wait for the response."""
         limit_ms = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self.waits.guard:
             deadline_ms = self.waits.now_ms() + limit_ms
@@ -131,14 +131,14 @@ class SessionState:
         self.claims.committed(offsets)
 
     def warn_of_uncommitted_marks(self, error: KohortError) -> None:
-        """Log a warning that the last commit failed: another member will handle these records again."""
+        """Log that the commit at the end of the session failed: these records will be handled again."""
         names = ", ".join(f"{p} up to {o.offset}" for p, o in self.claims.to_commit().items())
         log.warning("cannot commit the handled records of %s: %s", names, error)
 
     def _begin_commit(
         self, deadline_ms: int | None, *, before_revocation: bool = False
     ) -> tuple[Offsets, Promise[Offsets]]:
-        """Send the marked offsets, under the lock; return the offsets and their promise."""
+        """Start to commit the marked offsets; return the offsets and the promise of the commit. Call under the lock."""
         offsets = self.claims.to_commit()
         return offsets, self.waits.machine.commit(offsets, deadline_ms, before_revocation=before_revocation)
 
@@ -171,31 +171,37 @@ class Session:
 
     @property
     def ending(self) -> bool:
-        """True once the session is over; check it in handlers that work for a long time."""
+        """True after the session has ended. Handlers that work for a long time should check it."""
         return self._state.ending
 
     def mark_message(self, record: Record, metadata: str = "") -> None:
-        """Mark ``record``, and all records before it in its partition, as handled; commits send the marked offsets.
+        """Mark ``record`` and all previous records of its partition as handled; the next commit includes this.
 
-        A mark never moves back. ``metadata`` is committed with it. Raises UsageError for a partition outside of the
-        session, and for metadata that is no string.
+        The marked offset never decreases. ``metadata`` is committed with the offset. Raises UsageError for a partition
+        that is not in the session, and for metadata that is no string.
         """
         self._marks.mark_record(record, metadata)
 
     def mark_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
         """Mark all records before ``offset`` as handled; the next session reads from ``offset``.
 
-        A mark never moves back. Raises as ``mark_message``, and UsageError for a negative offset.
+        The marked offset never decreases. Raises as ``mark_message``, and UsageError for a negative offset.
         """
         self._marks.mark(partition, OffsetAndMetadata(offset, metadata))
 
     def reset_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Let the next session start at ``offset``, even before the marked offset. Raises as ``mark_offset``."""
+        """Set the marked offset, also to a lower one: the next session reads from ``offset``.
+
+        Raises as ``mark_offset``.
+        """
         self._marks.reset(partition, OffsetAndMetadata(offset, metadata))
 
 
 class SessionClaim:
-    """Claimed (assigned) partition in a session; ``initial_offset`` is the first offset that the session reads."""
+    """Partition that is claimed by (assigned to) the member of a session.
+
+    ``initial_offset`` is the offset from which the session reads.
+    """
 
     def __init__(self, session: SessionState, state: ClaimState) -> None:
         self.topic = state.partition.topic
@@ -211,5 +217,5 @@ class SessionClaim:
 
     @property
     def high_watermark(self) -> int | None:
-        """Offset after the last record of the partition's log, as of the last fetch; None before the first fetch."""
+        """High watermark of the partition as of its last fetch; None before the first fetch."""
         return self._state.state.high_watermark

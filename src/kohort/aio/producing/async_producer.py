@@ -1,4 +1,4 @@
-"""The producer for asyncio: the calls of ``Producer`` as coroutines on the caller's event loop."""
+"""The producer for asyncio: the methods of ``Producer`` as coroutines on the caller's event loop."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class AsyncProducer(OtherNames):
         async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
             delivery = await producer.send("orders", b"value")
 
-    Options, errors and delivery are those of ``Producer``; a ``Delivery`` can be awaited. All calls belong to one event
-    loop, whose tasks may share the producer.
+    Options, errors and deliveries are those of ``Producer``; a ``Delivery`` can be awaited. Use the producer in one
+    event loop only; the tasks of this loop may share it.
     """
 
     other_names = OF_PRODUCERS
@@ -89,9 +89,9 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record, wait until it is written, and return its partition and offset.
+        """Send a record, wait until it is delivered, and return its partition and offset.
 
-        Raises as ``send`` and ``Delivery.result``.
+        Raises the errors of ``send`` and of ``Delivery.result``.
         """
         delivery = await self.send(topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
         return await delivery
@@ -137,7 +137,7 @@ class AsyncProducer(OtherNames):
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Run a block in a transaction: ``async with producer.transaction(): ...``, as ``Producer.transaction``."""
+        """Run a block in a transaction: ``async with producer.transaction(): ...`` (see ``Producer.transaction``)."""
         self.begin_transaction()
         try:
             yield
@@ -151,9 +151,10 @@ class AsyncProducer(OtherNames):
             raise
 
     async def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Deliver buffered records for at most ``timeout_ms`` ms, fail the remaining ones, and close the connections.
+        """Deliver the buffered records and close the connections. A second call has no effect.
 
-        Aborts an open transaction. Raises ApiTimeout if records remained. A second call has no effect.
+        After ``timeout_ms`` ms the records that are still undelivered fail, and the call raises ApiTimeout. Aborts an
+        open transaction.
         """
         limit_ms = checked_ms("timeout_ms", timeout_ms)
         calls = self._calls

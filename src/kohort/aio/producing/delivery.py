@@ -1,4 +1,4 @@
-"""Result of sending a record, as returned by ``send``: to query, to wait for, or with a callback."""
+"""Result of ``send``: the caller can query it, wait for it, or add a callback."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 
 class Delivery(OtherNames, msgspec.Struct, eq=False):
-    """Result of ``send``: whether the record was written, and its partition and offset.
+    """Result of ``send``: tells if the record was delivered, and its partition and offset.
 
-    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one Delivery per batch: it is delivered when all records
-    are; its error is the first one; its position is that of the last record.
+    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one Delivery for each batch. It is done when all records
+    of the batch are. It has the error of the first failed record, or else the offset of the last record.
 
     Query it with ``done``, wait with ``result`` or ``await``, or add a callback. With ``acks=0`` a record counts as
-    delivered once it was sent.
+    delivered as soon as it is sent.
     """
 
     other_names = OF_DELIVERIES
@@ -36,7 +36,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
     _index: int
     _owner: Owner
     _first: int | None = None
-    """Index of the first record in its batch, if the delivery is for several records."""
+    """Index in the batch of the delivery's first record; None for a delivery of one record."""
 
     @property
     def topic(self) -> str:
@@ -49,7 +49,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._batch.partition
 
     def _parts(self) -> Iterator[ProduceBatch]:
-        """Yield the batches with the delivery's records: several if a batch too large for the broker was split."""
+        """Yield the batches that contain the delivery's records: several if the producer split a too large batch."""
         index = self._index if self._first is None else self._first
         while index <= self._index:
             part, at = resolve(self._batch, index)
@@ -60,11 +60,11 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return next((part for part in self._parts() if not part.done), None)
 
     def done(self) -> bool:
-        """True if the record was delivered, or has failed."""
+        """Return True if the record was delivered or has failed."""
         return self._unfinished() is None
 
     def exception(self) -> KohortError | None:
-        """Return the error of a failed record, without waiting; None if the record is delivered or in flight."""
+        """Return the error of a failed record; None if the record is delivered or in flight. Does not wait."""
         if self._first is not None:
             errors = (next(iter(part.refused.values()), part.error) for part in self._parts())
             return next((error for error in errors if error is not None), None)
@@ -78,11 +78,12 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return record_metadata(self._batch, self._index)
 
     def result(self, timeout_ms: int | None = None) -> RecordMetadata:
-        """Wait until the record is written, and return its position.
+        """Wait until the record is delivered, and return its partition and offset.
 
-        Raises ApiTimeout after ``timeout_ms`` ms (None: ``delivery.timeout.ms``), while sending continues. Raises the
-        error of a failed record: ApiError if a broker refused it, RecordsRefused if it refused another record of the
-        batch (KIP-467), ConnectionFailed, ApiTimeout or TransactionFailed. Raises UsageError on the I/O thread.
+        Raises ApiTimeout after ``timeout_ms`` ms (None: ``delivery.timeout.ms``); the producer continues to send the
+        record. Raises the error of a failed record: ApiError if a broker refused this record, RecordsRefused if it
+        refused another record of the batch (KIP-467), ConnectionFailed, ApiTimeout or TransactionFailed. Raises
+        UsageError on the I/O thread.
         """
         timeout_s = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms) / 1000
         while (batch := self._unfinished()) is not None:
@@ -97,7 +98,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._position()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery when the record is delivered or failed; at once for a finished delivery.
+        """Call ``callback`` with this delivery when the record is delivered or has failed; immediately if it is done.
 
         The callback runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are
         logged.
@@ -105,7 +106,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # the batch was split, and another part of it is unfinished
+            if not self.done():  # the producer has split the batch, and another batch of this delivery is unfinished
                 self.add_done_callback(callback)
                 return
             try:
@@ -136,7 +137,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
 
 class Owner:
-    """Lock of a producer, and checks of the calling thread and process, for the producer's deliveries."""
+    """Access of deliveries to their producer: its lock, and its checks of the calling thread and process."""
 
     def __init__(
         self,
@@ -152,7 +153,7 @@ class Owner:
         """Function that raises UsageError in a forked child process."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when ``batch`` is delivered or has failed, or at once for a finished batch."""
+        """Call ``callback`` when ``batch`` is delivered or has failed; immediately if it is done."""
         with self.guard:
             done = batch.done
             if not done:
@@ -162,7 +163,7 @@ class Owner:
 
 
 def run_callbacks(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
-    """Run the callbacks of finished batches without the lock, and write the client's log lines."""
+    """Run the callbacks of finished batches without the lock, and log the producer's pending notes."""
     log_notes(machine.notes, PRODUCER_LOG)
     if driver.failure is not None:
         with guard:

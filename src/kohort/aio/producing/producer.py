@@ -1,4 +1,4 @@
-"""The blocking producer adds records to a buffer in the caller's thread; the I/O thread sends them."""
+"""The blocking producer: the caller's thread adds records to a buffer, and the I/O thread sends them."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 REFILL_AT: Final = 0.75
-"""Share of ``buffer.memory`` below which a full buffer takes records again, so that senders wake rarely."""
+"""Part of ``buffer.memory`` below which a full buffer accepts records again, so that waiting calls wake rarely."""
 CLOSE_MS: Final = 30_000
 TRIES: Final = 4
 
 
 def acquire_with_retries(outer_lock: threading.Lock) -> bool:
-    """Try again to acquire a locked ``outer_lock``, releasing the GIL in between; return True if it was acquired.
+    """Try several times to acquire the locked ``outer_lock``, and release the GIL before each try.
 
-    Without the outer lock, a thread that blocks on the inner lock gets it while another thread runs, then waits for the
-    GIL with the lock held. The running thread then blocks on the lock the same way. Each use costs two thread switches:
-    several threads do a quarter of the work of one.
+    Returns True if the lock was acquired. Without an outer lock, a thread that waits for the inner lock gets it while
+    another thread runs, and then waits for the GIL with the lock held. So the running thread blocks on the lock, too,
+    and each use of the lock costs two thread switches: several threads would do a quarter of the work of one thread.
 
     Only the inner lock protects the producer. An interrupted thread may leave the outer lock locked, and a signal
-    handler that runs inside it must not wait for it.
+    handler may interrupt the thread that holds it: no thread must wait for it without a limit.
     """
     for _ in range(TRIES):
-        time.sleep(0)  # releases the GIL, so that the thread with the lock can continue
+        time.sleep(0)  # releases the GIL, so that the thread that holds the lock can continue
         if outer_lock.acquire(blocking=False):
             return True
     return False
@@ -56,12 +56,12 @@ def acquire_with_retries(outer_lock: threading.Lock) -> bool:
 class Producer(OtherNames):
     """Producer, usable in ``with``: ``Producer(bootstrap_servers="localhost:9092")``.
 
-    Options are those of Kafka's producer, with underscores, or with dots in a mapping. Threads may share it. ``send``
-    returns at once, unless it waits for metadata or free ``buffer.memory`` (up to ``max.block.ms``); the returned
-    ``Delivery`` has the outcome.
+    Options have the names of Kafka's producer: keyword arguments with underscores, or a mapping with dots. Threads may
+    share the producer. ``send`` waits at most ``max.block.ms``, and only for metadata or for free ``buffer.memory``;
+    the returned ``Delivery`` reports the outcome.
 
-    Raises ConfigError for an unknown option or an invalid value. Every call raises UsageError if the producer is
-    closed, in a child process after ``fork()``, and, if it has to wait, in a callback on the I/O thread.
+    Raises ConfigError for an unknown option or an invalid value. Every call raises UsageError if the producer is closed
+    and in a child process after ``fork()``. A call that has to wait raises it in a callback on the I/O thread, too.
     """
 
     other_names = OF_PRODUCERS
@@ -93,13 +93,14 @@ class Producer(OtherNames):
     ) -> Delivery:
         """Buffer a record for sending, and return its Delivery.
 
-        Without ``partition`` the key selects the partition, or without a key the producer (KIP-794). Strings are sent
-        as UTF-8. ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since 1970, default now.
+        Without ``partition`` the hash of the key selects the partition; without a key the producer selects one
+        (KIP-794). Strings are sent as UTF-8. ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since
+        1970, default now.
 
-        Raises ApiTimeout if the topic's partitions are unknown, or the buffer full, for ``max.block.ms``; ApiError
-        for a topic that cannot be written, or MESSAGE_TOO_LARGE; UsageError for an invalid record. With a
-        ``transactional.id`` it raises UsageError outside of a transaction, TransactionFailed if the transaction must
-        be aborted, and ProducerFenced.
+        Raises ApiTimeout if the topic's partitions stay unknown, or the buffer stays full, for ``max.block.ms``;
+        ApiError for a topic that cannot be written, or with MESSAGE_TOO_LARGE; UsageError for an invalid record. With a
+        ``transactional.id`` it also raises UsageError outside of a transaction, TransactionFailed if the transaction
+        must be aborted, and ProducerFenced.
         """
         if value is not None and type(value) is not bytes:
             value = to_bytes("value", value)
@@ -156,20 +157,20 @@ class Producer(OtherNames):
         timestamp: str | None = "timestamp",
         partition: str | None = "partition",
     ) -> list[Delivery]:
-        """Buffer the rows of an Arrow table, encoded column by column (``kohort[arrow]``).
+        """Buffer the rows of an Arrow table as records; needs ``kohort[arrow]``.
 
-        ``table``: a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with ``__arrow_c_stream__``. Each
-        option names a column; only the value's column is required. The partition column selects the partition, else the
-        key as in ``send``. Returns a delivery for each batch. Raises as ``send``, UsageError for a missing column or a
-        wrong type, and MissingExtra without pyarrow. After an error or a cancellation, the first rows may be buffered
-        already.
+        ``table``: a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with ``__arrow_c_stream__``. The
+        other arguments are names of columns; only the value column is required. Without a partition column, keys select
+        partitions as in ``send``. Returns a delivery for each batch. Raises as ``send``, UsageError for a missing value
+        column or a wrong type, and MissingExtra without pyarrow. After an error or a cancellation, some rows may be
+        buffered.
         """
         rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = self._run(self._calls.encoded(topic, rows))
         return [self.send_prebuilt(topic, batch.partition, batch.data) for batch in batches]
 
     def metrics(self) -> MetricsSnapshot:
-        """Return the metrics of this producer by Kafka's names (docs/guides/client-metrics.md).
+        """Return the metrics of this producer, under Kafka's names (docs/guides/client-metrics.md).
 
         Sends no request. May be called from any thread, also after ``close``.
         """
@@ -184,9 +185,9 @@ class Producer(OtherNames):
     abort_transaction = blocking(ProducerCalls.abort_transaction)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: its records become visible together on commit, or never.
+        """Begin a transaction. Its commit makes all its records visible; its abort makes none visible.
 
-        Raises UsageError before ``init_transactions`` and while a transaction is open, and ProducerFenced.
+        Raises UsageError before ``init_transactions`` and while a transaction is open. Raises ProducerFenced.
         """
         self._calls.begin_transaction()
 
@@ -194,8 +195,8 @@ class Producer(OtherNames):
     def transaction(self) -> Iterator[None]:
         """Run a block in a transaction: ``with producer.transaction(): ...``.
 
-        The end of the block commits the transaction; an error in the block aborts it, and is raised. Raises as
-        ``begin_transaction`` and ``commit_transaction``, too.
+        The end of the block commits the transaction. An error in the block aborts the transaction and is raised. Also
+        raises the errors of ``begin_transaction`` and ``commit_transaction``.
         """
         self.begin_transaction()
         try:
@@ -210,10 +211,10 @@ class Producer(OtherNames):
             raise
 
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Deliver buffered records for at most ``timeout_ms`` ms, fail the remaining ones, and close the connections.
+        """Deliver the buffered records and close the connections.
 
-        Aborts an open transaction. Raises ApiTimeout if records remained. A second call, and a call in a child process
-        after ``fork()``, has no effect.
+        After ``timeout_ms`` ms the records that are still undelivered fail, and the call raises ApiTimeout. Aborts an
+        open transaction. A second call, and a call in a child process after ``fork()``, has no effect.
         """
         limit_ms = checked_ms("timeout_ms", timeout_ms)
         if not self._io.is_here:

@@ -32,14 +32,14 @@ class Wait(NamedTuple):
 
 
 Call = Generator[Wait, Any, R]
-"""Producer call in progress. It receives the value of ``ready``, or None after ``timeout_ms``."""
+"""Producer call in progress. Each ``yield`` returns the value of ``ready``, or None after ``timeout_ms``."""
 
 
 class ProducerCalls:
-    """Methods of both producer APIs. The producer's lock protects its state, also from its deliveries.
+    """Methods of both producer APIs. The producer's lock protects the state that producer and deliveries share.
 
-    ``kick`` wakes the driver from the API's thread. ``refill_at``: share of ``buffer.memory`` below which a full buffer
-    accepts records again.
+    ``kick`` wakes the driver from the caller's thread. ``refill_at``: a full buffer accepts records again below this
+    part of ``buffer.memory``.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class ProducerCalls:
         self._first_unkeyed = 0
 
     def running(self) -> Driver:
-        """Return the producer's driver, created on first use.
+        """Return the producer's driver; the first call creates it.
 
-        Raises UsageError if the producer is closed, and in a forked child; and the error of a failed driver.
+        Raises UsageError if the producer is closed and in a forked child process; raises the error of a failed driver.
         """
         self._owner.check_process()
         if self.closed:
@@ -70,7 +70,7 @@ class ProducerCalls:
         return self.driver
 
     def new_driver(self) -> Driver:
-        """Create a driver that notifies waiting deliveries. Call it on the driver's loop."""
+        """Create a driver that runs the callbacks of deliveries. Call it on the driver's event loop."""
         machine, guard = self.machine, self._owner.guard
         driver = Driver(machine.engine, tls=self.tls, clock=self.clock, guard=guard)
         # a reference to the producer itself would prevent its garbage collection
@@ -78,13 +78,13 @@ class ProducerCalls:
         return driver
 
     def may_send(self) -> Driver:
-        """Return the producer's driver. Raises as ``running``, and if the producer may not send records now."""
+        """Return the producer's driver. Raises as ``running``, and if the producer must not send records now."""
         driver = self.running()
         self.machine.check_may_send()
         return driver
 
     def partitions_for(self, topic: str) -> Call[int]:
-        """Return the number of partitions of ``topic``, from the cluster if unknown.
+        """Return the number of partitions of ``topic``; request it from a broker if it is unknown.
 
         Raises ApiTimeout after ``max.block.ms``, and ApiError for an unavailable topic.
         """
@@ -98,7 +98,7 @@ class ProducerCalls:
         return found
 
     def room(self) -> Call[None]:
-        """Wait until ``buffer.memory`` has free space. Raises ApiTimeout after ``max.block.ms``."""
+        """Wait until the buffer (``buffer.memory``) has free space. Raises ApiTimeout after ``max.block.ms``."""
         buffer = self.machine.accumulator
         if not buffer.full:
             return
@@ -112,10 +112,10 @@ class ProducerCalls:
             raise self.machine.buffer_full_error(timeout_ms)
 
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> Call[list[Delivery]]:
-        """Buffer many records of one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
+        """Buffer many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
 
-        Returns a delivery for each batch with these records. Raises as ``send``; after an error or a cancellation, the
-        first records may be buffered already.
+        Returns a delivery for each batch that contains some of these records. Raises as ``send``. After an error or a
+        cancellation, some records may be buffered.
         """
         driver = self.may_send()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
@@ -130,9 +130,9 @@ class ProducerCalls:
         return [Delivery(batch, last, self._owner, first) for batch, first, last in placed.values()]
 
     def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Call[Delivery]:
-        """Buffer a complete record batch (format 2) as bytes, which are sent unchanged.
+        """Buffer the bytes of a complete record batch (magic 2), which the producer sends unchanged.
 
-        Returns one delivery for all its records. Raises as ``send``, and CorruptRecord for an invalid batch.
+        Returns one delivery for all records of the batch. Raises as ``send``, and CorruptRecord for an invalid batch.
         """
         driver = self.may_send()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
@@ -144,7 +144,7 @@ class ProducerCalls:
         return Delivery(added, added.count - 1, self._owner, 0)
 
     def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
-        """Encode Arrow rows to record batches; the iterator encodes each batch when it is read."""
+        """Return an iterator over record batches of Arrow rows, which encodes each batch when it is needed."""
         now_ms = self.running().clock.now_ms()
         partitions = yield from self.partitions_for(topic)
         batches = rows.encoded(self.machine.config, partitions, now_ms, self._first_unkeyed)
@@ -152,7 +152,7 @@ class ProducerCalls:
         return batches
 
     def flush(self, timeout_ms: int | None = None) -> Call[None]:
-        """Wait until all buffered records are delivered or failed. Raises ApiTimeout after ``timeout_ms`` ms."""
+        """Wait until all buffered records are delivered or have failed. Raises ApiTimeout after ``timeout_ms`` ms."""
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         machine = self.machine
         with self._owner.guard:
@@ -161,11 +161,11 @@ class ProducerCalls:
             raise machine.not_delivered_error(limit_ms)
 
     def init_transactions(self, timeout_ms: int | None = None) -> Call[None]:
-        """Register the ``transactional.id``, once before the first transaction (KIP-98).
+        """Register the ``transactional.id``; required once, before the first transaction (KIP-98).
 
-        Fences an earlier producer with that id and aborts its open transaction. Raises ApiTimeout without a response
-        after ``timeout_ms`` ms (default: ``max.block.ms``), UsageError without a ``transactional.id``, and ApiError if
-        the coordinator refuses.
+        Fences an older producer with the same id and aborts its open transaction. Raises ApiTimeout if no response
+        arrives within ``timeout_ms`` ms (default: ``max.block.ms``), UsageError without a ``transactional.id``, and
+        ApiError if the coordinator refuses.
         """
         return self._request_coordinator("init_transactions()", lambda: self.machine.transactional().init(), timeout_ms)
 
@@ -179,9 +179,9 @@ class ProducerCalls:
     ) -> Call[None]:
         """Commit a group's offsets with the transaction (KIP-447); ``group`` is ``consumer.group_metadata()``.
 
-        A bare number is an offset without metadata. Raises TransactionFailed if the member has left its group: abort
-        then, and poll. Raises ProducerFenced, ApiTimeout after ``timeout_ms`` ms (default: ``max.block.ms``), and
-        UsageError outside of a transaction.
+        An int is an offset without metadata. Raises TransactionFailed if the consumer is no longer a member of the
+        group: then abort the transaction, and poll. Raises ProducerFenced, ApiTimeout after ``timeout_ms`` ms (default:
+        ``max.block.ms``), and UsageError outside of a transaction.
         """
         checked = offsets_to_commit("send_offsets_to_transaction", offsets)
         return self._request_coordinator(
@@ -193,17 +193,17 @@ class ProducerCalls:
     def commit_transaction(self, timeout_ms: int | None = None) -> Call[None]:
         """Deliver all records of the transaction, then commit it.
 
-        Raises TransactionFailed if a record failed (abort then), ProducerFenced, UsageError outside of a transaction,
-        and ApiTimeout after ``timeout_ms`` ms (default: ``max.block.ms``): the commit may have succeeded; call
-        ``commit_transaction`` again.
+        Raises TransactionFailed if a record failed: then abort the transaction. Raises ProducerFenced, and UsageError
+        outside of a transaction. Raises ApiTimeout after ``timeout_ms`` ms (default: ``max.block.ms``): then call
+        ``commit_transaction`` again, because the commit may have succeeded.
         """
         return self._request_coordinator("commit_transaction()", self.machine.commit_transaction, timeout_ms)
 
     def abort_transaction(self, timeout_ms: int | None = None) -> Call[None]:
-        """Abort the transaction: its records never become visible, and undelivered ones fail with TransactionFailed.
+        """Abort the transaction: its records never become visible, and undelivered records fail with TransactionFailed.
 
-        Raises ProducerFenced, UsageError outside of a transaction, and ApiTimeout after ``timeout_ms`` ms (default:
-        ``max.block.ms``): call ``abort_transaction`` again then.
+        Raises ProducerFenced, and UsageError outside of a transaction. Raises ApiTimeout after ``timeout_ms`` ms
+        (default: ``max.block.ms``): then call ``abort_transaction`` again.
         """
         return self._request_coordinator(
             "abort_transaction()", lambda: self.machine.transactional().abort(), timeout_ms
@@ -221,7 +221,7 @@ class ProducerCalls:
             if isinstance(error, TransactionFailed | ApiError):
                 raise fenced from error
         except KohortError:
-            pass  # the user gets the error that caused the abort; it says more than the abort's own error
+            pass  # the user gets the error of the block, which says more than the error of the abort
 
     def _timed(self, call: str, wait: Wait) -> Call[Any]:
         began_ms = self.clock.now_ms()
@@ -233,8 +233,8 @@ class ProducerCalls:
     def _request_coordinator(self, name: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> Call[None]:
         """Send a transaction request to the coordinator and wait for the response.
 
-        Raises its error, ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``), and AuthenticationFailed while
-        all brokers refuse the login; retries continue after both.
+        Raises the error of the response. Raises ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``), and
+        AuthenticationFailed if all brokers refuse the login; after these two errors the client continues to retry.
         """
         limit_ms = self.machine.config.max_block_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self._owner.guard:

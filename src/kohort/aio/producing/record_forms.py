@@ -28,7 +28,7 @@ BATCH_BYTES: Final = 1_000_000
 
 
 class ArrowRows:
-    """Arrow columns for ``send_arrow``. Raises UsageError for a missing value column, MissingExtra without pyarrow."""
+    """Rows of the argument of ``send_arrow``. Raises UsageError for a missing value column, and MissingExtra."""
 
     def __init__(
         self, table: Any, value: str, key: str | None, headers: str | None, timestamp: str | None, partition: str | None
@@ -64,7 +64,7 @@ class ArrowRows:
 def _as_table(given: Any) -> pyarrow.Table | pyarrow.RecordBatch:
     """Convert the argument of ``send_arrow`` to an Arrow table or batch. Raises UsageError for other values.
 
-    Columns of string or binary views, as Polars exports them, are cast for the encoder.
+    Casts columns of the types string_view and binary_view, which Polars exports, to types that the encoder supports.
     """
     with needs("arrow", "send_arrow"):
         import pyarrow
@@ -100,7 +100,7 @@ def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size:
 
 
 def _plain_lot(records: list[Any], now_ms: int) -> SendColumns | None:
-    """Convert records if all are values, or all are (key, value) pairs, of bytes or None; None for other records."""
+    """Convert records if all are values, or all are (key, value) pairs, of bytes or None; else return None."""
     kinds = set(map(type, records))
     keys: Sequence[bytes | None] = [None] * len(records)
     values: Sequence[bytes | None] = records
