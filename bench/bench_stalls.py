@@ -85,7 +85,7 @@ def _produce_wide(loaded: LoadedBroker, n: int) -> Request:
         produce.TopicProduceData(
             name=name, partition_data=[produce.PartitionProduceData(index=i, records=batch) for i in indexes]
         )
-        for name, indexes in spread(min(n, 100_000))
+        for name, indexes in spread(n - 100)
     ]
     return produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=asked), 9
 

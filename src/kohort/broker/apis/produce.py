@@ -42,13 +42,21 @@ APPEND_US: Final = 90
 FIRST_APPEND_US: Final = 700
 """Estimated microseconds of the first append to a partition log, which creates the log's files."""
 BYTES_PER_US: Final = 1_000
+FREED_EARLY: Final = 5_000
+"""A Produce of more partitions of a topic frees each batch when it is appended, to save memory."""
+FREED: Final = wire.PartitionProduceData()
+SHOWN_FAILURES: Final = 10
+"""Maximum number of failed partitions that the log names when a Produce with acks=0 closes the connection."""
+NO_LEADER: Final = wire.PartitionProduceResponse().current_leader
+NO_RECORD_ERRORS: Final[list[wire.BatchIndexAndErrorMessage]] = []
+"""Shared by all response entries, to save memory."""
 ITEM_US: Final = 0.3
 
 
 def produce(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.ProduceRequest = request.message
     responses: list[wire.TopicProduceResponse] = []
-    failures = []
+    failures: list[str] = []
     unflushed: dict[tuple[int, int], FlushTarget] = {}
     pace = Pace()
     for entry in message.topic_data:
@@ -61,10 +69,14 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
                 partitions.append(response)
             except KohortError as error:
                 refusal = refusal_of(error)
-                failures.append(f"{entry.name or entry.topic_id.hex()}-{data.index}: {refusal}")
+                if message.acks == 0 and len(failures) < SHOWN_FAILURES:
+                    failures.append(f"{entry.name or entry.topic_id.hex()}-{data.index}: {refusal}")
                 partitions.append(_refused(state, request, entry, data.index, refusal))
             first = not partitions[-1].error_code and not partitions[-1].base_offset
-            if pace.is_due((FIRST_APPEND_US if first else APPEND_US) + len(data.records or b"") / BYTES_PER_US):
+            size = len(data.records or b"")
+            if len(entry.partition_data) > FREED_EARLY:
+                entry.partition_data[len(partitions) - 1] = FREED
+            if pace.is_due((FIRST_APPEND_US if first else APPEND_US) + size / BYTES_PER_US):
                 yield
         responses.append(
             wire.TopicProduceResponse(name=entry.name, topic_id=entry.topic_id, partition_responses=partitions)
@@ -109,21 +121,23 @@ def _after_flush(
 def _refused(
     state: BrokerState, request: Request, entry: wire.TopicProduceData, index: int, refusal: Refusal
 ) -> wire.PartitionProduceResponse:
-    leader_id = leader_epoch = -1
+    leader = NO_LEADER
     if refusal.code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
         by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
         topic = state.topics.by_id(entry.topic_id) if by_id else state.topics.get(entry.name)
         leader_id, leader_epoch = leader_now(state, topic, index)
+        leader = wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+    record_errors = [
+        wire.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
+        for index, why in refusal.records
+    ]
     return wire.PartitionProduceResponse(
         index=index,
         error_code=refusal.code,
         base_offset=-1,
-        record_errors=[
-            wire.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
-            for index, why in refusal.records
-        ],
+        record_errors=record_errors or NO_RECORD_ERRORS,
         error_message=refusal.message or None,
-        current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+        current_leader=leader,
     )
 
 
