@@ -144,10 +144,10 @@ HELP = """Run broker, consumers and Spark on real data: the flights from New Yor
 
 The demo starts a broker on a free port and loads both tables as topics. Three consumers of one group read them; one is
 killed with SIGKILL, and another one joins. A Spark pipeline joins the topics into Parquet, with a dead-letter topic. At
-the end the demo checks that no row is lost or duplicated; the exit code is 1 if one is.
+the end the demo checks that no row is lost or duplicated; otherwise the exit code is 1.
 
-In a terminal the demo also shows its groups in a browser (kohort console), at the end until Enter. --page writes the
-group as one HTML file that needs no server: assignments over time, and causes of rebalances.
+In a terminal the demo also shows its groups in a browser (kohort console), and waits for Enter at the end. --page
+writes the group as one HTML file that needs no server: assignments over time, and causes of rebalances.
 
 Install with: pip install 'kohort[demo]'. Takes one to three minutes; --quick is faster.
 

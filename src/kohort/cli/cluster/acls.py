@@ -190,7 +190,7 @@ def acls() -> None:
 
 LIST_HELP = """List ACLs: all, or the ACLs of a resource or a principal.
 
-A resource name also matches ACLs of its prefixes and of *. --resource-pattern-type selects one kind of pattern.
+The list includes the ACLs for prefixes of a resource name, and for *. --resource-pattern-type selects one pattern type.
 
 \b
 Examples:
@@ -254,7 +254,7 @@ def add(described: AclOptions, cluster: ClusterAccess, output: str) -> None:
         results.check()
 
 
-REMOVE_HELP = """Remove the ACLs of resources: of the given principals and operations, or all.
+REMOVE_HELP = """Remove the ACLs of resources: all of them, or the ACLs of the given principals and operations.
 
 The command lists the ACLs and asks for confirmation. ACLs of prefixes need --resource-pattern-type prefixed.
 

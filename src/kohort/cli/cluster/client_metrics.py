@@ -85,11 +85,12 @@ def _cells(row: SubscriptionRow) -> tuple[object, ...]:
     return (row.name, row.interval_ms, row.metrics, row.match or "every client")
 
 
-SET_HELP = """Create a subscription, or change the given options of one.
+SET_HELP = """Create a subscription, or change the given options of an existing subscription.
 
-A metric is a prefix such as org.apache.kafka.consumer.coordinator., or * for all. The subscription applies to clients
-that match every --match. PROPERTY is client_id, client_instance_id, client_software_name, client_software_version,
-client_source_address or client_source_port; PATTERN is a regular expression.
+PREFIX selects metrics by the start of their names, such as org.apache.kafka.consumer.coordinator.; * selects all
+metrics. The subscription applies to clients that match every --match. PROPERTY is client_id, client_instance_id,
+client_software_name, client_software_version, client_source_address or client_source_port; PATTERN is a regular
+expression.
 
 \b
 Examples:
@@ -101,9 +102,7 @@ Examples:
 
 @client_metrics.command("set", help=SET_HELP, short_help="Create or change a subscription.")
 @click.argument("name")
-@click.option(
-    "--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of the names of metrics to push; repeatable."
-)
+@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metric names; repeatable.")
 @click.option("--interval", "interval_ms", type=Duration(), help="Time between two pushes, at least 100ms.")
 @click.option("--match", metavar="PROPERTY=PATTERN", multiple=True, help="Client property to match; repeatable.")
 @cluster_options
@@ -162,7 +161,7 @@ Examples:
 @client_metrics.command(help=SHOW_HELP, short_help="Show the last metrics that clients pushed.")
 @click.argument("client", required=False)
 @click.option("--group", metavar="GROUP", help="Group of the clients to show.")
-@click.option("--metric", metavar="PREFIX", default="", help="Prefix of the names of metrics to show.")
+@click.option("--metric", metavar="PREFIX", default="", help="Prefix of metric names to show.")
 @click.option("--since", "back_ms", type=DURATION, default="15m", help="Age of the oldest push to show [15m].")
 @cluster_options
 @output_of(ClientsShown)

@@ -73,8 +73,8 @@ def start(node: int, cluster: ClusterAccess) -> None:
 
 MOVE_HELP = """Make NODE the leader of a partition, or the coordinator of a group.
 
-NODE becomes the preferred replica and is elected. On Apache Kafka a NODE without a replica must copy the data first;
-then run the command again.
+NODE becomes the preferred replica and is elected. On Apache Kafka, a NODE without a replica first copies the data:
+run the command again afterwards.
 
 \b
 Examples:

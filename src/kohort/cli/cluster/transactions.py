@@ -36,9 +36,9 @@ HANGING_COLUMNS: Final = {
 }
 FIND_HELP = """Find open transactions that no coordinator will end.
 
-A hanging transaction blocks read_committed consumers at START-OFFSET, and groups with offsets in it
-(__consumer_offsets). A transaction hangs if its producer has been silent for longer than the longest transaction
-timeout (SILENT, in seconds), and no coordinator has the partition in a transaction of that producer.
+A hanging transaction blocks read_committed consumers at START-OFFSET; in __consumer_offsets, it blocks groups whose
+offsets it commits. A transaction hangs if its producer has been silent (SILENT, in seconds) for longer than the longest
+transaction timeout, and no coordinator has the partition in a transaction of that producer.
 
 The command needs READ on topics and DESCRIBE on transactional ids. Without DESCRIBE, a healthy transaction looks like a
 hanging one. kohort transactions abort --partition ends a hanging transaction.

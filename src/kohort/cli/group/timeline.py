@@ -200,10 +200,7 @@ PIPE_WIDTH = 120
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @click.option(
-    "--by",
-    type=click.Choice(["member", "partition"]),
-    default="member",
-    help="Draw a lane for each member or each partition [member].",
+    "--by", type=click.Choice(["member", "partition"]), default="member", help="Lane per member or partition [member]."
 )
 @store_option
 @cluster_options

@@ -40,7 +40,7 @@ def journal_of(
     with closing(source):
         yield source
     if source.unread:
-        warn(f"{source.unread} entries of the journal have a kind that this version cannot read")
+        warn(f"{source.unread} journal entries are of a kind that this version of kohort cannot read")
 
 
 def warn(text: str) -> None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from kohort.spark.pipeline.sinks.folder_claim import OwnedFiles
 
 
-@click.command(short_help="Show lag by partition, the last micro-batches, and the last run.")
+@click.command(short_help="Show lag of partitions, last micro-batches, and the last run.")
 @click.argument("file", type=FILE)
 @output_of(PipelineStatus)
 def status(file: Path, output: str) -> None:
-    """Show the progress of the pipeline in FILE: lag by partition, last micro-batches, counts of the last run."""
+    """Show the progress of the pipeline in FILE: lag of partitions, last micro-batches, row counts of the last run."""
     from kohort.spark.pipeline.parse import load_pipeline
 
     pipeline = load_pipeline(file)

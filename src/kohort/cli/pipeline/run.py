@@ -143,9 +143,9 @@ def time_left(seconds: float) -> str:
 RUN_HELP = """Run the pipeline in FILE on Spark, from topics to sinks, and count every row.
 
 A run continues from the checkpoint of the last run. With --until-caught-up, or trigger: available-now in the file, it
-stops at the ends that the topics have at its start. With --continuous, or trigger: {every: ...}, it runs until Ctrl-C.
-At the end it prints the ledger: rows in, rows out and dead letters of each sink. The exit code is 1 if they do not add
-up.
+stops at the log ends that the topics had when it started. With --continuous, or trigger: {every: ...}, it runs until
+Ctrl-C. At the end it prints the ledger: rows in, rows out and dead letters of each sink. The exit code is 1 if these
+row counts do not add up.
 
 \b
 Examples:
@@ -242,7 +242,7 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
         time.sleep(every_s)
 
 
-@click.command("dry-run", short_help="Check against the brokers and Spark, without reading or writing rows.")
+@click.command("dry-run", short_help="Check a pipeline file against brokers and Spark; no row is read.")
 @click.argument("file", type=FILE)
 @output_of(PipelineChecked)
 def dry_run(file: Path, output: str) -> None:
@@ -279,9 +279,7 @@ def source_line(source: PipelineSource) -> str:
 
 @click.command(help=RUN_HELP, short_help="Run a pipeline file on Spark.")
 @click.argument("file", type=FILE)
-@click.option(
-    "--until-caught-up", "--once", "once", is_flag=True, help="Stop at the log ends that the topics have now."
-)
+@click.option("--until-caught-up", "--once", "once", is_flag=True, help="Stop at the present log ends.")
 @click.option("--continuous", is_flag=True, help="Run until Ctrl-C, regardless of the trigger in FILE.")
 @click.option("--master", default="local[*,3]", show_default=True, help="URL of the Spark master.")
 @output_of(PipelineRan)

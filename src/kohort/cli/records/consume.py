@@ -78,8 +78,8 @@ def csv_lines(records: Iterable[Record]) -> bytes:
 
 HELP = """Print the records of TOPICS, one per line, until Ctrl-C.
 
-Without --group the command reads all partitions from their end (--from-beginning: from their start) and commits
-nothing. With --group the command joins the group, and commits the offsets of printed records.
+Without --group the command reads all partitions from the log end (with --from-beginning: from the log start) and
+commits no offsets. With --group the command joins the group, and commits the offsets of printed records.
 
 \b
 Examples:
@@ -101,10 +101,8 @@ LAST_COMMIT_MS: Final = 3000
 @click.option("--partition", type=click.IntRange(min=0), help="Partition to read, without joining a group.")
 @click.option("--offset", type=click.IntRange(min=0), help="Offset of the first record to print.")
 @click.option("--max", "most", type=click.IntRange(min=1), help="Stop after this number of records.")
-@click.option("--until-end", is_flag=True, help="Stop at the log ends that the partitions have now.")
-@click.option(
-    "--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time without a new record."
-)
+@click.option("--until-end", is_flag=True, help="Stop at the present log ends.")
+@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time without a record.")
 @click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="Output format [raw].")
 @click.option("--key-separator", metavar="TEXT", help="Print the key and this text before each value.")
 @click.option("--headers", is_flag=True, help="Print the headers and a tab before each record.")

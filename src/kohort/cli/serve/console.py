@@ -185,9 +185,7 @@ Examples:
 @click.option("--interval", type=click.FloatRange(1, 3600), default=5.0, help="Seconds between two group samples [5].")
 @click.option("--watch/--no-watch", default=True, help="Record a journal for clusters without journal.")
 @click.option("--max-groups", type=click.IntRange(1, 10_000), default=2_000, help="Maximum number of groups [2000].")
-@click.option(
-    "--journal-size", type=click.IntRange(1, 4_096), default=64, help="Maximum memory of the journal in MiB [64]."
-)
+@click.option("--journal-size", type=click.IntRange(1, 4_096), default=64, help="Journal memory limit in MiB [64].")
 @store_option
 @cluster_options
 @output_of(ConsoleReady)

@@ -44,20 +44,12 @@ Examples:
     help="Set of metric names to add [kafka_exporter].",
 )
 @click.option(
-    "--metrics-allow-anyone",
-    "allow_anyone",
-    is_flag=True,
-    help="Serve /metrics to other computers and under any host name.",
+    "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Serve /metrics to all computers, under any host name."
 )
 @click.option(
-    "--max-partitions",
-    type=click.IntRange(0),
-    default=1_000,
-    help="Maximum number of partitions with series for each group [1000].",
+    "--max-partitions", type=click.IntRange(0), default=1_000, help="Limit of partitions with series, per group [1000]."
 )
-@click.option(
-    "--max-series", type=click.IntRange(1_000), default=200_000, help="Maximum number of series on the page [200000]."
-)
+@click.option("--max-series", type=click.IntRange(1_000), default=200_000, help="Limit of series on the page [200000].")
 @store_option
 @cluster_options
 def metrics(

@@ -82,7 +82,7 @@ Examples:
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Address of /metrics for Prometheus, such as 127.0.0.1:9308.")
 @click.option("--metrics-compat", metavar="NAMES", help="Sets of metric names: kafka_exporter, jmx [both].")
-@click.option("--metrics-allow-anyone", is_flag=True, help="Serve /metrics to other computers and under any host name.")
+@click.option("--metrics-allow-anyone", is_flag=True, help="Serve /metrics to all computers, under any host name.")
 @click.option("--console", is_flag=False, flag_value=LISTEN, metavar="[HOST:PORT]", help="Show groups in a browser.")
 @click.option("--console-config", type=FILE, help="Client options of the console, for a secured broker.")
 @click.option("--port-file", type=NEW_FILE, help="Write the port to FILE when the broker is ready.")
