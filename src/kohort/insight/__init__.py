@@ -1,1 +1,1 @@
-"""Analysis of the journal of group events: rebalances, their causes, assignments, lag and health."""
+"""Analysis of groups, from journal entries and snapshots: rebalances, causes, assignments, lag and health."""

@@ -1,7 +1,7 @@
-"""Assignments of a consumer group, and times of partitions without an owner, from its journal.
+"""Assignments of a consumer group, and periods in which a partition has no owner, from the group's journal.
 
-Each journal entry describes one change. If the oldest entries have expired, the assignment of a member is incomplete:
-``known`` is false.
+Each journal entry describes one change. If the oldest entries have expired, the assignment of a member may be
+incomplete: ``JournaledMember.known`` is false.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEPARTURE_EVENTS: Final = (
 
 @dataclass(slots=True)
 class JournaledMember:
-    """Member of a journal with assignment, pending revocations and target assignment (None if not in the journal)."""
+    """Member of a group, from the group's journal; ``target`` is None if the journal has no target assignment."""
 
     member: journal.ClientIdentity
     known: bool = True
@@ -44,7 +44,7 @@ class JournaledMember:
 
 @dataclass(slots=True)
 class UnownedTime:
-    """Period without an owner of a partition; ``until_ms`` is None until the partition has an owner."""
+    """Period in which a partition has no owner; ``until_ms`` is None while the period lasts."""
 
     topic: str
     partition: int
@@ -63,10 +63,10 @@ class JournaledGroup:
         self.members: dict[str, JournaledMember] = {}
         self.unowned: list[UnownedTime] = []
         self.planned: dict[Place, str] = {}
-        """Owner of each partition by the last target assignment: id of a member, which may have departed since."""
+        """Member that the last target assignment names for each partition; the member may have departed since."""
         self._open: dict[Place, UnownedTime] = {}
         self._names: dict[str, str] = {}
-        """Names of deleted topics, by topic id in hexadecimal."""
+        """Name of each deleted topic; the key is the topic id in hexadecimal."""
 
     def take(self, entry: journal.JournalEntry) -> None:
         if isinstance(entry, journal.EpochRaised):

@@ -170,7 +170,7 @@ CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: en
 
 
 def find_cause_entry(word: str) -> CauseEntry | None:
-    """Find the catalogue entry of a rebalance cause by any spelling: ``frozen`` finds SESSION_TIMEOUT.frozen."""
+    """Find the catalogue entry of a cause; ``word`` may have any spelling: ``frozen`` finds SESSION_TIMEOUT.frozen."""
     wanted = _plain(word)
     for code, entry in CAUSES.items():
         if wanted in (_plain(code), _plain(code.rpartition(".")[2])):
@@ -179,7 +179,7 @@ def find_cause_entry(word: str) -> CauseEntry | None:
 
 
 def find_error(word: str) -> ErrorCode | None:
-    """Return the Kafka error code of a number (``22``), a name or a Java class (``IllegalGenerationException``)."""
+    """Return a Kafka error code by its number (``22``), its name or its Java class (``IllegalGenerationException``)."""
     text = word.strip()
     if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) < 7:
         return next((code for code in ErrorCode if code == int(text)), None)

@@ -1,4 +1,4 @@
-"""Rebalances of consumer groups (KIP-848) in journal entries: from a new epoch until all members have their target."""
+"""Rebalances of consumer groups (KIP-848) in journal entries: from a new group epoch to the last reconciled member."""
 
 from __future__ import annotations
 
@@ -46,26 +46,27 @@ class MemberRow:
 class EpochRebalance:
     """Rebalance of a consumer group: new group epochs with one target assignment, until all members have it.
 
-    ``end``: ``assigning`` waits for the target, ``reconciling`` for members, ``superseded`` was raised again,
-    ``interrupted`` lost its coordinator, ``converted`` became a classic group.
+    ``end``: ``assigning`` (the target assignment is missing), ``reconciling`` (a member does not have its target yet),
+    ``superseded`` (a newer epoch began), ``interrupted`` (the coordinator was lost), ``converted`` (the group became
+    classic), ``empty`` or ``stable``.
     """
 
     group: str
     raises: list[journal.EpochRaised]
     converted: journal.GroupConverted | None = None
     removed_before: journal.EpochRaised | None = None
-    """Earlier new epoch of the group, caused by the removal of the joining member or of a member of its client."""
+    """New epoch of the group after the earlier removal of the joining member, or of another member of its client."""
     removed_from: EpochRebalance | None = None
     back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
-    """New member of each removed client that rejoined, and the time of its join, by the id of the removed member."""
+    """Removed clients that rejoined: a dict of the old member id to the new member and the time of its join."""
     left_revoking: tuple[Place, ...] = ()
-    """Partitions of the removed member whose revocation was unfinished."""
+    """Partitions that the removed member was still revoking at its removal."""
     revoking_since_ms: int | None = None
     was_empty: bool = False
     target: journal.TargetComputed | None = None
     moves: tuple[journal.Move, ...] = ()
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Partition counts of each changed topic before and after the change, by topic name."""
+    """Topics whose partition count changed: a dict of the topic name to the counts before and after the change."""
     steps: list[journal.MemberReconciled] = field(default_factory=list)
     unowned: list[UnownedTime] = field(default_factory=list)
     fenced: list[journal.RequestFenced] = field(default_factory=list)
@@ -94,10 +95,11 @@ class EpochRebalance:
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Durations of the finished phases of a rebalance, in ms, by phase in order of time.
+        """Duration of each finished phase of the rebalance in ms; the dict has the phases in order of time.
 
-        Phases end with the new target (``target``), the last revocation (``revoke``), the last assignment (``give``),
-        the last member at its target (``settle``), and the new owners' first fetches (``resume``, not in ``took_ms``).
+        Each phase ends with an event: the new target assignment (``target``), the last revocation (``revoke``), the
+        last assignment (``give``), the last member with its target (``settle``), the last new owner's first fetch
+        (``resume``, not part of ``took_ms``).
         """
         revoked = max((s.at_ms for s in self.steps if s.revoked), default=None)
         given = max((s.at_ms for s in self.steps if s.given), default=None)
@@ -139,9 +141,9 @@ class EpochRebalance:
 
 
 def epoch_rebalances(entries: Iterable[journal.JournalEntry]) -> list[EpochRebalance]:
-    """Return the rebalances of consumer groups in journal ``entries``, sorted by start.
+    """Return the rebalances of consumer groups in journal ``entries``, in order of their start.
 
-    If the oldest journal entries have expired, the result begins with the next new group epoch.
+    If the oldest journal entries have expired, a rebalance whose first group epoch is missing is left out.
     """
     histories: dict[str, _History] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Events of a group without a rebalance: rejected joins, commits by non-members, changed options, static takeovers."""
+"""Group events that are no rebalances: rejected joins, commits by non-members, changed options, static takeovers."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class _Group:
 
 
 def events(entries: Iterable[journal.JournalEntry]) -> list[GroupEvent]:
-    """Return the events of the groups in a journal, oldest first; repeated events of one generation are merged."""
+    """Return the group events that are no rebalances, oldest first; equal events of one generation are merged."""
     groups: dict[str, _Group] = {}
     found: list[GroupEvent] = []
     for entry in entries:
@@ -142,7 +142,7 @@ def _loaded(group: _Group, entry: journal.GroupLoaded) -> GroupEvent | None:
     unloaded, group.unloaded = group.unloaded, None
     interrupted, group.in_flight = group.in_flight, False
     if not entry.members or interrupted:
-        return None  # no event: an empty group has no members, and an interrupted rebalance reports the failover itself
+        return None  # no event: either the group is empty, or the interrupted rebalance already reports the failover
     evidence = [Evidence("group_loaded", f"at generation {entry.generation}", entry.at_ms)]
     size = count(len(entry.members), "member")
     if unloaded is None:
@@ -207,7 +207,7 @@ def _offset_text(move: OffsetMove) -> str:
 
 def _fenced(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
     if entry.api not in COMMITS or entry.error == "STALE_MEMBER_EPOCH":
-        return None  # a member whose epoch just changed commits again with its new epoch
+        return None  # no event: a member whose epoch just changed repeats its commit with the new epoch
     fact = Evidence("refused", f"{entry.api} of generation {entry.generation}: {entry.error}", entry.at_ms)
     tried = [_tried_text(move) for move in entry.offsets[:SHOWN]]
     facts = [fact, *([Evidence("tried", ", ".join(tried), entry.at_ms)] if tried else [])]
@@ -273,7 +273,7 @@ FENCED: Final = "FENCED_INSTANCE_ID"
 
 @dataclass(slots=True)
 class Takeover:
-    """Replacement of a static member; ``refused``: later requests of the earlier process."""
+    """Replacement of a static member by a new process; ``refused``: later, rejected requests of the old process."""
 
     group: str
     at_ms: int

@@ -1,4 +1,4 @@
-"""Values of an explanation: catalogue entries, findings with their evidence, and the event that began a rebalance."""
+"""Data of explanations: catalogue entries, findings with their evidence, and the event that began a rebalance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CauseEntry:
     sentence: str
     proof: str
     look_alikes: tuple[tuple[str, str], ...] = ()
-    """Causes that are easily confused with this cause: code of the other cause, and the difference."""
+    """Causes that are easily confused with this cause, each as a pair: code of the other cause, and the difference."""
     advice: str | None = None
     kafka_log: str | None = None
     kind: Literal["rebalance", "event", "pattern"] = "rebalance"
@@ -41,7 +41,7 @@ PatternEntry = partial(CauseEntry, kind="pattern")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One fact: kind, value as text, time."""
+    """Fact that supports a cause: its kind, its value as text, and its time."""
 
     kind: str
     value: str
@@ -50,7 +50,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Cause with its confidence, its clause of the sentence, and its evidence."""
+    """Cause of a rebalance or event, with its confidence, its evidence, and the clause that states it in a sentence."""
 
     cause: str
     confidence: Confidence
@@ -60,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Event that began a rebalance, of either protocol, with the coordinator's evidence about its member."""
+    """Event that began a rebalance of either protocol, with the coordinator's evidence about the member behind it."""
 
     at_ms: int
     member: ClientIdentity | None

@@ -1,4 +1,4 @@
-"""Health of a group: each partition in Burrow's terms, each member by its activity, the group by its worst partition.
+"""Health of a group, with the state of each member and the status of each partition in Burrow's terms.
 
 Pure functions over lags (``kohort.insight.lag``) and the rebalances of a journal. Each verdict has evidence and a
 confidence. None means unknown, which is not OK: one snapshot shows the lag, not the progress.
@@ -32,7 +32,7 @@ MemberState = Literal["ok", "stuck", "not-fetching", "not-committing", "rewindin
 GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "STORM"]
 
 SURE_AFTER_MS: Final = 150_000
-"""Time without commits that proves a stall: half the default ``max.poll.interval.ms``, longer than a batch takes."""
+"""Time without commits that proves a stall: half the default ``max.poll.interval.ms``, enough to process a batch."""
 STORM: Final = 10
 """Number of rebalances within ``STORM_MS`` that make a storm; follow-ups of cooperative assignors do not count."""
 STORM_MS: Final = 600_000
@@ -41,7 +41,7 @@ WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIN
 
 
 class HealthVerdict(msgspec.Struct, frozen=True, gc=False):
-    """Status of a partition, member or group, with a clause, a confidence and evidence."""
+    """Status of a partition, member or group, with confidence, evidence, and a clause that states the reason."""
 
     word: str | None
     clause: str
@@ -50,7 +50,7 @@ class HealthVerdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class RebalanceTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Opening times of rebalances that made members wait, without second rounds."""
+    """Start times of the rebalances that interrupted members, without follow-up rebalances of cooperative assignors."""
 
     opened_at_ms: tuple[int, ...] = ()
 
@@ -299,7 +299,7 @@ def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances:
     mine = [(one, v) for one, v in mine if v.word is not None or one.blame != "never_committed"] or mine
     worst = min(mine, key=lambda pair: (_rank(pair[1].word), -(pair[0].records or 0)))
     silent = [one for one in lag.partitions if one.counts and one.records is None]
-    if worst[1].word == "OK" and silent:  # a group with partitions of unknown lag is not known to be healthy
+    if worst[1].word == "OK" and silent:  # the health of a group is unknown if some partitions have an unknown lag
         clause = f"no commit so far for {_names(silent)}; other partitions: {_fine(lag)}"
         return HealthVerdict(None, clause, evidence=(Evidence("never_committed", _names(silent)),))
     alike = [one for one, status in mine if status.word == worst[1].word]

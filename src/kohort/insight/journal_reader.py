@@ -1,4 +1,4 @@
-"""Parser of the journal's records, which skips entries of newer versions."""
+"""Parser of journal records; it skips entries that newer versions of kohort wrote."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lag of a group in records and in time, by partition and member, with its culprit and its expected end.
+"""Lag of a group, its members and its partitions, in records and in time; cause of the lag, and time to drain it.
 
-Pure functions over snapshots of one group; the newest is the present, two or more give rates. Unknown is None, never 0.
-Samples of a previous owner, or from before a rewind, are ignored: each assignment is judged separately.
+Pure functions over snapshots of one group. The newest snapshot is the present state; two or more snapshots give rates.
+Unknown is None, never 0. Samples from before a change of the owner or a rewind are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Blame = Literal[
     "catching_up",  # the owner consumes faster than producers write
     "between_commits",  # the last commit is at most two default auto-commit intervals old
     "slow_member",  # the owner commits more slowly than producers write, or consumes its other partitions first
-    "skew",  # the produce rate of the partition is far above the others', and its owner is slow
+    "skew",  # the produce rate is far above that of the other partitions, and the owner is slow
     "stopped_member",  # the owner of the partition made no commit progress
     "open_transaction",  # read_committed consumers wait for the end of an open transaction
     "no_owner",
@@ -29,7 +29,7 @@ Blame = Literal[
     "unknown",
 ]
 Draining = Literal["empty", "draining", "growing", "unknown"]
-"""Trend of a lag: ``empty`` (no lag), ``draining`` (0 after ``eta_ms``), ``growing`` or ``unknown``."""
+"""Trend of a lag: ``empty`` (no lag), ``draining`` (no lag in ``eta_ms``), ``growing`` or ``unknown``."""
 
 USUAL_COMMIT_MS: Final = 5_000
 FRESH_MS: Final = 2 * USUAL_COMMIT_MS
@@ -93,7 +93,7 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Lag of all partitions of a member or of a group."""
+    """Sum of the lags of all partitions of a member or of a group."""
 
     partitions: int = 0
     records: int | None = None
@@ -116,9 +116,9 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     blame: Blame
     blamed: MemberSnapshot | None = None
     highest: dict[TopicPartition, tuple[int, int]]
-    """Highest committed offset of each partition, and the time of the last snapshot with this committed offset."""
+    """Highest committed offset of each partition, and the time of the last snapshot that has this offset."""
     grown: dict[TopicPartition, tuple[int, int]]
-    """By partition of unknown lag: number of records produced under the present owner, and in which time (ms)."""
+    """For each partition with unknown lag: records produced under the present owner, and within how many ms."""
 
 
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
@@ -169,7 +169,7 @@ def owners_of(snapshot: GroupSnapshot) -> dict[TopicPartition, MemberSnapshot]:
 
 
 def subscribed(snapshot: GroupSnapshot) -> frozenset[str] | None:
-    """Return the subscribed topics of a group; None without members, or if a subscription pattern is unresolved."""
+    """Return the topics to which a group subscribes; None without members, or if a pattern is unresolved."""
     if not snapshot.members or any(_has_unknown_topics(member) for member in snapshot.members):
         return None
     given = {tp.topic for member in snapshot.members for tp in member.assignment}
@@ -207,7 +207,7 @@ def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
 
 
 History = Sequence[tuple[int, Mapping[TopicPartition, PartitionSnapshot], Mapping[TopicPartition, str]]]
-"""Snapshots of a group, oldest first: time, partitions, and owners by member id."""
+"""Snapshots of a group, oldest first: time, partitions, and the member id of the owner of each partition."""
 
 
 def _history_of(window: Sequence[GroupSnapshot]) -> History:
@@ -316,7 +316,7 @@ def _blame_without_offset(
 def _waited(at: PartitionSnapshot, now_ms: int, samples: tuple[LagSample, ...]) -> int | None:
     """Return the age of the next record to consume, in ms; None if its timestamp is in the future.
 
-    If the timestamp of the producer is too late, older snapshots give a lower bound of the age.
+    If the producer's clock is fast, the age by the timestamp is too low: older snapshots then give a lower bound.
     """
     then = at.committed_record_at_ms
     if then is None or not 0 <= then <= now_ms:
@@ -357,7 +357,7 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
         return "open_transaction"
     moves = lag.samples[-1].committed > lag.samples[0].committed
     fresh = lag.time_ms is not None and lag.time_ms < FRESH_MS
-    # a client that is no member can commit (Spark), so advancing committed offsets show an active consumer
+    # a client that is not a member (Spark) can commit: advancing committed offsets show an active consumer
     if not now.members and not moves:
         return "between_commits" if fresh else "no_members"
     if lag.draining == "draining":
@@ -405,7 +405,7 @@ def works_through_backlog(lag: LagOfPartition) -> bool:
 
 
 def _behind_others(lags: list[LagOfPartition]) -> list[LagOfPartition]:
-    """Blame a slow member for the lag of a partition if its owner consumes the backlog of another partition.
+    """Set blame ``slow_member`` for partitions whose owner consumes the backlog of another partition.
 
     A consumer returns all fetched records of one partition before those of the next partition. So a slow member with a
     backlog in one partition commits nothing in its other partitions.

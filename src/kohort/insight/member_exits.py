@@ -1,4 +1,4 @@
-"""Departures of members, of both protocols: leave, removal or expiry, with its client, its reason and its silence."""
+"""Departures of members under both protocols: kind (leave, removal, expiry), text, and silence before the departure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TEXTS: Final = {
 
 
 class MemberExit(NamedTuple):
-    """Departure of a member (as in ``RebalanceFinding.departures``), its text, and the start of its last silence."""
+    """Departure of a member: kind as in ``RebalanceFinding.departures``, text, and start of the silence before it."""
 
     kind: str
     text: str
@@ -51,7 +51,7 @@ class MemberExit(NamedTuple):
 
 
 def exit_of_removed(entry: MemberRemoved, disconnected: MemberDisconnected | None = None) -> MemberExit:
-    """Describe the departure of a classic group's member; ``disconnected``: journal entry of its disconnect."""
+    """Describe the departure of a classic group's member; ``disconnected``: journal entry of the same member."""
     return _exit(entry.why, entry.vitals, entry.reason, entry.by, entry.at_ms, disconnected)
 
 
@@ -64,7 +64,7 @@ def exit_of_raised(
 
 
 def observed_exits(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], MemberExit]:
-    """Return the departures that a watcher inferred, by id of the departed member and time of the journal entry."""
+    """Return the departures that a watcher inferred; key: id of the departed member, and time of the journal entry."""
     found = {}
     for rebalance in seen_rebalances(entries):
         for departure, why in zip(rebalance.departed, rebalance.departures, strict=True):
@@ -80,7 +80,7 @@ def observed_exits(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], Mem
 
 
 def _seen(found: Finding, sign_ms: int | None) -> MemberExit:
-    """Describe the departure of a member, inferred from a watcher's journal entries.
+    """Describe the departure of a member that a watcher inferred.
 
     A watcher sees commits but no heartbeats: the member may have lived longer than its last commit shows.
     """

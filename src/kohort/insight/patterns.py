@@ -1,7 +1,7 @@
 """Patterns of many rebalances: deploys, scaling, crash loops, storms, flapping partitions, fixed periods.
 
-Each pattern is a function of the rebalances of one group, oldest first. Second rounds of cooperative rebalances, and
-events without a rebalance, do not count.
+Each pattern has a function that searches the rebalances of one group, oldest first. Follow-up rebalances of cooperative
+assignors, and events without a rebalance, do not count.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ NOT_FALLEN: Final = (LEFT, "removed", "departed")
 
 
 class MemberStep(NamedTuple):
-    """Join or departure with its rebalance; ``how``: ``came``, ``formed``, or the kind of departure."""
+    """Join or departure of a member; ``how``: ``came``, ``formed`` (join to an empty group) or kind of departure."""
 
     at_ms: int
     member: MemberRef
@@ -132,7 +132,7 @@ Tells = Callable[[MemberStep], bool]
 def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) -> list[PatternFinding]:
     """Return the patterns of each group, the most serious first.
 
-    ``now_ms``: end of the examined time, by default the last event.
+    ``now_ms``: end of the examined time, by default the time of the last event.
     """
     by_group: dict[str, list[RebalanceFinding]] = defaultdict(list)
     for rebalance in sorted(found, key=lambda rebalance: rebalance.opened_at_ms):
@@ -147,7 +147,7 @@ def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) 
 
 
 def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
-    """Return the joins and departures of members in order of the rebalances; in each, departures precede joins."""
+    """Return the joins and departures of members, in order of the rebalances; in each rebalance departures first."""
     steps: list[MemberStep] = []
     for rebalance in rebalances:
         known = {member.member_id: member for member in (*rebalance.members, *rebalance.members_before)}
@@ -170,7 +170,7 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
 
 
 def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a rolling deploy: members leave one after another, each replaced by a member with a similar name."""
+    """Find a rolling deploy: members leave one after another, and a member with a similar name replaces each."""
     steps = steps_of(rebalances)
     emptied = [rebalance.opened_at_ms for rebalance in rebalances if rebalance.end == "empty"]
     replaced: list[tuple[MemberStep, MemberStep]] = []
@@ -301,7 +301,7 @@ def _most_often(rebalances: Sequence[RebalanceFinding]) -> list[EvidenceFinding]
 
 
 def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a partition whose owner changes more often than those of most partitions of the group."""
+    """Find a partition whose owner changes more often than the owners of most other partitions of the group."""
     moved: Counter[tuple[str, int]] = Counter()
     where: dict[tuple[str, int], list[RebalanceFinding]] = defaultdict(list)
     places: set[tuple[str, int]] = set()

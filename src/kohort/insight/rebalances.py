@@ -23,10 +23,10 @@ _EXPIRIES: Final = ("session_expired", "join_timeout", "sync_timeout")
 
 @dataclass(slots=True)
 class Rebalance:
-    """One round of a classic group, from its trigger to the last member's assignment.
+    """Rebalance of a classic group, from its trigger to the last member's assignment.
 
-    ``end``: ``open`` and ``assigning`` are in progress, ``superseded`` gave way to another round without assignments,
-    ``dropped`` could not be persisted, ``interrupted`` lost its coordinator.
+    ``end``: ``open`` and ``assigning`` (in progress), ``superseded`` (another rebalance began before the assignment),
+    ``dropped`` (the coordinator could not persist it), ``interrupted`` (the coordinator was lost).
     """
 
     group: str
@@ -56,7 +56,7 @@ class Rebalance:
     returned_from: Rebalance | None = None
     left_in: Rebalance | None = None
     back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
-    """New member of each expired client that rejoined, and the time of its join, by id of the expired member."""
+    """Expired clients that rejoined: a dict of the old member id to the new member and the time of its join."""
     after_new_partitions: bool = False
     """True if new partitions caused the previous rebalance; other members may notice these partitions only now."""
     recent_topics: frozenset[str] = frozenset()
@@ -83,10 +83,10 @@ class Rebalance:
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Durations of the finished phases in ms, in order of time; without ``resume``, their sum is ``took_ms``.
+        """Duration of each finished phase in ms, in order of time; ``took_ms`` is the sum of all except ``resume``.
 
-        Phases end with the JoinGroup responses (``join``), the persisted assignment (``assign``), the last SyncGroup
-        (``sync``), and the new owners' first fetches (``resume``).
+        Each phase ends with an event: the JoinGroup responses (``join``), the persisted assignment (``assign``), the
+        last SyncGroup (``sync``), the last new owner's first fetch (``resume``).
         """
         ends = (self.opened_at_ms, self.closed_at_ms, self.assigned_at_ms, self.settled_at_ms)
         phases = {
@@ -101,7 +101,7 @@ class Rebalance:
 
     @property
     def held_up(self) -> tuple[journal.ClientIdentity, int] | None:
-        """Last member to join, and the time in ms that the others waited for its JoinGroup; None without a wait."""
+        """Last member to join, and the time in ms for which the other members waited for it; None without a wait."""
         if len(self.arrivals) < 2:
             return None
         by_time = sorted(self.arrivals, key=lambda a: a.after_ms)
@@ -110,7 +110,7 @@ class Rebalance:
 
     @property
     def released_by(self) -> tuple[journal.MemberRemoved, int] | None:
-        """Member removal that ended the join phase, and the time that the other members had waited for it, in ms."""
+        """Removal that ended the join phase, and the time in ms for which the other members waited for the removal."""
         if self.closed_at_ms is None or not self.arrivals:
             return None
         last_ms = self.opened_at_ms + max(a.after_ms for a in self.arrivals)
@@ -171,7 +171,7 @@ def _matches(reason: str | None, words: Iterable[str]) -> bool:
 
 
 def rebalances(entries: Iterable[journal.JournalEntry]) -> list[Rebalance]:
-    """Return the rebalances of all classic groups in journal ``entries``, sorted by start.
+    """Return the rebalances of all classic groups in journal ``entries``, in order of their start.
 
     If the oldest journal entries have expired, a rebalance without its first entry is left out.
     """

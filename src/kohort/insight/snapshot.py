@@ -1,7 +1,7 @@
 """Snapshot of a group: input of lag, health, what-if and metrics.
 
-Values only, from any cluster (``kohort.watch.sampling``) or from a broker's own state. Unknown is None. Two snapshots
-of a group, in the order of ``at_ms``, give rates.
+A snapshot comes from any cluster (``kohort.watch.sampling``), or from the memory of a broker. Unknown is None. Two
+snapshots of a group, in the order of ``at_ms``, give rates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kohort.model import TopicPartition
 
 
 class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A partition that a group reads or has committed; without containers, for the garbage collector."""
+    """Partition that a group reads or has committed; without containers, so that the garbage collector ignores it."""
 
     partition: TopicPartition
     committed: int | None = None
@@ -69,4 +69,4 @@ class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: str | None = None
     partition_counts: dict[str, int] = {}
     topic_ids: dict[str, bytes] = {}
-    """Topic ids (16 bytes) by topic name; server-side assignors sort topics by id."""
+    """Topic id (16 bytes) of each topic name; server-side assignors sort topics by id."""

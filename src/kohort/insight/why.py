@@ -1,4 +1,4 @@
-"""Causes of rebalances: rounds of classic groups, epochs of consumer groups, and observed generations.
+"""Explanations of rebalances: of classic groups, of consumer groups, and of groups that a watcher observes.
 
 A finder returns the cause of an event with its evidence. A ``Story`` describes a rebalance of one protocol; ``explain``
 converts each story into a sentence, facts and advice.
@@ -25,7 +25,7 @@ from kohort.insight.rebalances import Rebalance
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Rebalance of any protocol, as input of ``explain``."""
+    """Description of a rebalance of any protocol, from which ``explain`` builds the explanation."""
 
     head: str
     found: Sequence[Finding]
@@ -48,7 +48,7 @@ class Explanation:
 
 
 def explain(rebalance: Rebalance | EpochRebalance | SeenRebalance) -> Explanation:
-    """Explain a rebalance by its costliest cause; the advice covers all causes."""
+    """Explain a rebalance by the cause that delayed it most; the advice covers all causes."""
     match rebalance:
         case Rebalance():
             story = _round_story(rebalance)
@@ -112,11 +112,11 @@ ROUND_FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
     "downgraded": coordination.downgraded,
 }
 LOST_MS: Final = 1_000
-"""Minimum time that a group waits for one member to make this member the main cause of a rebalance, in ms."""
+"""Shortest wait for a member, in ms, that makes the member the main cause of a rebalance or leads to advice."""
 
 
 def _round_story(rebalance: Rebalance) -> Story:
-    """Describe a rebalance of a classic group; the removal that cost most time comes before the trigger."""
+    """Describe a rebalance of a classic group; the removal with the longest wait is named before the trigger."""
     opened, waited_for = find_cause(rebalance), _find_costly_removal(rebalance)
     lost = [find_expiry_in(rebalance, r.member, r.vitals, r.at_ms) for r in rebalance.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(rebalance, r.vitals) else "JOIN_TIMEOUT" for r in rebalance.not_rejoined]
@@ -165,7 +165,7 @@ ADVICE_ON_WAIT: Final = {
     "slow_to_revoke": "REVOCATION_TIMEOUT",
     "broker_stalled": "BROKER_STALL",
 }
-"""Cause whose advice applies, by reason for a member's late JoinGroup."""
+"""Cause whose advice applies, for each reason of a member's late JoinGroup."""
 
 
 def _advice_on_wait(rebalance: Rebalance) -> str | None:
@@ -416,7 +416,7 @@ def members_in(rebalance: EpochRebalance) -> dict[str, ClientIdentity]:
 SHOWN: Final = 3
 AFTER_FAILOVER: Final = ("MEMBER_DEPARTED", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
-"""Lowered confidence of a cause, by its full confidence, for a rebalance with several causes."""
+"""Lowered confidence in a cause if a rebalance has several causes; the key is the confidence in a single cause."""
 
 
 def _find_seen(rebalance: SeenRebalance) -> list[Finding]:

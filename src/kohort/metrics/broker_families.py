@@ -40,7 +40,7 @@ class BrokerCopy:
     ended: dict[str, int]
     waiting: dict[str, int]
     budgets: dict[str, tuple[float, float]]
-    """Used amount and limit of each resource budget of the broker, by budget name."""
+    """Used amount and limit of each resource budget of the broker."""
     refusals: dict[str, int]
     throttled_ms: dict[str, int]
     journal: dict[str, int]
@@ -48,7 +48,7 @@ class BrokerCopy:
     load_ms_longest: int
     pushes: dict[str, int]
     fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
-    """Number of rejected requests by group and (API, error); deleted groups are missing."""
+    """Rejected requests of each group, counted for each pair (API, error); deleted groups are missing."""
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
     offsets: int = 0
     reports: list[ClientReport] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A cluster at one moment, and its samples with the names, labels and meaning of danielqsj/kafka_exporter
+"""Snapshot of a cluster, and its metrics with the names, labels and meaning of danielqsj/kafka_exporter
 (``offset.show-all``).
 
 kafka_exporter shows every partition of a topic in which the group has a commit. A partition without a commit has offset

@@ -1,4 +1,4 @@
-"""Snapshots of the groups that a broker of this process coordinates, read from its memory.
+"""Snapshots of the groups that a broker of this process coordinates, read from the broker's memory.
 
 The time of a record is the base timestamp of its batch, from the batch header. Opening a closed segment reads its
 indexes from the disk, so a snapshot opens only ``CLOSED_SEGMENTS_MOST`` of them.
@@ -38,7 +38,7 @@ YIELD_EVERY: Final = 50
 class ClosedSegmentBudget:
     """Budget of closed segments that a snapshot may open: opening one reads the disk and blocks the event loop.
 
-    Requests beyond the budget are postponed; they go first in the next snapshot.
+    Lookups beyond the budget are postponed; the next snapshot begins with the postponed lookups.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class ClosedSegmentBudget:
         self._left_for_new = CLOSED_SEGMENTS_MOST - len(self._postponed)
 
     def may_open(self, key: Hashable) -> bool:
-        """Return True if this snapshot may open the closed segment of ``key``; False if the budget is used up."""
+        """Return True if this snapshot may open a closed segment for the lookup ``key``; False without budget left."""
         is_postponed = key in self._postponed
         if self._left <= 0 or (not is_postponed and self._left_for_new <= 0):
             (self._postponed_again if is_postponed else self._postponed_new).append(key)
@@ -67,7 +67,7 @@ class ClosedSegmentBudget:
 
 
 class RecordTimes:
-    """Cache of record timestamps of a group's committed offsets: reading one from a log takes 20 microseconds."""
+    """Cache of record timestamps at a group's committed offsets: reading one timestamp takes 20 microseconds."""
 
     def __init__(self, group: str, budget: ClosedSegmentBudget) -> None:
         self._group = group

@@ -30,8 +30,8 @@ class Pauses:
     """Pauses of a thread that works beside a broker's event loop: one after each half millisecond of work.
 
     The garbage collector is postponed while a page is built (``aio/serving/garbage.py``), so each pause collects the
-    youngest objects, in a fifth of a millisecond. A pause after every piece would cost more than the work: a cluster of
-    15,000 groups has 45,000 pieces.
+    youngest objects, in a fifth of a millisecond. A pause after every piece of a page would cost more than the work:
+    the page of 15,000 groups has 45,000 pieces.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class LocalBrokers:
         self._now_ms = now_ms
         self._groups: dict[int, tuple[Server, CoordinatedGroups]] = {}
         self._collected: deque[tuple[int, list[JournalEntry]]] = deque()
-        """Journal entries collected by each snapshot, with the difference of their clock to wall-clock time, in ms."""
+        """Journal entries of each snapshot, and the difference of the entries' clock to wall-clock time, in ms."""
         self._collecting: list[Server] = []
         """Broker nodes that run now, or ran at the last snapshot: their journal entries are collected."""
         self._lag = LoopLag(asyncio.get_running_loop())
@@ -186,7 +186,7 @@ def _copy_reports(server: Server, copy: BrokerCopy, now_ms: int) -> Iterator[Non
 
 
 def _copy_fenced(server: Server, copy: BrokerCopy, groups: Container[str]) -> Iterator[None]:
-    """Copy the counts of rejected requests by group; delete the counts of deleted groups."""
+    """Copy the counts of rejected requests of each group; delete the counts of deleted groups."""
     counted = server.broker.state.coordinator.fenced
     counted.keep(groups)
     yield

@@ -1,4 +1,4 @@
-"""Content of a metrics page: samples by metric name, each once, up to a maximum.
+"""Content of a metrics page: the samples of each metric, without duplicates, up to a maximum number.
 
 Names of groups, topics and clients come from clients. Invalid Unicode is escaped as in Python, and a label value has at
 most 256 characters, because a few names of 32 KB would fill a page.
@@ -40,7 +40,7 @@ class Exemplar(NamedTuple):
 
 
 class Page:
-    """Samples by metric. On a full page later samples are dropped."""
+    """Samples of each metric. A full page drops further samples."""
 
     def __init__(self, most: int = SERIES_MOST) -> None:
         self._most = most
@@ -59,7 +59,7 @@ class Page:
         self._put(name, "", tuple(map(label, labels)), value)
 
     def add_histogram(self, name: str, sums: Mapping[float, int], total: float, *labels: object) -> None:
-        """Add a histogram: cumulative counts by bucket bound (the last is infinite), and the sum of all values."""
+        """Add a histogram: cumulative count of each bucket bound (the last: infinity), and sum of all values."""
         if self._held + len(sums) + 2 > self._most:
             self.dropped += len(sums) + 2
             return
@@ -132,7 +132,7 @@ def label(value: object) -> str:
 
 
 def bounded(by_size: Sequence[int], bounds: Sequence[float]) -> dict[float, int]:
-    """Convert the counts of single buckets to cumulative counts by upper bound; the last bound is infinite."""
+    """Convert counts of single buckets to the cumulative count at each upper bound; the last bound is infinite."""
     sums: dict[float, int] = {}
     so_far = 0
     for bound, count in zip((*bounds, float("inf")), by_size, strict=True):

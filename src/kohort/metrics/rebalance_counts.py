@@ -1,4 +1,4 @@
-"""Rebalance counters by group and cause, from journal entries; each finished rebalance counts once.
+"""Rebalance counters of groups and causes, from journal entries; each finished rebalance counts once.
 
 A rebalance is counted 5 s after its end, because the end of a departed member's connection can still show the cause.
 First fetches of new owners are added a minute after the rebalance. The time of a scrape does not change a count. Causes
@@ -31,10 +31,10 @@ SETTLE_MOST_MS: Final = 600_000
 """Time after which a rebalance counts as finished even if a member never sends SyncGroup, in ms."""
 FINDINGS_KEPT: Final = 3
 ENTRIES_MOST: Final = 5_000
-"""Maximum number of journal entries in memory per group; a group that never stops rebalancing keeps the newest."""
+"""Maximum number of journal entries of a group in memory; a permanently rebalancing group keeps the newest entries."""
 ENTRIES_MOST_BYTES: Final = 8 << 20
 ANALYSED_AGAIN_MOST: Final = 100_000
-"""Maximum number of journal entries that one scrape analyses again, to find the cause as of each rebalance's end."""
+"""Maximum number of journal entries that one scrape analyses again, to find causes as known at the rebalance's end."""
 TIMES_KEPT: Final = 20
 LEFT: Final = frozenset({"left", "pending_left"})
 EXPIRED: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})
@@ -45,7 +45,7 @@ END_OF_TIME: Final = 1 << 62
 
 @dataclass(slots=True)
 class Counted:
-    """Amounts of a rebalance that are in the counters so far."""
+    """Moved partitions and unowned time of a rebalance that the counters already include."""
 
     moved: int
     unowned_ms: int
@@ -66,11 +66,11 @@ class GroupCounts:
         self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
         self.rebalances: Counter[tuple[str, str]] = Counter()
         self.last: dict[tuple[str, str], Exemplar] = {}
-        """Exemplar of the last counted rebalance, by (cause, kind of rebalance)."""
+        """Exemplar of the last counted rebalance of each cause and kind of rebalance."""
         self.phases: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS_S) + 1))
         self.phase_ms: Counter[str] = Counter()
         self.last_of_size: dict[tuple[str, int], Exemplar] = {}
-        """Exemplar of the last counted rebalance, by (phase, index of the histogram bucket)."""
+        """Exemplar of the last counted rebalance of each phase and histogram bucket (its index)."""
         self.moved = 0
         self.unowned_ms = 0
         self.evictions: Counter[str] = Counter()
@@ -211,7 +211,7 @@ HELD_MOST_BYTES: Final = 64 << 20
 
 
 class RebalanceCounts:
-    """Rebalance counters of all groups with journal entries since the start."""
+    """Rebalance counters of all groups with journal entries since the start of the process."""
 
     def __init__(self) -> None:
         self._groups: dict[str, GroupCounts] = {}
@@ -235,7 +235,7 @@ class RebalanceCounts:
     def settle(self, now_ms: int) -> Iterator[None]:
         """Count the rebalances that finished by ``now_ms``; yield after each group.
 
-        Add all journal entries up to ``now_ms`` before.
+        The caller must have added all journal entries up to ``now_ms``.
         """
         changed, self._changed = self._changed, {}
         held = 0

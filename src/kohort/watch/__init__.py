@@ -1,1 +1,1 @@
-"""Observation of any cluster's groups from outside: samples, commits, and a journal."""
+"""Observation of any cluster's groups from outside: snapshots, committed offsets and a journal."""

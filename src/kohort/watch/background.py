@@ -82,7 +82,7 @@ LONGEST_WAIT_S: Final = 60.0
 EMPTY_WAIT_S: Final = 5.0
 LOG_AGAIN_S: Final = 3600.0
 END_S: Final = 5.0
-"""Longest wait for the end of the watcher's thread, in seconds; the next watcher repeats its unsaved reads."""
+"""Longest wait for the end of the watcher's thread, in seconds; the next watcher reads unsaved records again."""
 CONSUMER_OVERRIDES: Final = {"max.poll.records": 500}
 """Consumer options of a background watcher: small batches, so that the host program stays responsive."""
 UNWATCHED_MS: Final = 60_000
@@ -95,16 +95,16 @@ class WatchState:
     """State of a background watcher, with counts since its start."""
 
     is_up: bool = False
-    """True once the watcher has read ``__consumer_offsets`` up to the log ends as of its start."""
+    """True once the watcher has read ``__consumer_offsets`` up to the log end offsets at the time of its start."""
     until_ms: int | None = None
-    """Time of the watcher's last contact with the cluster, in ms since 1970; None before the first."""
+    """Time of the watcher's last contact with the cluster, in ms since 1970; None before the first contact."""
     groups: int = 0
     records: int = 0
     failures: int = 0
 
 
 class BackgroundWatch:
-    """Watcher of one cluster, from ``begin`` to ``end``; passes messages to ``log``, new rebalances to ``report``."""
+    """Watcher of one cluster, from ``begin`` to ``end``; calls ``log`` with messages, ``report`` with rebalances."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Cluster queries of a watcher for values that records lack: topic names, session timeouts of consumer groups."""
+"""Cluster queries of a watcher for values that the records lack: topic names, session timeouts of consumer groups."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WatcherQueries:
         self._tried: dict[bytes, int] = {}
 
     def learn_names(self, records: Iterable[Record], now_ms: int) -> None:
-        """Query topic names for the unknown topic ids in ``records``; retry ids of deleted topics later."""
+        """Query topic names for the unknown topic ids in ``records``; an id without a name is queried again later."""
         assignments = (r for r in records if r.key is not None and r.value is not None and r.key[:2] in _KEYS_WITH_IDS)
         unknown = {
             topic_id for r in assignments for topic_id in self.groups.unknown_topics(r.key or b"", r.value or b"")

@@ -1,7 +1,7 @@
 """Readers of a cluster's journal, for all commands and pages.
 
 The journal is the topic ``__kohort_journal``, which brokers or a watcher write, or else the file of a watcher on this
-machine. Readers of both return the entries so far, and then new entries.
+machine. A reader of either returns the existing entries, and then new entries.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class JournalSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JournalAccess:
-    """Clients to find a journal. ``store``: journal file that is read instead of the topic."""
+    """Clients and settings to find a journal. ``store``: journal file that is read instead of the topic."""
 
     consumer_with: Callable[[Mapping[str, Any]], Consumer]
     admin: Admin

@@ -23,8 +23,8 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Settings of ``kohort watch``: seconds between polls of group states (0: none), journal file, days and MiB of
-    entries, maximum number of groups and partitions in memory.
+    """Settings of ``kohort watch``: seconds between polls of group states (0: no polls), journal file, maximum age
+    (days) and size (MiB) of its entries, maximum number of groups and partitions in memory.
     """
 
     interval_s: float = 2.0

@@ -1,4 +1,4 @@
-"""Snapshots of the groups of any cluster, of the whole cluster, and of the racks of replicas.
+"""Snapshots of groups or of a whole cluster, of any vendor; also lookups of the racks of replicas.
 
 Committed offsets are requested before log ends, so that no lag is negative. The time of the next record to read costs
 one lookup per partition, so these lookups are limited in number and time. Unknown values are None, with a reason.
@@ -42,7 +42,7 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SamplingLimits:
-    """Limits of a sample: ``append_times`` timestamp lookups within ``append_ms`` (0: none); time limit per request."""
+    """Limits of a sample: up to ``append_times`` timestamp lookups within ``append_ms`` (0: none), request timeout."""
 
     append_times: int = 1000
     append_ms: int = 2000
@@ -51,19 +51,19 @@ class SamplingLimits:
 
 @dataclass(slots=True)
 class GroupSample:
-    """Snapshots of groups, sorted by group id, and errors by group id."""
+    """Snapshots of groups, sorted by group id; ``errors``: error of each group that could not be sampled."""
 
     groups: list[GroupSnapshot]
     errors: dict[str, KohortError] = field(default_factory=dict)
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
-    """Group descriptions by group id; a group in ``errors`` has none."""
+    """Description of each group (key: group id); groups in ``errors`` are missing."""
     unknown_waits: int = 0
     """Number of committed offsets with unknown time lag: a sampling limit was reached, or a lookup failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGroups:
-    """Listed groups, and errors of brokers by node id."""
+    """Listed groups, and the error of each broker that failed (key: node id)."""
 
     groups: list[GroupListing]
     errors: dict[int, KohortError]
@@ -355,7 +355,7 @@ NO_NODE = -1
 class ClusterSample:
     cluster: ClusterSnapshot
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Errors by group id; errors of a broker by its name, as in ``broker 3``."""
+    """Error of each group (key: group id) or broker (key: ``broker 3``)."""
 
 
 def sample_cluster(admin: Admin, limits: SamplingLimits) -> ClusterSample:

@@ -29,9 +29,9 @@ OLDER: Final = ("1",)
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
-"""Share of the oldest entries that an oversized journal loses at once, as a divisor: 10 is one tenth."""
+"""An oversized journal loses its oldest entries, at once one part of this many: 10 is one tenth."""
 ENTRY_BYTES: Final = 100
-"""Assumed size of an entry's row in the file without group name and value, in bytes."""
+"""Assumed size of an entry's row in the file, without group name and value, in bytes."""
 BUSY_S: Final = 10.0
 MOST_BYTES: Final = 1 << 27
 """Maximum size of a value in the file, in bytes; a damaged file may claim any length."""
@@ -59,8 +59,8 @@ Row = tuple[int | None, int, int, bytes, int, bytes]
 
 
 class PlacedEntry(NamedTuple):
-    """Journal entry with partition and offset of its ``__consumer_offsets`` record, and its number among the entries of
-    that record; -1 for an entry without a record.
+    """Journal entry, with partition and offset of its ``__consumer_offsets`` record, and its index among the entries of
+    that record. ``partition`` is -1 for an entry without a record.
     """
 
     entry: JournalEntry
@@ -134,7 +134,7 @@ class WatchStore(_StoreFile):
 
     @property
     def store_id(self) -> str:
-        """Id of the journal in this file; a deleted and restarted journal gets a new id."""
+        """Id of the journal in this file; a deleted and recreated journal gets a new id."""
         known = self.info("store_id")
         if known is None:
             known = uuid.uuid4().hex
@@ -142,7 +142,7 @@ class WatchStore(_StoreFile):
         return known
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read, by partition of ``__consumer_offsets``."""
+        """Return the next offset to read of each partition of ``__consumer_offsets``."""
         with self._storage_errors():
             rows = self._db.execute("SELECT partition, next FROM positions").fetchall()
         return {partition: at for partition, at in rows if _are_integers(at)}
@@ -193,7 +193,7 @@ class WatchStore(_StoreFile):
         self._bytes = 0
 
     def forget_positions(self) -> None:
-        """Delete next offsets and group states, so that all records are read again without duplicate entries."""
+        """Delete saved offsets and group states, so that all records are read again without duplicate entries."""
         with self._storage_errors(), self._transaction():
             for table in ("positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")
@@ -217,7 +217,10 @@ class WatchStore(_StoreFile):
         ]
 
     def prune(self, now_ms: int) -> int:
-        """Delete journal entries beyond the maximum age or size, except the newest; return the number deleted."""
+        """Delete journal entries beyond the maximum age or size; return the number of deleted entries.
+
+        The newest entry is deleted only because of its age.
+        """
         with self._storage_errors():
             gone = self._delete("at_ms < ?", now_ms - self._retention_ms)
             while self._bytes > self._max_bytes:
@@ -354,7 +357,7 @@ class StoreReader(_StoreFile):
         return int(last or 0)
 
     def entries(self, group: str | None, after_id: int = 0) -> tuple[list[JournalEntry], int]:
-        """Return journal entries with ids above ``after_id``, and the highest id; ``group`` None: of all groups."""
+        """Return entries of a group (None: of all groups) with ids above ``after_id``, and the highest of their ids."""
         query, bounds = "SELECT id, value FROM entries WHERE id > ?", [after_id]
         found: list[JournalEntry] = []
         last = after_id

@@ -1,9 +1,10 @@
 """Watcher's journal in the topic ``__kohort_journal`` of the cluster.
 
 Keys and values are those of a broker's journal. Entries are copied from the watcher's file, in order, in transactions.
-Headers of each record name the file and the entry; the last record of a transaction also has the progress in each
-partition of ``__consumer_offsets``. So a later watcher, with the same file or with another one, copies each missing
-entry once; its transactional id fences other writers. Heartbeat records without a value show that a watcher runs.
+Headers of each record name the file and the entry. The last record of a transaction also has the watcher's read
+progress in each partition of ``__consumer_offsets``. So a later watcher, with the same file or with another one, copies
+each missing entry once; its transactional id fences other writers. Heartbeat records without a value show that a
+watcher runs.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class WatcherProgress(NamedTuple):
     entry_id: int
     topic_id: str
     until: dict[int, tuple[int, int]]
-    """Offset and number of journal entries of the last record read, by partition of ``__consumer_offsets``."""
+    """Last record read of each partition of ``__consumer_offsets``: its offset, and its number of journal entries."""
     at_ms: int
 
 
@@ -123,7 +124,7 @@ class TopicJournal:
         self._heartbeat_at = now_ms + HEARTBEAT_MS
 
     def _begun(self) -> WatcherProgress | None:
-        """Continue after the last copied entry; return the progress of another watcher, if one wrote the topic."""
+        """Continue after the last copied entry; return the progress of another watcher if that watcher wrote last."""
         name, last = self._store.store_id, self._last
         is_same_topic = last is not None and last.topic_id == self._store.info("topic_id")
         if name != self._name:

@@ -34,7 +34,7 @@ class _Least:
 
 
 class Lateness:
-    """Least lateness of each partition's records in the last one or two windows."""
+    """Shortest delay from a record's timestamp to its arrival, for each partition, in the last one or two windows."""
 
     def __init__(self) -> None:
         self._found: dict[int, _Least] = {}
@@ -75,7 +75,7 @@ DESCRIBED_AT_ONCE: Final = 200
 POLL_AGAIN_MS: Final = 10_000
 """Delay from a failed poll of group states to the next poll, in ms."""
 CONTACT_POLL_MS: Final = 30_000
-"""Longest interval of group state polls at which these polls alone show if the cluster is reachable, in ms."""
+"""If group states are polled at least this often (in ms), the polls alone show if the cluster is reachable."""
 PRUNE_MS: Final = 60_000
 REPORT_AGAIN_MS: Final = 3_600_000
 """Interval after which a message about ignored or unreadable records is repeated, in ms."""
@@ -84,7 +84,7 @@ REPORT_AGAIN_MS: Final = 3_600_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
     poll_ms: int = 2_000
-    """Interval between polls of group states, in ms; they show the durations of rebalances. 0: no polls."""
+    """Interval between polls of group states, which show durations of rebalances, in ms; 0: no polls."""
     save_ms: int = 5_000
     """Longest time between two saves of the watcher's state, in ms."""
     limits: WatchLimits = field(default_factory=WatchLimits)
@@ -117,7 +117,7 @@ class GroupWatcher:
         """Time of the watcher's last contact with the cluster, in ms since 1970."""
         self._poll_at = self._save_at = self._prune_at = 0
         self._is_whole = False
-        """True if entries, group states and offsets in memory match: after an interrupted step, nothing is saved."""
+        """True if entries, group states and offsets in memory match; nothing is saved after an interrupted step."""
 
     def open(self) -> bool:
         """Continue reading ``__consumer_offsets`` at the saved offsets; return False if the topic does not exist yet.
@@ -275,7 +275,7 @@ POLL_MS: Final = 500
 
 
 class GroupHistory(NamedTuple):
-    """Entries of a group, time of its oldest record (None: no record), and refused lookups."""
+    """Journal entries of a group, time of its oldest record (None: no record), and messages of failed queries."""
 
     entries: list[JournalEntry]
     since_ms: int | None

@@ -1,1 +1,1 @@
-"""Causes of rebalances: catalogue entries and the functions that find each cause, for all protocols."""
+"""Causes of rebalances of all protocols: catalogue entries, and functions that find the cause of a rebalance."""

@@ -160,7 +160,8 @@ def differs(rebalance: Rebalance) -> bool:
 def change_of(rebalance: Rebalance) -> Change:
     """Return the metadata changes of the member that triggered the rebalance.
 
-    After a failover the coordinator knows only the assignor in use, so further assignors of a member are no change.
+    A coordinator that loaded the group after a failover knows only the assignor in use. So further assignors in a
+    member's JoinGroup are no change.
     """
     change = rebalance.trigger.change or Change()
     if rebalance.loaded is not None and {*change.protocols_before} <= {*change.protocols_after}:
@@ -364,7 +365,7 @@ def seen_partitions(rebalance: SeenRebalance) -> list[Finding]:
     was, now = _tops(rebalance)
     grown = [f"{printable(t)} from {was[t]} to {now[t]} partitions" for t in sorted(was) if now.get(t, 0) > was[t]]
     if not grown or rebalance.new or rebalance.missing or rebalance.parent is not None:
-        return []  # after a join or leave, partitions that existed before may be assigned for the first time
+        return []  # after a join or leave, an existing partition may be assigned for the first time
     what = ", ".join(grown)
     fact = rebalance.fact("assigned", f"{what}, by the highest assigned partition")
     return [Finding("PARTITIONS_CHANGED", "high", f"topics got partitions ({what})", (fact,))]

@@ -1,4 +1,4 @@
-"""Rebalances caused by coordinators: failover, lost records, conversion, group.max.size; or without known cause."""
+"""Rebalances caused by the coordinator: failover, lost records, conversion, group.max.size. Also unknown causes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ COORDINATION: Final = (
 
 
 def after_failover(rebalance: Rebalance, cause_of: Callable[[Rebalance], Finding]) -> Finding | None:
-    """Explain the first rebalance after a coordinator failover by that failover; None if another cause explains it."""
+    """Return the failover as the cause of the first rebalance after it, or None if the rebalance has another cause."""
     loaded = rebalance.loaded
     if loaded is None or rebalance.trigger.event not in ("member_joined", "member_rejoined"):
         return None

@@ -61,7 +61,7 @@ JOINING: Final = (
 
 
 def round_joined(rebalance: Rebalance, find_cause: Callable[[Rebalance], Finding]) -> Finding:
-    """Explain a rebalance that a joining member triggered; ``find_cause`` explains the member's earlier removal."""
+    """Explain a rebalance that a join triggered; ``find_cause`` explains an earlier removal of the joining member."""
     begin = round_beginning(rebalance)
     seen = begin.fact("join_group", f"{begin.member_text} was not in generation {rebalance.from_generation}")
     evidence = (seen, *begin.reason_facts, *([_initial_delay(rebalance)] if rebalance.initial else ()))
@@ -129,7 +129,7 @@ def static_replaced(rebalance: Rebalance) -> Finding:
 
 
 def raise_joined(rebalance: EpochRebalance, raised: EpochRaised, find_cause: RaiseFinder) -> Finding:
-    """Explain a group epoch that a joining member raised; ``find_cause`` explains the member's earlier removal."""
+    """Explain a group epoch that a join raised; ``find_cause`` explains an earlier removal of the joining member."""
     begin = raise_beginning(rebalance, raised)
     topics = ", ".join(printable(topic) for topic in begin.added)
     subscribing = f", subscribing to {topics}" if topics else ""
@@ -238,7 +238,7 @@ def seen_restarts(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def removed_and_back(rebalance: SeenRebalance, restarted: Finding) -> Finding:
-    """Explain a rebalance with a static member's new id as a removal: a restart alone would cause no rebalance."""
+    """Explain the return of a static member as a removal and a join: a restart alone would cause no rebalance."""
     member = rebalance.restarted[0][1].member
     clause = (
         f"static member {name_and_place(member)} has a new member id, and the group rebalanced, unlike "

@@ -43,7 +43,7 @@ LEAVING: Final = (
     ),
 )
 DISCONNECT_MS: Final = 10_000
-"""Longest time between the LeaveGroup request of a client and its disconnect, in ms."""
+"""Longest time from a client's LeaveGroup request to its disconnect that shows an orderly leave, in ms."""
 
 
 def find_left(begin: Beginning, sent: Evidence) -> Finding:
@@ -67,9 +67,10 @@ def find_missed_poll(
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of a leave, or None for an orderly leave.
 
-    The leave reason of the client proves the missed poll. Without a leave reason, commits imply it: no progress within
-    the poll interval, while records were available and the connection stayed open. Exceptions: a client that
-    disconnects right after its leave, and a client with a session timeout equal to its poll interval (aiokafka).
+    The leave reason of the client proves the missed poll. Without a leave reason, the commits of the member imply it:
+    no commit progress within the poll interval, although records were available and the connection stayed open. This
+    does not apply to a client that disconnects right after its leave, or to a client whose session timeout equals its
+    poll interval (aiokafka).
     """
     said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):
@@ -99,7 +100,7 @@ def find_missed_poll(
 
 
 def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return the ms from a member's last commit progress to its leave; None if well within the poll interval."""
+    """Return the time from the last commit progress to the leave, in ms; None if far below the poll interval."""
     if vitals.last_progress_ms is None:
         return None
     idle_ms = left_at_ms - vitals.last_progress_ms

@@ -1,4 +1,4 @@
-"""Rebalances caused by expired sessions: member dead, frozen, starved or unreachable, or broker stalled."""
+"""Rebalances caused by expired sessions: the member was dead, frozen, starved or unreachable, or the broker stalled."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def expired_without_vitals(begin: Beginning) -> Finding:
 
 
 def find_expiry_in(rebalance: Rebalance, member: ClientIdentity, vitals: Vitals, expired_at_ms: int) -> Finding:
-    """Explain an expired session; its cause is unknown if the new coordinator never had a request of the member."""
+    """Explain an expired session; the cause is unknown if the member sent no request since a coordinator failover."""
     loaded = rebalance.recent_load
     if loaded is None or vitals.last_seen_ms > loaded.at_ms or member.instance_id is not None:
         return find_expiry(member, vitals, expired_at_ms, rebalance)
@@ -165,9 +165,9 @@ def _find_silent_missed_poll(
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of an expired session, or None.
 
-    Some clients that exceed it send no LeaveGroup: librdkafka under the consumer protocol leaves once the application
-    revokes its partitions, and a static member of Java's client remains in the group. The last commit progress of such
-    a member is one poll interval before its last heartbeat.
+    Some clients send no LeaveGroup after a missed poll: librdkafka under the consumer protocol leaves only after the
+    application revoked its partitions, and a static member of Java's client remains in the group. The last commit
+    progress of such a member is one poll interval before its last heartbeat.
     """
     idle_ms, limit_ms = idle_ms_of(vitals, vitals.last_seen_ms), vitals.rebalance_timeout_ms
     if idle_ms is None or vitals.lag == 0 or vitals.connection_closed_at_ms is not None or vitals.stalled_ms:

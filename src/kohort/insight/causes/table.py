@@ -1,4 +1,4 @@
-"""All catalogue entries of causes and events, by code."""
+"""Catalogue entries of all causes and events; the key is the code of the entry."""
 
 from __future__ import annotations
 

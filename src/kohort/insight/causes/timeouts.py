@@ -1,4 +1,4 @@
-"""Rebalances caused by missed deadlines: to rejoin, to sync, to revoke partitions."""
+"""Rebalances caused by members that missed a deadline: to rejoin, to send SyncGroup, or to revoke partitions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Findings about groups with one JSON schema, for commands, metrics and pages."""
+"""Findings about groups: one JSON schema for commands, metrics and web pages."""

@@ -1,6 +1,6 @@
-"""One sentence for each journal entry, for both protocols and for watchers.
+"""One sentence for each journal entry, written by a coordinator of either protocol or by a watcher.
 
-A sentence states its entry only; ``findings.rebalances`` finds causes.
+A sentence states only the content of its entry; ``findings.rebalances`` finds causes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Sentence = Callable[[Any], str]
 
 
 class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One journal entry. ``entry`` has its own fields, with unescaped text of clients."""
+    """Journal entry with its sentence. ``entry`` has the fields of its kind; text from clients is unescaped."""
 
     at_ms: int
     group: str
@@ -235,4 +235,4 @@ SENTENCES: Final[dict[type[journal.JournalEntry], Sentence]] = {
         f"(generation {entry.generation})"
     ),
 }
-"""Functions that build the sentence of a journal entry, by class of the entry."""
+"""Function that builds the sentence of a journal entry, for each class of entries."""

@@ -1,6 +1,7 @@
-"""Rejected requests, and accepted commits of non-members, by sender, with their meaning.
+"""Rejected requests of clients, and accepted commits of non-members, with their meaning.
 
-A coordinator checks static id, member, generation and state in this order: the error shows the first failed check.
+A coordinator checks instance id, member id, generation and state in this order: the error shows the first failed
+check.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BENIGN: Final = frozenset({"REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH"})
 
 
 class TriedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """Offset of a rejected commit, and the committed offset (null: none)."""
+    """Offset of a rejected commit, and the partition's committed offset (null: none)."""
 
     topic: str
     partition: int
@@ -33,7 +34,7 @@ class TriedOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """All rejected requests of one member, with one error."""
+    """All rejected requests of one member that have the same error."""
 
     group: str
     member: MemberRef
@@ -41,9 +42,9 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     """Meaning of the rejected requests of a member.
 
-    ``zombie``: a removed member that still sends requests; ``behind``: member with an older generation; ``duplicate``:
-    two processes with one instance id; ``unfenced``: an accepted commit of a non-member; ``refused``: a client with a
-    rejected JoinGroup; ``benign``; ``unknown``.
+    ``zombie``: a removed member that still sends requests; ``behind``: a member with an older generation;
+    ``duplicate``: two processes with one instance id; ``unfenced``: an accepted commit of a non-member; ``refused``: a
+    client with a rejected JoinGroup; ``benign``: normal during a rebalance; ``unknown``.
     """
     sentence: str
     noted: int

@@ -1,7 +1,7 @@
-"""Finding of a group with its members and partitions: lag, health and reason, for any cluster and protocol.
+"""State of a group, its members and its partitions: lag, health and reasons, for any cluster and protocol.
 
-Field names are those of the JSON. Unknown is None, never 0. Lag is in records, and in milliseconds of waiting time of
-the next record (``lag_ms``).
+Field names are those of the JSON. Unknown is None, never 0. ``lag`` is in records. ``lag_ms`` is the age of the next
+record to consume, in milliseconds.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LastRebalance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Group at one time: health with its main reason, lag, and the member behind the lag."""
+    """State of a group at one time: health with its main reason, lag, and the member that causes the lag."""
 
     group: str
     at_ms: int
@@ -123,7 +123,7 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def find_group(
     snapshots: Sequence[GroupSnapshot], rebalances: Sequence[RebalanceFinding] | None = None
 ) -> GroupFinding:
-    """Return lag, health, members and partitions of a group from its snapshots; the newest is the present state.
+    """Return lag, health, members and partitions of a group; its newest snapshot is the present state.
 
     ``rebalances``: rebalances in the journal of the group, None without a journal. Raises ValueError without snapshots.
     """

@@ -1,4 +1,4 @@
-"""Findings: values for both group protocols and any cluster; field names are those of the JSON.
+"""Findings: data classes for both group protocols and any cluster; field names are those of the JSON.
 
 Unknown is None, never 0. Times are milliseconds since 1970 (``at_ms``) or durations (``_ms``). Client-supplied text is
 unescaped: escape it before showing it. Fields may be added with a default, but not renamed.
@@ -26,7 +26,7 @@ class MemberRef(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class EvidenceFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One fact: kind, value as text, time."""
+    """Fact that supports a finding: its kind, its value as text, and its time."""
 
     kind: str
     value: str
@@ -34,7 +34,7 @@ class EvidenceFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MoveFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Partition with another owner; None: no owner, or unknown if ``unowned_ms`` is None."""
+    """Partition whose owner changed; None as ``from`` or ``to``: no owner, or unknown if ``unowned_ms`` is None."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ class MoveFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockerFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Member that delayed a rebalance, the delay, and its reason if known."""
+    """Member that delayed a rebalance, the length of the delay, and the reason if known."""
 
     member: MemberRef
     waited_ms: int
@@ -71,18 +71,18 @@ class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
     to_revoke_since_ms: int | None = None
     still_to_get: tuple[str, ...] = ()
     awaited_from: dict[str, str] = {}
-    """Present owner (member id) of each partition that the member waits for, by partition (``topic-3``)."""
+    """Partitions that the member waits for: a dict of the partition (``topic-3``) to the id of its present owner."""
 
 
 class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One rebalance: cause with confidence and evidence, duration, members and moves.
 
-    ``generation``: epoch of a consumer group; None if the round did not complete. Events without a rebalance, such as a
-    static takeover, have the ``end`` ``no_rebalance``.
+    ``generation`` is the group epoch in a consumer group, and None if the rebalance did not complete. An event without
+    a rebalance, such as a static takeover, has the ``end`` ``no_rebalance``.
     """
 
     id: str
-    """Id: ``GROUP/GENERATION``, ``GROUP/after-GENERATION`` if unfinished, ``GROUP/at-MS`` without a rebalance."""
+    """``GROUP/GENERATION``; ``GROUP/after-GENERATION`` if unfinished; ``GROUP/at-MS`` for an event, no rebalance."""
     group: str
     protocol: Literal["classic", "consumer"]
     origin: Origin = "journal"
@@ -99,7 +99,7 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None = None
     """Generation of the previous rebalance, if this rebalance is its follow-up (cooperative assignors)."""
     follows: str | None = None
-    """Id of the earlier rebalance in which the member that rejoins now was removed."""
+    """Id of the earlier rebalance that removed the member which rejoins in this rebalance."""
     trigger: MemberRef | None = None
     also: tuple[str, ...] = ()
     blocker: BlockerFinding | None = None
@@ -110,16 +110,16 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_before: tuple[MemberRef, ...] = ()
     members: tuple[MemberRef, ...] = ()
     departures: dict[str, str] = {}
-    """Kind of departure by member id: ``left``, ``removed``, ``max_poll_exceeded``, ``session_expired``,
-    ``join_timeout``, ...; ``departed`` if unknown.
+    """Departed members: a dict of the member id to the kind of departure. Kinds are ``left``, ``removed``,
+    ``max_poll_exceeded``, ``session_expired``, ``join_timeout`` and others; ``departed`` if unknown.
     """
     standing: tuple[MemberAssignmentFinding, ...] = ()
-    """Members of a consumer group with their assignments at the end of the rebalance; now, if it is unfinished."""
+    """Members of a consumer group with their assignments at the end of the rebalance, or now if it is in flight."""
     moves: tuple[MoveFinding, ...] = ()
     unowned_partition_ms: int | None = None
     """Sum over all partitions of the time without an owner, in ms."""
     stale_requests: int = 0
-    """Number of requests rejected for an outdated generation or member id, until the next rebalance."""
+    """Number of requests rejected for an old generation or member id, from this rebalance to the next one."""
 
     @property
     def is_in_flight(self) -> bool:

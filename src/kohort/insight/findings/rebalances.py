@@ -1,8 +1,8 @@
-"""Rebalances of a journal as findings: of both protocols, observed by a watcher, and events without a rebalance.
+"""Findings about rebalances of both protocols and of watched groups, and about events without a rebalance.
 
 A partition of a classic group has no owner from the last read of its old owner until the first fetch of its new owner.
-An owner that rejoins reads until its JoinGroup, a departed owner until its last request. The number of records that are
-read again is known only from a late commit of the old owner.
+An owner that rejoins reads until its JoinGroup, a departed owner until its last request. The number of records that
+are read twice is known only from a late commit of the old owner.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def consumer_finding(rebalance: EpochRebalance) -> RebalanceFinding:
 
 
 def observed_finding(rebalance: SeenRebalance) -> RebalanceFinding:
-    """Convert a rebalance that a watcher observed to a finding; the evidence has bounds on the phase durations."""
+    """Build the finding of a rebalance that a watcher observed; its evidence has bounds on the phase durations."""
     explanation = explain(rebalance)
     before, after = rebalance.before, rebalance.after
     departures = zip(rebalance.departed, rebalance.departures, strict=True)

@@ -1,4 +1,4 @@
-"""Timeline of assignments: a lane for each member, with a column for each rebalance."""
+"""Timeline of assignments: a lane (row) for each member, a column for each period between two rebalances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LaneAssignments = dict[str, tuple[journal.ClientIdentity, frozenset[Place]]]
 
 
 class AssignmentSpanFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Time with one assignment (partitions as ``topic-3``); ``until_ms``: null while it lasts."""
+    """Period with an unchanged assignment (partitions as ``topic-3``); ``until_ms`` is null while the period lasts."""
 
     from_ms: int
     until_ms: int | None
@@ -29,8 +29,8 @@ class AssignmentSpanFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Event of a member: ``removed``, ``left``, ``away`` (static leave), ``replaced`` (new id), ``fenced`` (rejected
-    request).
+    """Event of a member. ``kind`` is ``removed``, ``left``, ``away`` (a static member left temporarily), ``replaced``
+    (by a new member id) or ``fenced`` (a request was rejected).
     """
 
     at_ms: int
@@ -40,9 +40,9 @@ class MarkFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Time with partitions but without a reader: before an expiry, or during a static member's absence.
+    """Period in which nothing reads a member's partitions: before its expiry, or while a static member is absent.
 
-    ``until_ms``: null while it lasts. A silence is known only afterwards.
+    ``until_ms`` is null while a static member is absent. A silence before an expiry is known only at the expiry.
     """
 
     from_ms: int
@@ -51,7 +51,7 @@ class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaneFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Lane of a member; a static member keeps its lane under a new member id."""
+    """Timeline row of a member; a static member keeps its row under a new member id."""
 
     member: MemberRef
     assignments: tuple[AssignmentSpanFinding, ...]
@@ -60,7 +60,7 @@ class LaneFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColumnFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Timeline column: time between two rebalances; the first column may begin without a rebalance."""
+    """Timeline column: period between two rebalances; the first column may begin without a rebalance."""
 
     from_ms: int
     until_ms: int | None
@@ -154,7 +154,7 @@ class _Lane:
         )
 
     def end_silence(self, since_ms: int | None, at_ms: int, text: str, from_ms: int) -> None:
-        """Record a period without reads of the member's partitions: from its leave or last request to ``at_ms``."""
+        """Record that nothing read the member's partitions from its leave or last request to ``at_ms``."""
         if self.away_ms is not None:
             since_ms, text, self.away_ms = self.away_ms, AWAY, None
         if since_ms is not None and max(since_ms, from_ms) < at_ms:

@@ -8,7 +8,7 @@ from kohort.insight.findings.model import MoveFinding
 
 
 class MemberLoadFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions and lag of a member before and after the scenario; None: unknown, or outside the group."""
+    """Partitions and lag of a member before and after the scenario; None: unknown, or not in the group."""
 
     member_id: str
     client_id: str = ""
@@ -20,9 +20,10 @@ class MemberLoadFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Growth of the lag during the pauses, and the time to drain it; records, and records per second.
+    """Growth of the lag during the pauses, and the time to drain it. Lag is in records.
 
-    ``from`` is the best case: shortest pause, fastest member. ``to`` is the worst case.
+    ``peak_lag_from`` and ``drained_from_s`` are the best case: shortest pause, fastest member. ``peak_lag_to`` and
+    ``drained_to_s`` are the worst case.
     """
 
     written_per_s: float

@@ -1,8 +1,8 @@
 """Journal entries from records of consumer groups (KIP-848).
 
-The records lack the reason of a departure, and the history before the oldest record. The coordinator writes all changes
-of one event together, members before the epoch, parts of the target before its epoch. So the cause of an epoch is in
-the records since the previous epoch.
+The records lack the reason of a departure, and the history before the oldest record. The coordinator writes all records
+of one event together: member records before the group epoch, target assignments of members before the target epoch. So
+the records since the previous group epoch show the cause of a group epoch.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class ConsumerGroupRecords:
         return []
 
     def settle(self, watched: WatchedGroup, at_ms: int) -> Entries:
-        """Return the whole state of a consumer group as a journal entry, if compaction removed its oldest records."""
+        """Return a journal entry with the whole state of a consumer group whose oldest records were compacted."""
         group = watched.consumer
         if group is None or group.is_whole:
             return []
@@ -223,7 +223,7 @@ class ConsumerGroupRecords:
     ) -> Entries:
         converting = watched.converting
         if converting is not None and any(m.member.member_id == member.member_id for m in converting.members):
-            return []  # the member belongs to the classic group that was converted, so it did not join now
+            return []  # the member was in the classic group before its conversion, so it did not join now
         old = next((gone for gone, _ in group.departed if gone.instance_id == member.instance_id is not None), None)
         if old is None:
             group.joined.append(member)

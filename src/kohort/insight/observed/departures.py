@@ -1,8 +1,8 @@
-"""Inferred departures of members: leave, end of the session, or removal.
+"""Inferred departures of members: leave, expired session, or removal.
 
 Only the coordinator sees a departure. A watcher knows the last sign of life (join, commit), the timeouts, and an upper
-bound of the departure. A session ends no earlier than its timeout after the last sign of life: this excludes causes,
-and only an exclusion makes a cause certain. All times are on the coordinator's clock.
+bound of the time of departure. A session ends no earlier than its timeout after the last sign of life. This excludes
+some causes; a cause is certain only if all others are excluded. All times are on the coordinator's clock.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ REJOIN_MS: Final = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """Observations about a departed member, which was out of the group by ``out_by_ms``.
+    """Observations about a member that departed from its group no later than ``out_by_ms``.
 
-    ``was_waited_for``: still a member during the rebalance; ``round_ms``: bounds of its duration; ``back``: a new
-    member of the same client id and host, ``back_after_ms`` later; ``alike``: number of other members with both.
+    ``was_waited_for``: the member still belonged to the group during the rebalance. ``round_ms``: bounds of the
+    duration of the rebalance. ``back``: new member with the same client id and host, which joined ``back_after_ms``
+    later. ``alike``: number of other members with this client id and host.
     """
 
     member: ClientIdentity
@@ -76,7 +77,7 @@ class Departure:
 
     @property
     def idle_ms(self) -> int:
-        """Upper bound of the time without commit progress of a departed member, in ms."""
+        """Upper bound of the time from the last commit progress of a departed member to its departure, in ms."""
         return max(0, self.out_by_ms - max(self.signs.since_ms, self.signs.last_progress_ms or self.signs.since_ms))
 
 
@@ -123,7 +124,7 @@ def _matches_missed_poll(departure: Departure, poll_ms: int) -> bool:
 
 
 def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
-    """Return True if the departed member left before its session could expire.
+    """Return True if the member departed before its session could expire.
 
     A request restarts the session timer; a commit does so only in a classic group and outside of transactions. But a
     client that commits also sends a heartbeat every third of its session timeout.
@@ -137,7 +138,7 @@ def _matches_expiry(departure: Departure, session_ms: int) -> bool:
     if departure.signs.last_commit_ms is None and departure.member.instance_id is None:
         return False
     if departure.silent_ms < session_ms - min(CLOCK_MS, session_ms // 10) and not departure.is_consumer:
-        return False  # a silence shorter than the session timeout expires no session
+        return False  # a session does not expire before the session timeout has passed without a request
     return departure.silent_ms <= session_ms + AUTO_COMMIT_MS + REJOIN_MS
 
 

@@ -1,7 +1,7 @@
-"""Journal entries from records of classic groups, with bounds on the duration of rebalances from polled group states.
+"""Journal entries from records of classic groups; polled group states give bounds on the duration of a rebalance.
 
-Polls and records arrive in any order. So polls are kept until the record of a generation is read, and compared on this
-machine's clock, corrected by the lateness of records.
+Polls and records arrive in any order. So polls are kept until the record of a generation is read. To compare both, the
+timestamp of a record is converted to this machine's clock by adding the usual lateness of records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POLLS_KEPT: Final = 15
 
 
 class StatePoll(NamedTuple):
-    """One poll of all groups: start, end, and groups that rebalance or are missing."""
+    """One poll of the states of all groups: start, end, and the groups that rebalance or are missing."""
 
     from_ms: int
     until_ms: int
@@ -34,7 +34,11 @@ class StatePoll(NamedTuple):
 
 
 class RoundBounds(NamedTuple):
-    """Last poll before a round, first poll within it, and its members then; on the coordinator's clock."""
+    """Times around the start of a rebalance, on the coordinator's clock.
+
+    ``settled_ms``: last poll before the rebalance; ``rebalancing_ms``: first poll during the rebalance; ``present``:
+    members at that poll.
+    """
 
     settled_ms: int | None = None
     rebalancing_ms: int | None = None
@@ -42,7 +46,7 @@ class RoundBounds(NamedTuple):
 
 
 class RecentPolls:
-    """Recent polls of group states, and the groups with an observed round."""
+    """Recent polls of group states, and the groups whose rebalance was observed in a poll."""
 
     def __init__(self) -> None:
         self._polls: deque[StatePoll] = deque(maxlen=POLLS_KEPT)
@@ -72,7 +76,7 @@ class RecentPolls:
         return begun
 
     def know(self, name: str) -> None:
-        """Add a group in a rebalance that the previous watcher process observed."""
+        """Add a group whose rebalance the previous watcher process observed."""
         self._rounds.add(name)
 
     def _last_settled(self, name: str) -> int | None:
@@ -81,7 +85,7 @@ class RecentPolls:
     def bounds(
         self, group: WatchedGroup, before: journal.GenerationSeen, after: journal.GenerationSeen, late_ms: int
     ) -> RoundBounds:
-        """Return bounds on the time of the rebalance that led to generation ``after``, from polls of group states.
+        """Return bounds on the start of the rebalance that led to generation ``after``, from polls of group states.
 
         ``late_ms``: time from the timestamp of the group's records to their arrival at the watcher.
         """
@@ -103,11 +107,11 @@ class RecentPolls:
 
 Partitions = dict[str, tuple[int, ...]]
 BASELINE_MS: Final = 3_600_000
-"""Interval after which a journal entry repeats the previous generation, because older entries expire, in ms."""
+"""Interval in ms after which a journal entry also has the previous generation, since older entries expire."""
 
 
 class GenerationRecords:
-    """Converter of records of classic groups, with the polls of the same time."""
+    """Converter of records of classic groups to journal entries, with bounds from recent polls of group states."""
 
     def __init__(self, looks: RecentPolls) -> None:
         self._polls = looks
@@ -240,7 +244,7 @@ def _partitions(found: list[TopicPartition]) -> Partitions:
 
 
 def _signs(group: WatchedGroup, before: journal.GenerationSeen, member: journal.SeenMember) -> journal.SignsOfLife:
-    """Return a member's commits in generation ``before``: commits of the partitions that the member owned."""
+    """Return the times of a member's last commits in generation ``before``, for the partitions that it owned."""
     slots = (
         slot
         for topic, partitions in (member.partitions or {}).items()

@@ -1,4 +1,4 @@
-"""Rebalances from observed generations: joined and departed members, moves, and bounds of the time."""
+"""Rebalances of watched classic groups, from consecutive generations: joins, departures, moves and time bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Bounds = tuple[int | None, int | None]
 
 @dataclass(slots=True)
 class SeenRebalance:
-    """Observed rebalance: two generations of a group and their differences; ``before`` is None for the first one."""
+    """Observed rebalance: two generations of a group and their differences.
+
+    ``before`` is None for the first observed generation.
+    """
 
     before: journal.GenerationSeen | None
     after: journal.GenerationSeen
@@ -77,7 +80,11 @@ class SeenRebalance:
 
     @property
     def is_after_failover(self) -> bool:
-        """True if no departed member sent a request to the new coordinator after a failover."""
+        """True if a recent coordinator failover may explain the rebalance.
+
+        With a journal entry of the failover: no departed member sent a request since. Without such an entry: the leader
+        epoch of the records increased, and a member committed recently.
+        """
         if self.loaded is not None:
             return all(one.sign_ms <= self.loaded.at_ms for one in self.departed)
         since_ms = self.after.at_ms - FAILOVER_MS
@@ -86,7 +93,7 @@ class SeenRebalance:
 
 
 def seen_rebalances(entries: Iterable[journal.JournalEntry]) -> list[SeenRebalance]:
-    """Return the rebalances of classic groups in a watcher's journal entries, in the same order."""
+    """Return the rebalances of classic groups in a watcher's journal entries, in the order of the entries."""
     histories: dict[str, _History] = {}
     found = []
     for entry in entries:
@@ -108,7 +115,7 @@ class _History:
     converted: journal.GroupConverted | None = None
     loaded: journal.GroupLoaded | None = None
     departed_before: list[tuple[SeenRebalance, int]] = field(default_factory=list)
-    """Earlier departures of members, each as a rebalance and an index into its ``departed``."""
+    """Earlier departures of members, each as a rebalance and an index into ``departed`` of this rebalance."""
 
     def take(self, entry: journal.JournalEntry) -> SeenRebalance | None:
         if isinstance(entry, journal.GroupConverted):
@@ -214,7 +221,7 @@ def moves_between(
 ) -> tuple[journal.Move, ...]:
     """Return the partitions whose owner differs between two generations.
 
-    ``same``: present member ids of static members, by earlier member id.
+    ``same``: restarted static members, as a dict of the earlier to the present member id.
     """
     was, now = owners(before), owners(after)
     if was is None or now is None:

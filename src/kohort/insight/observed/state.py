@@ -1,4 +1,4 @@
-"""Persisted state of a watched group between two of its records."""
+"""State of watched groups, persisted so that the next watcher can continue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 
 class CommitSeen(msgspec.Struct, gc=False, array_like=True):
-    """Last commit of a partition: offset, time, and time of the last progress (ms since 1970)."""
+    """Last commit of a partition: offset, time, and time of the last commit with progress (ms since 1970)."""
 
     offset: int
     at_ms: int
@@ -20,7 +20,7 @@ class CommitSeen(msgspec.Struct, gc=False, array_like=True):
 
 
 class WatchedMember(msgspec.Struct):
-    """Member of a consumer group, from its records; partitions by topic id in hexadecimal."""
+    """Member of a consumer group, from its records; the partition dicts have topic ids in hexadecimal as keys."""
 
     member: ClientIdentity
     topics: tuple[str, ...] = ()
@@ -51,15 +51,15 @@ class WatchedConsumerGroup(msgspec.Struct):
     members: dict[str, WatchedMember] = {}
     targets: dict[str, dict[str, list[int]]] = {}
     planned: dict[str, dict[int, str]] = {}
-    """Owner (member id) of each partition in the last target assignment, by topic id and partition number."""
+    """Member id of the owner of each partition in the last target assignment: topic id, partition number, owner."""
     released: dict[str, dict[int, int]] = {}
-    """Time at which each partition lost its owner, in ms, by topic id and partition number."""
+    """Time in ms at which each partition lost its owner: topic id, partition number, time."""
     regexes: dict[str, tuple[str, ...]] = {}
-    # the lists below: joins, departures and metadata changes of members since the last new group epoch
+    # the five lists below: events since the last new group epoch
     joined: list[ClientIdentity] = []
     departed: list[tuple[ClientIdentity, SignsOfLife]] = []
     subscribed: list[tuple[ClientIdentity, tuple[str, ...], tuple[str, ...]]] = []
-    """Members that changed their subscribed topics, each with its added and its removed topics."""
+    """Members that changed their subscription, each with its added topics and its removed topics."""
     preferred: list[tuple[ClientIdentity, str]] = []
     resolved: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
@@ -70,7 +70,7 @@ class WatchedConsumerGroup(msgspec.Struct):
 
 
 class RoundSeen(msgspec.Struct):
-    """Observed round of a classic group, between two times of the watcher's clock."""
+    """Observed rebalance of a classic group; the poll from ``from_ms`` to ``until_ms`` was the first that saw it."""
 
     from_ms: int
     until_ms: int
@@ -78,11 +78,11 @@ class RoundSeen(msgspec.Struct):
     """Start of the last poll that saw the group before its rebalance."""
     present: tuple[str, ...] | None = None
     over_ms: int | None = None
-    """Time of the first poll that saw the group after its rebalance."""
+    """End of the first poll that saw the group after its rebalance."""
 
 
 class WatchedGroup(msgspec.Struct):
-    """Group, from the records read so far."""
+    """State of a group, from the records read so far."""
 
     group: str
     seen: GenerationSeen | None = None
@@ -91,7 +91,7 @@ class WatchedGroup(msgspec.Struct):
     """Last classic generation of a group during its conversion to a consumer group."""
     consumer: WatchedConsumerGroup | None = None
     commits: dict[str, dict[int, CommitSeen]] = {}
-    """Last commits by topic and partition; saved separately, because they change more often than the group."""
+    """Last commit of each partition: topic, partition number, commit. Saved separately: commits change often."""
     leader_epoch: int = -1
     """Leader epoch of the group's last record; a higher one shows a new or restarted coordinator."""
 

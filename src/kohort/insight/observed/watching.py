@@ -1,8 +1,9 @@
-"""Watched groups: takes records of ``__consumer_offsets`` and polled group states, returns journal entries.
+"""Watched groups: convert records of ``__consumer_offsets`` and polled group states to journal entries.
 
-Records of one partition come in log order; partitions may be mixed, since a group has one partition. Times of records
-are the coordinators'; the caller converts times of polls to that clock. Unreadable records are counted and skipped.
-Memory is bounded: groups and partitions beyond the limits are only counted.
+Records of one partition come in log order. Records of several partitions may be mixed, since all records of a group are
+in one partition. Records have timestamps of the coordinators; the caller converts times of polls to that clock.
+Unreadable records are counted and skipped. Memory is bounded: records of groups and partitions beyond the limits are
+only counted.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ MAX_COMMITS: Final = 500_000
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    """Bounds on remembered groups, and on their committed partitions together."""
+    """Maximum number of groups in memory, and of partitions with a commit in all these groups together."""
 
     groups: int = MAX_GROUPS
     commits: int = MAX_COMMITS
 
 
 class PersistedCommit(NamedTuple):
-    """Last commit of a partition; ``seen``: None if deleted."""
+    """Last commit of a partition; ``seen`` is None if the commit was deleted."""
 
     group: str
     topic: str
@@ -42,7 +43,7 @@ class PersistedCommit(NamedTuple):
 
 
 class ChangedState(NamedTuple):
-    """State changed since the last call: of groups (None: deleted), and of commits."""
+    """Changes since the previous ``ChangedState``: states of groups (None: deleted), and commits."""
 
     groups: dict[str, bytes | None]
     commits: list[PersistedCommit]
@@ -72,7 +73,7 @@ class ObservedGroups:
         return group in self._groups
 
     def unknown_topics(self, key: bytes, value: bytes) -> set[bytes]:
-        """Return the topic ids without a known name in a record of an assignment or a target assignment."""
+        """Return the topic ids with unknown names in a record of an assignment or a target assignment."""
         try:
             record = parse_record(key, value)
         except CorruptLog:
@@ -96,8 +97,8 @@ class ObservedGroups:
     ) -> list[JournalEntry]:
         """Process the next record of ``__consumer_offsets``; return its journal entries (none for most commits).
 
-        ``at_ms``: timestamp of the record. ``late_ms``: time between timestamp and arrival of the records in its
-        partition; if None (unknown), polled group states are not compared with the records.
+        ``at_ms``: timestamp of the record. ``late_ms``: usual time from the timestamp of a record in this partition to
+        its arrival; if None (unknown), polled group states are not compared with the records.
         """
         try:
             record = None if key is None else parse_record(key, value)

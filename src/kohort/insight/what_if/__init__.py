@@ -1,1 +1,1 @@
-"""Predict the assignment of a group after a change, by the assignors of client and broker."""
+"""Prediction of a group's assignments after a change, computed with client-side and server-side assignors."""

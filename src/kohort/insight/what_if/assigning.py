@@ -1,4 +1,4 @@
-"""Final assignment of a group after its rebalances, computed by the assignors of leader or coordinator."""
+"""Final assignment of a group after its rebalances, computed by the assignor of its leader or coordinator."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MAX_ROUNDS: Final = 10
 
 
 class AssignorChoice(NamedTuple):
-    """Assignor of the group's leader, or of the coordinator (``server_side``)."""
+    """Assignor, and whether the coordinator (``server_side``) or the group's leader runs it."""
 
     assignor: str
     server_side: bool
 
 
 class ReadTopics(NamedTuple):
-    """Topics of a group: partition counts, known ids (the order of server-side assignors), racks of replicas."""
+    """Topics of a group: partition counts, known topic ids (server-side assignors sort by them), racks of replicas."""
 
     counts: Mapping[str, int]
     ids: Mapping[str, bytes]
@@ -36,7 +36,7 @@ class ReadTopics(NamedTuple):
 
 
 class SettledGroup(NamedTuple):
-    """Members with their final assignment, and the number of rounds."""
+    """Members with their final assignment, and the number of rebalances until then."""
 
     members: list[WhatIfMember]
     rounds: int

@@ -1,7 +1,7 @@
-"""Growth of the lag while partitions pause, and the time to drain it, as ranges.
+"""Growth of the lag while partitions pause, and the time to drain it, in the best and in the worst case.
 
-The slowest member decides: its drain time depends on the writes to its partitions and on the rate of one member. Rates
-are options, or come from several snapshots.
+The slowest member determines the time to drain: it depends on the produce rate of its partitions and on the consume
+rate of one member. Rates are options, or come from several snapshots.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class FlowRates(NamedTuple):
-    """Records per second: written to each partition, and handled by one member, at least and at most."""
+    """Rates in records per second: produce rate of each partition, lowest and highest consume rate of a member."""
 
     written: Mapping[TopicPartition, float]
     handled_least: float
@@ -29,8 +29,8 @@ def flow_of(
 ) -> FlowRates | None:
     """Return produce and consume rates of a group; None if neither options nor snapshots give them.
 
-    ``in_per_s``: records produced per second to all partitions together, split by sampled rates, else evenly. The
-    consume rate of a member is known only if the member had a lag in every sample.
+    ``in_per_s``: produce rate of all partitions together, split in proportion to sampled rates, else evenly.
+    ``drain_per_s``: consume rate of a member; it can be sampled only from a member with a lag in every sample.
     """
     sampled = {
         one.partition: one.written_per_s for one in lag.partitions if one.counts and one.written_per_s is not None

@@ -1,4 +1,4 @@
-"""Prediction of a what-if: a scenario applied to a snapshot step by step, with its assumptions and risks."""
+"""Prediction of a what-if: a scenario is applied to a snapshot step by step. Also its assumptions and risks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Racks = Mapping[TopicPartition, frozenset[str]]
 
 
 class ClusterFacts(NamedTuple):
-    """Racks of replicas, and rates of reading and writing."""
+    """Racks of replicas, and produce and consume rates."""
 
     racks: Racks = {}
     rates: Callable[[Mapping[str, int]], FlowRates | None] | None = None
@@ -41,7 +41,7 @@ def what_if(
     assume: Assumptions | None = None,
     cluster: ClusterFacts = ClusterFacts(),  # noqa: B008 - it cannot be changed
 ) -> WhatIfFinding:
-    """Predict assignments, pauses and lag of a group after a scenario; nothing is executed.
+    """Predict assignments, pauses and lag of a group after a scenario; the group itself is not changed.
 
     Raises UsageError for missing members, topics or assignors, and for a group without members.
     """

@@ -1,4 +1,4 @@
-"""Scenarios of a what-if, assumptions about clients, and the pauses that follow from them."""
+"""Scenarios of a what-if, assumptions about clients, and the pauses computed from these assumptions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 from kohort.model import TopicPartition
 
 KillMode = Literal["poll", "sigkill", "close"]
-"""End of a member: no poll within ``max.poll.interval.ms``, SIGKILL, or ``close()``."""
+"""Cause of a member's end: no poll within ``max.poll.interval.ms``, SIGKILL, or ``close()``."""
 
 
 class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
-    """Member as input of the assignor; ``owned``: its assignment, or its target in a consumer group."""
+    """Member as input of the assignor; ``owned``: its assignment, or its target assignment in a consumer group."""
 
     member_id: str
     client_id: str = ""
@@ -29,7 +29,7 @@ class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """Simultaneous changes. ``newcomers``: member ids and instance ids; they read the topics of most members."""
+    """Changes to a group. ``newcomers``: pairs of member id and instance id; they get the commonest subscription."""
 
     newcomers: tuple[tuple[str, str | None], ...] = ()
     remove: tuple[str, ...] = ()
@@ -41,11 +41,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     all_static: bool = False
     to_consumer: bool = False
     new_ids: dict[str, str] = {}
-    """New member ids of restarted members, by old member id, if known; assignors sort members by id."""
+    """New member id of each restarted member (key: old member id), if known; assignors sort members by id."""
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients' settings that a snapshot lacks: Kafka's defaults, in milliseconds."""
+    """Client settings and durations that a snapshot lacks, in milliseconds; the defaults of settings are Kafka's."""
 
     heartbeat_ms: int = 3000
     consumer_heartbeat_ms: int = 5000
@@ -58,7 +58,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PauseRange(NamedTuple):
-    """Time without reads of one partition, in the best and in the worst case, in milliseconds."""
+    """Shortest and longest time for which one partition is not read, in milliseconds."""
 
     least: int = 0
     most: int = 0
@@ -68,7 +68,7 @@ class PauseRange(NamedTuple):
 
 
 def pause_of_step(mode: str, assume: Assumptions) -> PauseRange:
-    """Return the pause of one rebalance: for all partitions if the assignor is eager, else for the moved partitions."""
+    """Return the pause in one rebalance: of all partitions if the assignor is eager, else of the moved partitions."""
     beat = assume.consumer_heartbeat_ms if mode == "consumer" else assume.heartbeat_ms
     return PauseRange(assume.shortest_round_ms, assume.shortest_round_ms + beat)
 

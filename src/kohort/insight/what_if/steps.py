@@ -1,4 +1,4 @@
-"""Steps of a scenario, one rebalance each, and their simulation: assignments and pauses."""
+"""Steps of a scenario, each with one rebalance; the simulation of the steps gives assignments and pauses."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ RESTARTED: Final = " (again)"
 class GroupStep(NamedTuple):
     """One rebalance: leaving and joining members, and the assignor.
 
-    ``away``: keeps its partitions during a restart; ``restarts``: departed members return with the next step;
-    ``reassigns``: False without a new assignment.
+    ``away``: static member that keeps its partitions during its restart; ``restarts``: True if the leaving members
+    return in the next step; ``reassigns``: False if no assignment changes.
     """
 
     choice: AssignorChoice
@@ -44,7 +44,7 @@ class GroupStep(NamedTuple):
 
 
 class AssignorChange(NamedTuple):
-    """Present and future assignor."""
+    """Assignor before and after a scenario."""
 
     now: AssignorChoice
     then: AssignorChoice
@@ -79,7 +79,7 @@ def _member(member: MemberSnapshot) -> WhatIfMember:
 
 
 def steps_of(scenario: Scenario, members: list[WhatIfMember], change: AssignorChange) -> list[GroupStep]:
-    """Split a scenario into rebalances: a classic group changes at once, a consumer group member by member.
+    """Split a scenario into rebalances: one for a classic group, one for each joining or leaving member otherwise.
 
     Raises UsageError if a member to remove is not in the group, or if a member to add is already in the group.
     """
@@ -137,9 +137,9 @@ def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: Assign
 def _assignor_change(change: AssignorChange, number: int, count: int) -> tuple[AssignorChoice, AssignorChoice]:
     """Return the assignor while a restarting member is absent, and the assignor after its return.
 
-    ``number`` members have restarted before. A classic group uses an assignor that all members offer: the new one once
-    no member offers only the old one. The first member of the consumer protocol converts the group (KIP-848). Of
-    server-side assignors, the one that most members name is used.
+    ``number``: members that have restarted already; ``count``: all members. A classic group uses an assignor that all
+    members offer: the new one once no member offers only the old one. The first member of the consumer protocol
+    converts the group (KIP-848). A consumer group uses the server-side assignor that most members name.
     """
     if change.converts:
         return (change.then if number else change.now), change.then

@@ -125,7 +125,7 @@ function CauseTable({ all }) {
 
 function Offenders({ offenders }) {
   const columns = [
-    { key: "name", title: "Who", head: true, value: (row) => row.name, cell: (row) => html`<${Brief} value=${row.name || "an unknown client"} limit=${40} />` },
+    { key: "name", title: "Name", head: true, value: (row) => row.name, cell: (row) => html`<${Brief} value=${row.name || "an unknown client"} limit=${40} />` },
     { key: "kind", title: "Is a", value: (row) => row.kind, cell: (row) => visible(row.kind) },
     { key: "times", title: "Rebalances", kind: "number", value: (row) => row.rebalances, cell: (row) => row.rebalances },
     { key: "cause", title: "Mostly", value: (row) => row.cause, cell: (row) => html`<${Cause} code=${row.cause} />` },
