@@ -54,7 +54,7 @@ def test_judge_of_later_rebalances_ignores_an_earlier_wrong_cause():
     ]
 
 
-def test_judge_rejects_right_cause_that_names_another_member():
+def test_judge_rejects_right_cause_with_wrong_member():
     told = finding(1, "SESSION_TIMEOUT.frozen", client_id="b"), finding(2, "CLIENT_RESET")
 
     assert [verdict for _, _, verdict in verdicts(*told)] == ["wrong", "right"]
@@ -89,7 +89,7 @@ def test_judge_ignores_rebalances_after_the_end_of_the_injected_action():
     assert len(verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),))) == 1
 
 
-def test_judge_accepts_late_rebalance_by_topic_change_during_the_next_action():
+def test_judge_accepts_late_rebalance_of_topic_change_during_the_next_action():
     gone = Provoked("g", EAGER, "topic_deleted", ("a",), 0, 100, expected=(ExpectedCause("TOPIC_DELETED", A, least=0),))
     left = Provoked("g", EAGER, "leave", ("b",), 100, 200, expected=(ExpectedCause("MEMBER_LEFT", B),))
     told = [finding(110, "TOPIC_DELETED"), finding(120, "MEMBER_LEFT", client_id="b"), finding(130, "NEW_MEMBER")]

@@ -41,7 +41,7 @@ def test_finders_emit_exactly_the_causes_of_the_catalogue():
     assert emitted() == set(CAUSES)
 
 
-def test_similar_causes_in_the_catalogue_exist_and_entries_have_texts():
+def test_catalogue_entries_have_texts_and_name_only_existing_similar_causes():
     for entry in CAUSES.values():
         assert {code for code, _ in entry.look_alikes} <= CAUSES.keys() - {entry.code}
         assert entry.sentence.endswith(".")

@@ -1,4 +1,4 @@
-"""Causes with further evidence than the request: broker stalls, topics, connections, the requesting client."""
+"""Causes that need evidence besides the triggering request: broker stalls, topics, connections, admin clients."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Events of a group without a rebalance, on a real coordinator."""
+"""Group events that are no rebalances, on a real coordinator."""
 
 import pytest
 
@@ -98,7 +98,7 @@ class TestZombies:
         assert event.evidence[1].value == "t-0 to 99 (5 is committed)"
         assert "no longer a member but continued to work" in event.sentence
 
-    def test_commits_with_an_older_generation_are_reported_as_from_a_behind_member(self, stage):
+    def test_event_of_commits_with_an_older_generation_names_an_outdated_member(self, stage):
         member_id, generation = alone(stage)
         stage.commit({("t", 0): 5}, member_id=member_id, generation=generation - 1)
 

@@ -1,4 +1,4 @@
-"""Group findings and ``doctor`` rules, each with a group that triggers it."""
+"""Group findings, and ``doctor`` rules with an example group for each rule."""
 
 from __future__ import annotations
 
@@ -172,5 +172,5 @@ def test_rebalance_count_of_storm_is_equal_in_doctor_and_patterns():
     assert (STORM, STORM_MS) == (patterns.STORM, patterns.STORM_WITHIN_MS)
 
 
-def test_every_doctor_rule_has_an_advice():
+def test_every_doctor_rule_has_advice():
     assert set(SEVERITY_OF) <= set(ADVICE)

@@ -66,7 +66,7 @@ def test_partition_with_few_seconds_without_commit_is_no_stall():
     assert words(look(0, [A], {0: (5, 9)}), look(5, [A], {0: (5, 9)})) == (None, [None])
 
 
-def test_partition_with_new_owner_is_no_stall_before_some_time():
+def test_partition_without_commit_of_its_new_owner_is_no_stall_after_a_short_time():
     before = look(0, [member("a"), member("b", 0)], {0: (5, 9)})
 
     assert words(before, look(20, [member("a", 0), member("b")], {0: (5, 9)})) == (None, [None])
@@ -167,7 +167,7 @@ def test_member_without_progress_in_any_partition_is_stuck():
     assert found.clause == "no commit progress for 20.0 s, while records wait in t-0"
 
 
-def test_member_with_progress_in_only_some_partitions_is_not_fetching():
+def test_member_with_progress_in_only_some_partitions_has_state_not_fetching():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (5, 90)}), look(20, [both], {0: (5, 9), 1: (90, 90)})
 
@@ -209,7 +209,7 @@ def test_partition_without_progress_is_stall_while_another_member_consumes_a_bac
     assert state_of("b", *looks) == "stuck"
 
 
-def test_member_with_unread_records_and_no_commit_is_not_committing():
+def test_member_with_unread_records_and_no_commit_has_state_not_committing():
     looks = look(0, [A], [part(0, None, 5)]), look(20, [A], [part(0, None, 50)])
 
     assert (state_of("a", *looks), words(*looks)) == ("not-committing", ("WARN", ["WARN"]))
@@ -258,7 +258,7 @@ def test_group_with_ten_rebalances_in_ten_minutes_is_storm():
     assert words(look(0, [A], {0: (9, 9)}), rebalances=long_ago)[0] == "OK"
 
 
-def test_health_of_group_that_refuses_a_description_is_unknown_with_its_reason():
+def test_health_of_group_with_refused_description_is_unknown_with_the_error_as_reason():
     found = report(look(0, [], [], error="GROUP_AUTHORIZATION_FAILED: group 'g'"))
 
     assert (found.group.word, found.group.clause) == (None, "GROUP_AUTHORIZATION_FAILED: group 'g'")

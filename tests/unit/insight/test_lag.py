@@ -1,4 +1,4 @@
-"""Lag of sampled groups: in records and in time, its culprit, and its expected end."""
+"""Lag of sampled groups in records and in time, with the blamed cause and the time to drain it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_group_lag_excludes_committed_offset_of_unsubscribed_topic():
     assert lag_of([look(0, [looked_up], [part(0, 9, 10), old])]).total.records == 1
 
 
-def test_lag_of_read_committed_reader_is_blamed_on_open_transaction():
+def test_lag_of_read_committed_consumer_is_blamed_on_open_transaction():
     lag = lag_of([look(0, [member("a", 0)], [part(0, 50, 80, last_stable=50)])])
 
     assert (only(lag).records, only(lag).stable_records, lag.blame) == (30, 0, "open_transaction")
@@ -196,7 +196,7 @@ def test_lag_counts_unread_records_that_retention_deleted():
     assert (found.lost, found.lead, found.records) == (50, 0, 90)
 
 
-def test_lag_of_no_snapshots_raises_value_error():
+def test_lag_without_snapshots_raises_value_error():
     with pytest.raises(ValueError, match="no snapshots"):
         lag_of([])
 

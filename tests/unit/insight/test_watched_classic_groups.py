@@ -21,7 +21,7 @@ def stage():
 
 
 class Group:
-    """Members by client id, each on its own host; a round closes once all members have rejoined."""
+    """Members by client id, each on its own host; a rebalance ends once all members have rejoined."""
 
     def __init__(self, stage, clients, **options):
         self.stage, self.options = stage, {"session_ms": SESSION_MS, "rebalance_ms": 60_000} | options
@@ -152,7 +152,7 @@ def test_watched_departure_of_member_without_commits_is_member_departed(stage):
     assert "indistinguishable" in finding.sentence
 
 
-def test_watched_static_member_is_restart_within_its_session_and_expiry_after_it():
+def test_watched_return_of_static_member_is_restart_within_its_session_and_expiry_later():
     stage = WatchedStage()
     stage.advance(1_000_000)
     group = Group(stage, ["a"])

@@ -1,4 +1,4 @@
-"""Watched consumer groups (KIP-848): the records of a real coordinator have nearly the whole journal."""
+"""Watched consumer groups (KIP-848): the records of a real coordinator give nearly the same journal entries."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_watcher_writes_the_same_entries_as_the_coordinator_of_a_consumer_group(
     assert plain(stage.seen, *told) == plain(stage.journal, *told)
 
 
-def test_watched_join_to_consumer_group_lists_awaited_partitions_without_proof(stage):
+def test_watched_join_to_consumer_group_has_wait_for_partitions_and_high_confidence(stage):
     second_comes(stage)
 
     forming, joined = stage.findings()

@@ -138,7 +138,7 @@ def test_what_if_of_more_members_than_partitions_names_idle_members():
     assert found.notes == ("the group uses at most 9 members: it has 9 partitions",)
 
 
-def test_what_if_of_added_partitions_has_no_old_owner_and_no_lag_of_them():
+def test_what_if_of_added_partitions_shows_them_without_old_owner_and_lag():
     found = what_if(three(), Scenario(partitions={"t": 12}))
 
     assert [(m.partition, m.before) for m in found.moves] == [(9, None), (10, None), (11, None)]

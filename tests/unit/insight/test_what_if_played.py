@@ -54,7 +54,7 @@ class PlayedGroup:
         for user in self.living():
             member_id, instance_id = self.id_of(user), user.machine.config.group_instance_id
             if instance_id is not None and user.machine.config.group_protocol == "classic":
-                user.die()  # the process dies without a leave, and its session lasts
+                user.die()  # the process dies without a leave: its session remains until the session timeout
             else:
                 user.leave()
             if instance_id is None and self.living():

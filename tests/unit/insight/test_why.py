@@ -133,7 +133,7 @@ class TestSessionTimeout:
         assert explanation.cause == "SESSION_TIMEOUT.starved"
         assert "longest earlier silence was 7.0 s" in explanation.sentence
 
-    def test_expiry_that_delayed_a_rebalance_is_the_cause_before_its_trigger(self, stage):
+    def test_expiry_that_delayed_a_rebalance_outranks_its_trigger_as_cause(self, stage):
         ids, generation = trio(stage)
         stage.coordinator.connection_closed(2, stage.now)
         stage.advance(4000)
@@ -486,7 +486,7 @@ def test_rebalances_of_several_groups_in_one_journal_are_separate(stage):
     assert [(r.group, r.generation) for r in rebalances(stage.journal)] == [("a", 1), ("b", 1)]
 
 
-def test_journal_without_oldest_entries_has_the_next_rebalance_as_first(stage):
+def test_journal_without_oldest_entries_begins_with_the_next_rebalance(stage):
     trio(stage)
     (ids, _) = stage.stable(2, group="h")
     middle = [e for e in stage.journal if isinstance(e, MemberArrived)]

@@ -63,7 +63,7 @@ def test_first_join_to_consumer_group_has_group_forming_as_cause(stage):
     assert (explanation.cause, explanation.confidence, rebalance.end) == ("GROUP_FORMING", "proof", "stable")
 
 
-def test_unfinished_rebalance_names_revoking_member_its_start_and_the_waiting_member(stage):
+def test_unfinished_rebalance_names_revoking_member_start_of_revocation_and_waiting_member(stage):
     second_comes(stage)
     told_at_ms = stage.now
     stage.advance(3_000)
@@ -294,7 +294,7 @@ def test_pattern_that_matches_new_topics_has_regex_resolved_as_cause():
 
     assert (
         explanation.cause == "GROUP_FORMING"
-    )  # the group was empty when it began, and its pattern matched topics later
+    )  # the group was empty before the join, and the pattern of its member matched topics only later
     assert "which now matches topics: added t;" in explanation.sentence
 
     stage.topics.make("t2", 2)
@@ -375,7 +375,7 @@ def test_vitals_of_member_have_the_time_of_its_last_commit_progress(stage):
 
 
 class TestGroupOfBothProtocols:
-    """Group of a classic member with all of t, and a new member of the consumer protocol."""
+    """Consumer group with a classic-protocol member that owns all partitions, and a new consumer-protocol member."""
 
     @pytest.fixture
     def mixed(self):

@@ -36,7 +36,7 @@ LOOPBACK = ("127.0.0.1", 0)
 
 
 class PageSource:
-    """A source of pages that contain the number of calls."""
+    """Source of metrics pages; each page contains the number of pages built so far."""
 
     def __init__(self, during: Callable[[], None] = lambda: None) -> None:
         self.count = 0
@@ -286,7 +286,7 @@ def test_slow_http_request_is_disconnected_while_others_are_served(monkeypatch):
         assert slow[0].recv(1) == b"", "it is ended, though it had not asked for anything yet"
         for one in slow:
             one.close()
-        # the server frees the place of a closed connection a moment later
+        # the server notices the closed connections a moment later
         eventually(lambda: ask(port, "/metrics", "GET", {}).status == 200, deadline_s=20)
 
 

@@ -33,7 +33,7 @@ def part(topic: str, number: int, committed: int | None, end: int | None = 100, 
 
 
 def a_group(name: str = "billing", **other: object) -> GroupSnapshot:
-    """Two members; t-0 has a lag of 10 records for 5 s, t-1 no commit, t-2 no owner."""
+    """Build a group with two members: t-0 has a lag of 10 records for 5 s, t-1 has no commit, t-2 has no owner."""
     given = {
         "members": (
             MemberSnapshot(

@@ -1,4 +1,4 @@
-"""Least lateness of records by partition, in the last minutes."""
+"""Shortest delay of records, for each partition, in the last minutes."""
 
 from kohort.watch.watcher import WINDOW_MS, Lateness
 
