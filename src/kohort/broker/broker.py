@@ -368,7 +368,7 @@ class Broker:
 
     def _step_long_work(self, now_ms: int, out: list[events.Output]) -> None:
         found = self.long_work.step(now_ms)
-        self._close_slow_readers(now_ms, out)  # the unfinished response may have grown above the limit
+        self._close_slow_readers(now_ms, out)  # the unfinished response may exceed the limit of unread bytes
         if found is None:
             return
         reply_to, done = found

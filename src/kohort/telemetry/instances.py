@@ -1,7 +1,7 @@
 """Client instances and the checks of their pushes, by the rules of Apache Kafka 4.4's ClientMetricsManager (KIP-714).
 
-A client gets an instance id and a subscription, and pushes under both. The broker rejects a push that is too early, too
-large, under another subscription, in an unknown codec, or after a terminating push.
+A client gets an instance id and a subscription, and sends the ids of both with each push. The broker rejects a push
+that is too early or too large, that has another subscription id or an unknown codec, or follows a terminating push.
 
 The broker forgets a client with its connection, or after three intervals without a request. A forgotten client that
 sends its instance id, on any connection or node, is registered again.

@@ -48,7 +48,7 @@ def test_requests_are_counted_by_api_with_their_duration(stage):
     assert took.by_size[(1_000).bit_length()] == 3
 
 
-def test_waiting_fetch_is_counted_once_with_its_wait(stage):
+def test_waiting_fetch_is_counted_once_with_its_waiting_time(stage):
     counters = stage.broker.state.counters
     counters.time_ns = lambda: stage.now_ms * 1_000_000
     peer = stage.connect()
@@ -156,7 +156,7 @@ def test_written_and_expired_offsets_are_counted(stage):
     assert (counted.committed, counted.expired, counted.deleted) == (3, 2, 0)
 
 
-def test_logs_count_appends_rolls_and_deletions(stage):
+def test_appends_rolled_segments_and_deletions_of_logs_are_counted(stage):
     peer = stage.connect()
     counted = stage.broker.state.topics.counters
     peer.create("t", retention_ms="1000", segment_ms="1000")
@@ -172,7 +172,7 @@ def test_logs_count_appends_rolls_and_deletions(stage):
     assert counted.deleted_bytes > 0
 
 
-def test_copied_log_counters_do_not_change(stage):
+def test_copy_of_the_log_counters_does_not_change(stage):
     counted = stage.broker.state.topics.counters
     peer = stage.connect()
     peer.create("t")
@@ -247,7 +247,7 @@ def test_rejected_requests_of_outdated_members_are_counted(stage):
     refused = {("Heartbeat", "ILLEGAL_GENERATION"): 5, ("OffsetCommit", "ILLEGAL_GENERATION"): 1}
     fenced = stage.broker.state.coordinator.fenced
     assert (fenced.by_kind, fenced.by_group) == (refused, {"g": refused})
-    assert stage.broker.state.counters.journal[RequestFenced] == 2, "the journal tells of each kind once"
+    assert stage.broker.state.counters.journal[RequestFenced] == 2, "one journal entry for each kind of rejection"
 
 
 def test_number_of_groups_with_counted_rejections_is_limited():

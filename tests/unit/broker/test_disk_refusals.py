@@ -67,7 +67,7 @@ def test_full_disk_is_logged_for_each_partition_with_the_failed_operation(stage)
     assert texts[:3] == [f"a-{p}: batch rejected: {REFUSED}" for p in (0, 1, 1)]
     assert texts[3].startswith("__consumer_offsets-")
     assert texts[3].endswith(f": batch rejected: {REFUSED}")
-    assert notes[1].kind == notes[2].kind != notes[0].kind, "told once a minute each"
+    assert notes[1].kind == notes[2].kind != notes[0].kind, "each partition is logged once a minute"
 
 
 def test_failed_topic_creation_is_logged(stage):

@@ -114,7 +114,7 @@ def test_session_reports_a_deleted_topic(peer):
     assert ask(peer, session, 1).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_invalid_session_id_epoch_and_kind_reject_the_fetch(peer):
+def test_fetch_with_an_invalid_session_id_session_epoch_or_kind_of_topic_key_is_rejected(peer):
     session = opened(peer)
 
     unknown = ask(peer, session + 1, 1)
@@ -194,7 +194,7 @@ def test_client_above_the_limit_of_partitions_gets_no_session():
     assert len(told(second)) == 2
 
 
-def test_session_that_grows_above_the_limit_is_closed():
+def test_session_that_grows_above_the_limit_of_partitions_is_closed():
     stage = BrokerStage(max_incremental_fetch_session_cache_slots=1)
     peer = stage.connect()
     session = ask(peer, partitions=[(0, 0)]).session_id

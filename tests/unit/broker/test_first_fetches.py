@@ -111,7 +111,7 @@ def test_number_of_stored_joining_members_is_limited_over_all_groups(first):
 
     told = first.fetched("a", "/h", [("t", p, 0) for p in range(3)], 9)
 
-    assert [entry.group for entry in told] == ["g1", "g2"], "of the first the members were forgotten"
+    assert [entry.group for entry in told] == ["g1", "g2"], "the members of group g0 were dropped"
 
 
 def test_first_fetch_of_a_member_with_a_very_long_id_is_not_awaited(first):

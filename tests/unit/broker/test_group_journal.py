@@ -75,4 +75,4 @@ def test_journal_topic_is_retained_for_a_week_and_up_to_a_gibibyte(stage, journa
     config = journal.ensure(1).config
 
     assert (config.retention_ms, config.retention_bytes) == (7 * 86_400_000, 1 << 30)
-    assert config.segment_bytes == 64 << 20, "whole segments go"
+    assert config.segment_bytes == 64 << 20, "retention deletes whole segments"

@@ -164,7 +164,7 @@ def test_group_response_is_not_sent_before_its_records_are_appended(stage, monke
     assert committed(ann.wire, "g", "a", [0]) == {0: -1}
 
 
-def test_offsets_partition_of_a_group_depends_on_the_existing_number_of_partitions(stage):
+def test_offsets_partition_of_a_group_does_not_depend_on_a_changed_option(stage):
     ann, _ = two_members(stage)
     ann.commit("a", 0, 17)
     stage.config = BrokerStage(offsets_topic_num_partitions=7).config

@@ -262,7 +262,7 @@ def test_repeated_end_txn_waits_for_a_new_flush_after_a_failed_flush(new):
     producer.send("orders", b"a")
     disk.end_flushes = lambda _count: disk.under_way.clear()  # type: ignore[assignment]
     assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE, "the disk is still ill"
+    assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE, "flushes still fail"
     del disk.end_flushes
 
     assert producer.end(commit=True) == 0

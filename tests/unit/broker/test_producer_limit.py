@@ -56,8 +56,10 @@ def test_new_producer_ids_above_the_limit_are_rejected(stage, peer):
     assert codes == [0] * 99 + [REFUSED] * 901
     assert held(stage) == 100
     assert code(peer, 1, 1) == 0
-    assert send(peer, 1, 0).base_offset == first.base_offset, "a repeat is still known for one"
-    assert code(peer, 1, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "and a gap"
+    assert send(peer, 1, 0).base_offset == first.base_offset, "a repeated batch of a stored producer is recognized"
+    assert code(peer, 1, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, (
+        "a sequence gap of a stored producer is recognized"
+    )
     assert peer.produce("orders", b"without an id").error_code == 0
     room = stage.broker.state.topics.producer_room
     assert (room.at_most, room.refused) == (100, 901)
@@ -78,14 +80,14 @@ def test_silent_producers_expire_to_admit_new_producers(stage, peer):
     attack(peer, 100)
     assert code(peer, 2) == REFUSED
     stage.advance(RETRY_WINDOW_MS - 1)
-    assert code(peer, 1, 1) == 0, "it has written all the time"
-    assert code(peer, 2) == REFUSED, "a client may still be repeating what those wrote"
+    assert code(peer, 1, 1) == 0, "a stored producer can append"
+    assert code(peer, 2) == REFUSED, "clients may still retry batches of the silent producers"
 
     stage.advance(RECOUNT_MS)
 
     assert code(peer, 2) == 0
-    assert held(stage) == 100 - 12, "an eighth is made free"
-    assert code(peer, 1, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "whoever writes is never forgotten"
+    assert held(stage) == 100 - 12, "an eighth of the limit is freed"
+    assert code(peer, 1, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that appends does not expire"
 
 
 def test_longest_silent_producers_expire_first(stage, peer):
@@ -99,8 +101,8 @@ def test_longest_silent_producers_expire_first(stage, peer):
     assert code(peer, 1) == 0
 
     assert held(stage) == 100 - 12
-    assert code(peer, 249, 7) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "it is known"
-    assert code(peer, 102, 7) == 0, "it is not, and may begin anywhere"
+    assert code(peer, 249, 7) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the producer is stored"
+    assert code(peer, 102, 7) == 0, "the producer has expired and may start with any sequence"
 
 
 def test_rejected_producer_is_not_admitted_within_the_next_minute(stage, peer):
@@ -110,14 +112,14 @@ def test_rejected_producer_is_not_admitted_within_the_next_minute(stage, peer):
     peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")]), 6)
     peer.create("orders", 3)
     stage.advance(RECOUNT_MS)
-    assert code(peer, 1) == 0, "there is room again"
+    assert code(peer, 1) == 0, "the deleted producers leave room for new ones"
 
     assert code(peer, 2, 1) == REFUSED
     assert (code(peer, 2, 0), code(peer, 2, 1)) == (0, 0)
 
     assert code(peer, 3, 7) == REFUSED
     stage.advance(ORDER_MS)
-    assert code(peer, 3, 7) == 0, "later whoever was forgotten may begin anywhere, as in Kafka"
+    assert code(peer, 3, 7) == 0, "as in Kafka, a producer that is not stored may start with any sequence"
 
 
 def test_producer_of_an_open_transaction_is_never_expired(stage, peer):
@@ -131,7 +133,7 @@ def test_producer_of_an_open_transaction_is_never_expired(stage, peer):
     assert producer.end(commit=True) == 0
 
     assert committed_values(peer, "payments") == [b"paid"]
-    assert held(stage) == 100, "markers where it wrote nothing leave nothing behind"
+    assert held(stage) == 100, "a marker in a partition without records of the producer stores no producer"
 
 
 def test_deleted_topic_removes_its_producers(stage, peer):

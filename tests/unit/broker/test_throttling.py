@@ -158,7 +158,7 @@ def test_raised_or_removed_quota_applies_at_once(stage, admin):
     assert ask(peers[0], request, 9) == 0
 
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1500)
-    assert ask(peers[0], request, 9) == 2000, "what was used before counts"
+    assert ask(peers[0], request, 9) == 2000, "bytes before the change of the quota count"
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=None)
     assert ask(peers[1], request, 9) == 0
     assert not stage.broker.state.cluster.quotas.any_on_requests
@@ -263,8 +263,8 @@ def test_throttle_time_of_the_request_quota_is_at_most_one_quota_sample(stage, a
     set_quotas(admin, {"client-id": "tester"}, request_percentage=1)
     peer = stage.connect()
 
-    assert ask(peer, ANYTHING, 12) == 0, "60 ms within ten seconds"
-    assert ask(peer, ANYTHING, 12) == 1000, "would be 2000"
+    assert ask(peer, ANYTHING, 12) == 0, "60 ms of processor time within ten seconds"
+    assert ask(peer, ANYTHING, 12) == 1000, "2000 ms, limited to one quota sample"
     peer.send(HeartbeatRequest(group_id="g", member_id="m"), 4)
     assert peer.take() is None
     stage.advance(1000)
@@ -321,7 +321,9 @@ def test_create_topics_is_rejected_when_the_mutation_quota_is_used_up(stage, adm
     answer = create(peer, 7, ("a", 4), ("b", 4), ("c", 4), ("d", 4), ("orders", 1))
 
     assert codes(answer)[:4] == [("a", 0, None), ("b", 0, None), ("c", 0, None), ("d", 89, None)]
-    assert answer.topics[4].error_code == ErrorCode.TOPIC_ALREADY_EXISTS, "what is wrong anyway costs nothing"
+    assert answer.topics[4].error_code == ErrorCode.TOPIC_ALREADY_EXISTS, (
+        "a rejected topic does not count for the quota"
+    )
     assert answer.throttle_time_ms == 1000
     stage.advance(1000)
     assert codes(create(peer, 7, ("d", 4))) == [("d", 0, None)]

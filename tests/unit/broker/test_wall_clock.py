@@ -90,7 +90,7 @@ def test_retention_follows_the_wall_clock(stage, peer):
     stage.give(WallClockSet(TWO_HOURS_MS))
     stage.give(WallClockSet(0))
     stage.advance(400_000)
-    assert log.log_start_offset == 0, "put right before the next check"
+    assert log.log_start_offset == 0, "the clock was corrected before the retention check"
 
     stage.give(WallClockSet(TWO_HOURS_MS))
     stage.advance(400_000)

@@ -117,7 +117,7 @@ def test_malformed_message_error_names_the_position(data, words):
 def test_megabyte_of_garbage_is_scanned_in_steps(data):
     steps = sum(1 for _ in parse_metrics(data))
 
-    assert steps > 50, "a step is five milliseconds, by estimate"
+    assert steps > 50, "each step takes about five milliseconds"
 
 
 def test_parsed_metrics_do_not_depend_on_the_step_length():

@@ -1,4 +1,4 @@
-"""DescribeCluster (60), versions 0-2. KIP-700, KIP-919 (endpoint types), KIP-1073 (fenced: stopped nodes).
+"""DescribeCluster (60), versions 0-2. KIP-700, KIP-919 (endpoint types), KIP-1073 (stopped nodes are fenced brokers).
 DescribeQuorum (55), versions 0-2. KIP-595, KIP-836, KIP-853.
 
 Deviation from Kafka: the controller is one of the nodes and stores its metadata in files, not in a log. DescribeQuorum

@@ -1,7 +1,8 @@
 """InitProducerId (22), versions 0-5. KIP-98, KIP-360, KIP-890.
 
-Without a transactional id, each request gets a new producer id with epoch 0, as in Kafka. With one, the producer id
-stays and its epoch grows, which fences the previous producer; its open transaction is aborted first.
+Without a transactional id, each request gets a new producer id with epoch 0, as in Kafka. With a transactional id, the
+producer id stays and its epoch grows, which fences the previous producer. The open transaction of the previous producer
+is aborted first.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 AlterReplicaLogDirs (34), versions 1-2. KIP-113.
 
 The broker has one data folder. A node reports the partitions of which it is a replica, without lag and never as future
-replicas. Moving a log to its own folder succeeds, as in Kafka; any other folder is LOG_DIR_NOT_FOUND.
+replicas. As in Kafka, a move of a log to the data folder succeeds. Any other folder is rejected with LOG_DIR_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInStep
 
 
 def _move(state: BrokerState, path: str, name: str, index: int) -> int:
-    """Return the error code of a move: ``path`` must be the data folder, and this node have a replica."""
+    """Return the error code of a move: ``path`` must be the data folder, and this node a replica."""
     if path != state.topics.storage.place:
         return ErrorCode.LOG_DIR_NOT_FOUND
     try:

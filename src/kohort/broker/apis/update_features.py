@@ -1,7 +1,7 @@
 """UpdateFeatures (57), versions 0-2. KIP-584, KIP-778 (upgrade types), KIP-1022.
 
 As in Kafka, one failing feature update fails the whole request. Deviation: each feature is finalized at its highest
-level. An update to that level succeeds without effect; a valid downgrade is FEATURE_UPDATE_FAILED.
+level. An update to that level succeeds without effect; a valid downgrade is rejected with FEATURE_UPDATE_FAILED.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Memory limits of all connections: for large requests that are being received, and for unread responses.
 
 ``FrameBudget``: Kafka's ``queued.max.request.bytes`` reserves memory for whole requests and stops reading from all
-connections when used up. Here small requests are always read; a large one waits until its length fits. Very large
+connections when used up. Here small requests are always read; a large one waits until the budget has room. Very large
 requests have one half of the budget, so that they do not delay smaller ones, and one of them is always admitted. While
 requests wait, admitted ones must arrive within a limited time.
 
 ``UnreadAnswers``: the broker sends about a mebibyte of a response, and continues when the client has read it. Unsent
 records stay in the log until then, so a large response costs no more memory than a small one (KIP-74 limits only single
-responses). If all unread responses exceed half of ``queued.max.request.bytes``, the broker sends smaller amounts; above
-all of it, the connection with the oldest unread response is closed. Kafka has no such limit, as it sends from the page
-cache.
+responses). If all unread responses together exceed half of ``queued.max.request.bytes``, the broker sends smaller
+amounts. If they exceed all of it, the connection with the oldest unread response is closed. Kafka has no such limit, as
+it sends from the page cache.
 """
 
 from __future__ import annotations

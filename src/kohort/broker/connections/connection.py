@@ -28,8 +28,8 @@ LARGE_BYTES: Final = 64 << 10
 """Frames above this size are decoded in steps."""
 PAUSE_BYTES: Final = 1 << 18
 LARGEST_WITHOUT_RECORDS: Final = 16 << 20
-"""Size limit of all requests but Produce, in bytes; a larger ``message.max.bytes`` replaces it, as for a SyncGroup
-whose assignments fit into one record.
+"""Size limit of all requests but Produce, in bytes; a larger ``message.max.bytes`` replaces it:
+the assignments in a SyncGroup request may fill a record.
 """
 API_KEY: Final = struct.Struct(">h")
 TLS_HELLO: Final = b"\x16\x03"

@@ -220,7 +220,7 @@ def test_acls_above_the_limit_are_rejected(guarded, admin, monkeypatch):
     ((code, words),) = make(admin, creation("c"))
 
     assert (code, words) == (ErrorCode.POLICY_VIOLATION, "3 ACLs exceed the limit of 2")
-    assert make(admin, creation("a")) == [(0, None)], "that one is there"
+    assert make(admin, creation("a")) == [(0, None)], "the existing ACL needs no further room"
 
 
 @pytest.mark.parametrize(
@@ -263,4 +263,4 @@ def test_resource_without_acls_is_open_with_allow_everyone_if_no_acl_found():
     make(peer, creation("a", principal="User:someone"))
 
     topics = peer.ask(MetadataRequest(topics=None), 9).topics
-    assert [topic.name for topic in topics] == [], "somebody else has a right to it"
+    assert [topic.name for topic in topics] == [], "the topic has an ACL of a different user"

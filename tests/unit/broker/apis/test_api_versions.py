@@ -25,7 +25,9 @@ def test_transaction_version_feature_is_2(peer):
     assert finalized["transaction.version"] == (2, 2)
     supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
     assert supported["transaction.version"] == (0, 2)
-    assert [f.name for f in peer.ask(ASKED, 3).supported_features] == ["metadata.version"], "others begin with 0"
+    assert [f.name for f in peer.ask(ASKED, 3).supported_features] == ["metadata.version"], (
+        "all other features have minimum version 0"
+    )
 
 
 def test_each_version_of_api_versions_is_answered(peer):
@@ -79,7 +81,7 @@ def test_client_that_expects_another_node_or_cluster_gets_rebootstrap_required(p
     )
 
     assert answer.error_code == code
-    assert bool(answer.api_keys) == (code == ErrorCode.NONE), "a refusal names nothing, and is of the version asked"
+    assert bool(answer.api_keys) == (code == ErrorCode.NONE), "an error response lists no APIs"
 
 
 SOFTWARE = {

@@ -47,7 +47,7 @@ class Walk:
 
 def test_each_served_api_has_an_example_call():
     without_call = {api.name for api in SERVED.values()} - {call.api for call in calls(ANYTHING)}
-    assert without_call - {"SaslHandshake", "SaslAuthenticate"} == set(), "logins are anybody's"
+    assert without_call - {"SaslHandshake", "SaslAuthenticate"} == set(), "logins need no right"
 
 
 def test_calls_have_the_lowest_and_highest_version_of_each_api():

@@ -135,7 +135,7 @@ def test_metadata_of_all_topics_hides_topics_without_describe(stage, peer, versi
     answer = peer.ask(MetadataRequest(topics=[] if version == 0 else None), version)
 
     assert [t.name for t in answer.topics] == [OPEN]
-    assert stage.said() == [], "what is left out is not told either"
+    assert stage.said() == [], "hidden topics are not logged as denied"
 
 
 @pytest.mark.parametrize("right", [acl(Operation.CREATE, TOPICS, "new"), *on_cluster(Operation.CREATE)])

@@ -67,7 +67,7 @@ def reports(peer):
 
 
 class TestSubscriptions:
-    def test_client_without_subscription_pushes_nothing_every_five_minutes(self, peer):
+    def test_client_without_subscription_requests_one_again_after_five_minutes(self, peer):
         given = ask(peer)
 
         assert (given.error_code, given.requested_metrics, given.push_interval_ms) == (0, [], MINUTES_5)
@@ -75,7 +75,7 @@ class TestSubscriptions:
         assert given.telemetry_max_bytes == 1 << 20
         assert given.client_instance_id not in (NO_ID, bytes(15) + b"\1")
 
-    def test_client_keeps_its_telemetry_instance_id(self, peer):
+    def test_client_keeps_its_client_instance_id(self, peer):
         assert ask(peer, ANOTHER).client_instance_id == ANOTHER
 
     def test_default_subscription_applies_to_unmatched_clients(self):
@@ -106,7 +106,7 @@ class TestSubscriptions:
         given = ask(peer)
 
         assert (given.requested_metrics, given.push_interval_ms) == (["*"], MINUTES_5), (
-            "as in Kafka five minutes at most"
+            "as in Kafka, the interval is at most five minutes"
         )
 
     @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ class TestStoredReports:
 
         ask(peer)
 
-        assert len(instances) == 1, "the new one"
+        assert len(instances) == 1, "only the new client instance remains"
 
     def test_number_of_client_instances_is_limited(self):
         stage = BrokerStage(**{"kohort.client.metrics.max.instances": 3})
@@ -298,7 +298,7 @@ class TestStoredReports:
             push(peer, one, two)
 
         told = list(stage.broker.state.client_metrics.instances.reports(stage.now_ms))
-        assert sum(len(one.values) for one in told) == 4, "the latest two"
+        assert sum(len(one.values) for one in told) == 4, "the reports of the last two clients remain"
 
     def test_push_without_metrics_is_not_stored(self, stage, peer):
         assert push(peer, ask(peer)) == 0
@@ -310,7 +310,7 @@ class TestStoredReports:
 
         assert ask(stage.connect()).requested_metrics == ["a."]
 
-    def test_full_disk_rejects_changed_subscriptions_but_no_push(self):
+    def test_changed_subscriptions_are_rejected_and_pushes_accepted_if_the_disk_is_full(self):
         disk = FullDisk()
         stage = BrokerStage(disk, **{"kohort.client.metrics.default": ""})
         peer = stage.connect()

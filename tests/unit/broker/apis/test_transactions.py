@@ -67,7 +67,7 @@ def test_read_committed_fetch_lists_aborted_transactions(peer, producer):
     assert committed_values(peer, "a") == [b"1", b"2"]
     (aborted,) = fetched(peer, "a").aborted_transactions
     assert (aborted.producer_id, aborted.first_offset) == (producer.producer_id, 2)
-    assert fetched(peer, "a", 4).aborted_transactions == [], "from there on nothing was taken back"
+    assert fetched(peer, "a", 4).aborted_transactions == [], "no transaction was aborted from this offset on"
     assert fetched(peer, "a", isolation=UNCOMMITTED).aborted_transactions is None
 
 
@@ -81,7 +81,7 @@ def test_transaction_over_two_topics_commits_its_records_in_both_topics(peer, pr
     assert (committed_values(peer, "a"), committed_values(peer, "b")) == ([b"left"], [b"right"])
 
 
-def test_list_offsets_by_time_finds_no_open_transaction_for_read_committed(peer, producer):
+def test_list_offsets_by_time_for_read_committed_finds_no_records_of_open_transactions(peer, producer):
     from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
     def at(isolation):
@@ -102,7 +102,7 @@ def test_read_committed_fetch_waits_for_the_end_of_an_open_transaction(stage, pe
     other.init()
     other.send("a", b"second")
     other.end(commit=True)
-    assert committed_values(peer, "a") == [], "what was committed later waits for what began before"
+    assert committed_values(peer, "a") == [], "committed records behind an open transaction are not readable"
 
     from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -110,7 +110,7 @@ def test_read_committed_fetch_waits_for_the_end_of_an_open_transaction(stage, pe
     asked = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
     waiting.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[asked]), 12)
     producer.send("a", b"third")
-    assert waiting.take() is None, "an open transaction gives it nothing"
+    assert waiting.take() is None, "records of an open transaction do not wake the fetch"
 
     producer.end(commit=True)
 
@@ -219,7 +219,9 @@ def test_second_producer_fences_the_first_and_aborts_its_transaction(stage, peer
     producer.send("a", b"of the first")
     second = Transactional(stage.connect(), new=producer.new)
 
-    assert second.init() == ErrorCode.CONCURRENT_TRANSACTIONS, "the abort comes first"
+    assert second.init() == ErrorCode.CONCURRENT_TRANSACTIONS, (
+        "the open transaction of the first producer is aborted first"
+    )
     assert second.init() == 0
 
     assert second.producer_id == producer.producer_id
@@ -247,7 +249,7 @@ def test_transactional_batch_without_transactional_id_is_rejected(peer, producer
     assert refused.error_message == "a transactional batch needs a transactional id in the request"
 
 
-def test_batch_is_rejected_without_the_partition_in_the_transaction(peer, producer):
+def test_write_to_a_partition_outside_the_transaction_succeeds_only_for_kip_890_producers(peer, producer):
     if producer.new:
         assert producer.write("a", b"joins by writing").error_code == 0
         return
@@ -298,14 +300,14 @@ def test_producer_recovers_from_an_error_with_the_next_epoch(peer, producer):
 
     assert producer.epoch == epoch + 1
     producer.epoch = epoch
-    assert producer.init(recover=True) == 0, "it did not hear the answer"
+    assert producer.init(recover=True) == 0, "a repeated request returns the same epoch"
     assert producer.epoch == epoch + 1
     producer.init()
     producer.epoch = epoch
     assert producer.init(recover=True) == ErrorCode.PRODUCER_FENCED
 
 
-def test_exhausted_epochs_lead_to_a_new_producer_id(stage, peer, producer):
+def test_producer_with_exhausted_epochs_gets_a_new_id(stage, peer, producer):
     producer_id = producer.producer_id
     transactions = stage.broker.state.cluster.transactions
     from dataclasses import replace
@@ -345,7 +347,7 @@ def test_failed_marker_write_is_retried_and_delays_the_next_transaction(stage, p
     producer.send("a", b"1")
     log = stage.broker.state.topics.log("a", 0)
     with no_aborts_listed(stage, "a-0"):
-        assert producer.end(commit=False) == 0, "it is decided"
+        assert producer.end(commit=False) == 0, "the abort is decided before its markers are written"
         assert state_of(peer).transaction_state == "PrepareAbort"
         fresh = Transactional(peer, new=producer.new)
         assert fresh.init() == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -363,7 +365,7 @@ def test_aborted_offsets_stay_pending_until_the_marker_is_written_again(stage, p
     coordinator, topics = stage.broker.state.coordinator, stage.broker.state.topics
     partition = coordinator.partition_of("g")
     with no_aborts_listed(stage, f"{OFFSETS_TOPIC}-{partition}"):
-        assert producer.end(commit=False) == 0, "it is decided"
+        assert producer.end(commit=False) == 0, "the abort is decided before its markers are written"
         assert committed_offset(peer, "g", "a", stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
         check_replay(stage.broker)
         with pytest.raises(InvariantBroken, match="replaying the log"):
@@ -415,7 +417,7 @@ def test_invalid_pattern_of_transactional_ids_is_rejected(peer, pattern):
     assert peer.closed is None
 
 
-def test_expensive_pattern_does_not_stall_the_broker(peer):
+def test_expensive_pattern_of_transactional_ids_does_not_stall_the_broker(peer):
     assert Transactional(peer, transactional_id="a" * 40 + "!").init() == 0
 
     answer = peer.ask(ListTransactionsRequest(transactional_id_pattern="(a+)+$"), 2)

@@ -28,7 +28,7 @@ def test_feature_update_to_the_finalized_level_succeeds(peer, validate_only):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_older_update_features_versions_have_a_result_for_each_feature(peer, version):
+def test_response_of_older_update_features_versions_has_a_result_for_each_feature(peer, version):
     answer = update(peer, feature("transaction.version", 2), feature("group.version", 1), version=version)
 
     assert answer.error_code == ErrorCode.NONE
@@ -83,7 +83,7 @@ def test_invalid_feature_update_rejects_all_updates(peer):
     assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
 
 
-def test_broker_that_acts_as_an_older_kafka_release_has_its_features():
+def test_broker_that_acts_as_an_older_kafka_release_has_the_features_of_that_release():
     peer = BrokerStage(as_version="3.9").connect()
 
     assert update(peer, feature("metadata.version", 21), version=1).error_code == ErrorCode.NONE

@@ -137,7 +137,7 @@ def test_failed_leader_move_keeps_the_coordinator(refused, monkeypatch):
 
     assert stage.coordinator("crew") == old
     assert leader.heartbeat() == 0
-    assert leader.commit("orders", 0, 43) == 0, "it may write under the epoch that was begun"
+    assert leader.commit("orders", 0, 43) == 0, "the coordinator uses the new leader epoch"
 
 
 def test_leader_that_replaces_a_stopped_node_does_not_wait_for_a_full_disk():
@@ -157,7 +157,7 @@ def test_leader_that_replaces_a_stopped_node_does_not_wait_for_a_full_disk():
     disk.full = False
     stage.start_node(stopped)
     stage.restart(cleanly=False)
-    assert stage.coordinator("crew") != stopped, "it was written as soon as there was room"
+    assert stage.coordinator("crew") != stopped, "the new leader was stored when the disk had room again"
 
 
 def test_coordinator_on_a_stopped_node_is_replaced(stage):

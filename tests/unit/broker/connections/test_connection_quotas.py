@@ -50,7 +50,7 @@ def test_max_connections_per_ip_overrides_sets_the_limit_of_an_address():
     assert stage.connect("::1").closed is not None
 
 
-def test_rejected_connection_is_ignored_and_not_counted():
+def test_rejected_connection_does_not_change_the_number_of_open_connections():
     stage = BrokerStage(max_connections=1)
     stage.connect()
     refused = stage.connect()

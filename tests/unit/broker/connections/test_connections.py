@@ -172,7 +172,7 @@ def test_idle_connection_is_closed_unless_its_fetch_waits():
     stage.advance(1500)
 
     assert idle.closed == "127.0.0.1: idle for 1000 ms"
-    assert idle.close_level is Level.DEBUG, "every pool of connections has such, and Kafka says nothing"
+    assert idle.close_level is Level.DEBUG, "Kafka does not log closed idle connections"
     assert waiting.closed is None
     stage.advance(500)
     assert waiting.take() is not None
@@ -201,7 +201,7 @@ def test_large_responses_to_pipelined_requests_are_sent_over_several_events(peer
     stage.give(Congested(peer.number))
     few = len(peer.take_all())
     stage.advance(1000)
-    assert peer.take() is None, "a congested peer gets nothing more"
+    assert peer.take() is None, "a congested client gets no further bytes"
     stage.give(Drained(peer.number))
     stage.advance(1)
     rest = len(peer.take_all())

@@ -72,7 +72,7 @@ def test_large_request_waits_until_the_previous_large_request_is_complete():
 
     more(first, 2 * MIB)
 
-    assert first.closed is not None, "zeros are no request"
+    assert first.closed is not None, "a frame of zeros is not a valid request"
     assert not second.paused
     assert stage.broker._frame_budget.used_bytes == 2 * MIB
 
@@ -96,7 +96,7 @@ def test_connection_of_a_slow_large_request_is_closed_if_another_large_request_w
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
     stage.advance(60_000)
-    assert first.closed is None, "nobody waits"
+    assert first.closed is None, "no other request waits"
     begin(second, 2 * MIB)
 
     stage.advance(1)
@@ -106,7 +106,7 @@ def test_connection_of_a_slow_large_request_is_closed_if_another_large_request_w
     )
     assert not second.paused
     stage.advance(GRACE_MS * 10)
-    assert second.closed is None, "nobody waits any more"
+    assert second.closed is None, "no other request waits any more"
 
 
 def test_request_larger_than_the_budget_is_read_alone():
@@ -149,7 +149,7 @@ def test_large_request_pipelined_after_a_waiting_fetch_is_not_read_completely(pe
     assert not peer.paused
 
 
-def test_connection_that_waits_for_the_budget_is_not_idle():
+def test_connection_that_waits_for_the_budget_is_not_closed_as_idle():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB, connections_max_idle_ms=1000)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)

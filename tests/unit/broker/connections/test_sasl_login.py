@@ -57,7 +57,7 @@ def test_responses_of_a_sasl_login_have_the_same_bytes_as_kafkas(stage, peer):
     assert out[1] == "00000012000000020000000101000000000000000000"
 
 
-def test_wrong_password_is_answered_after_a_delay_and_closed(stage, peer):
+def test_connection_with_a_wrong_password_gets_a_delayed_error_and_is_closed(stage, peer):
     assert log_in(peer, plain("alice", "wrong"), version=1) is None
     stage.advance(DELAY_MS - 1)
     assert peer.take() is None
@@ -73,7 +73,7 @@ def test_wrong_password_is_answered_after_a_delay_and_closed(stage, peer):
     assert "wrong" not in peer.closed.replace("wrong password", "")
 
 
-def test_reading_stops_after_a_failed_login(stage, peer):
+def test_requests_after_a_failed_login_are_not_read(stage, peer):
     log_in(peer, plain("alice", "wrong"))
     peer.send(MetadataRequest(topics=[]), 12)
     stage.advance(DELAY_MS)
@@ -82,7 +82,7 @@ def test_reading_stops_after_a_failed_login(stage, peer):
     assert peer.closed
 
 
-def test_failed_login_is_answered_at_once_without_delay():
+def test_failed_login_is_answered_at_once_if_the_configured_delay_is_zero():
     stage = sasl_stage(connection_failed_authentication_delay_ms=0)
     peer = connect(stage)
 
@@ -101,10 +101,10 @@ def test_failed_logins_of_disconnected_clients_are_counted(stage, peer):
     log_in(patient, plain("alice", "wrong"), version=1)
     stage.advance(DELAY_MS)
     assert patient.closed
-    assert (counters.failed_logins, counters.logins) == (2, 0), "each counts once"
+    assert (counters.failed_logins, counters.logins) == (2, 0), "each failed login counts once"
 
 
-def test_client_that_disconnects_during_the_delay_is_dropped(stage, peer):
+def test_client_that_disconnects_during_the_delay_of_its_failed_login_is_dropped(stage, peer):
     log_in(peer, plain("alice", "wrong"))
     peer.leave()
     stage.advance(DELAY_MS)
@@ -471,5 +471,5 @@ def test_failed_logins_are_logged_once_a_minute_for_each_user_and_address(stage,
     stage.advance(60_000)
     log.write([], stage.now_ms)
     counted = [record.getMessage() for record in caplog.records][42:]
-    assert len(counted) == 40, "the repetitions of each user"
+    assert len(counted) == 40, "one line for each user with repeated failures"
     assert all("(the last of " in line or "user 'user-37'" in line for line in counted)
