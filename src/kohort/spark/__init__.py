@@ -1,4 +1,4 @@
-"""PySpark source, sink and pipelines over consumer groups.
+"""Spark source and sink for Kafka topics, and pipelines from topics to tables.
 
 ``session()`` starts a SparkSession without setup; ``format("kohort")`` reads and writes topics; ``to_records``
 converts any DataFrame into one that the sink accepts.

@@ -26,7 +26,7 @@ COLUMNS: Final = (
     "kind string, group string, topic string, partition int, committed bigint, metadata string, at timestamp, "
     "generation int, protocol string, leader string, members int, removed boolean"
 )
-"""Columns of ``group_records``. ``kind``: commit, group or other; ``removed``: True for a tombstone, which deletes
+"""Columns of ``group_records``. ``kind`` is commit, group or other; ``removed`` is True for a tombstone, which deletes
 the offset or the group.
 """
 _SOURCE: Final = "_source"

@@ -90,8 +90,8 @@ def share_limit(
 ) -> PartitionOffsets:
     """Return the end offsets of a micro-batch; partitions share ``max_rows`` in proportion to their backlogs.
 
-    Each partition with records gets at least one row, as in Spark's Kafka connector. So more partitions than
-    ``max_rows`` exceed the limit. Partitions that rounding reduced most get the remainder.
+    Each partition with records gets at least one row, as in Spark's Kafka connector: with more partitions than
+    ``max_rows``, the micro-batch exceeds the limit. Partitions that rounding reduced most get the remainder.
     """
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())

@@ -144,7 +144,7 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:
-    """Raise ConfigError for options that contradict ``group.mode=member``: the group decides partitions and start."""
+    """Raise ConfigError for options that contradict ``group.mode=member``: the group decides partitions and starts."""
     if not streaming:
         raise ConfigError("group.mode=member is for streams: a batch read commits nothing")
     if not options.group_id:

@@ -179,7 +179,7 @@ def time_zone(name: str, given: str) -> str:
 
 
 def separator(name: str, given: str) -> str:
-    r"""Parse one character; ``\\t`` is a tab, as in Spark."""
+    r"""Parse a field separator: one character, or ``\t`` for a tab, as in Spark."""
     found = "\t" if given == "\\t" else given
     if len(found) != 1 or found in '"\r\n':
         raise ConfigError(f"{name}={given!r}: expected one character, not a quote or a line end")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""Settings of one call of a builder method: values, Python file, line, and the section of the pipeline file."""
+"""Call of a builder method: its settings, Python file and line, and the section that it adds to in a pipeline file."""
 
 
 class StreamSettings(TypedDict, total=False):
@@ -83,7 +83,7 @@ class PipelineBuilder:
         size: str = "",
         **more: Unpack[StreamSettings],
     ) -> Self:
-        """Add topics as a stream; ``json``: schema of JSON values; ``rows``, ``size``: limits of a micro-batch."""
+        """Add a stream of topics. ``json``: schema of values; ``rows``, ``size``: maximum size of a micro-batch."""
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
         settings: dict[str, Any] = {"limit": limit} if limit else {}
         settings |= {key: value for key, value in more.items() if key != "watermark" and (key != "kafka" or value)}
@@ -110,7 +110,7 @@ class PipelineBuilder:
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self, **rule: str) -> Self:
-        """Add a rule for rows: ``not_null`` (a column) or ``check`` (a SQL condition), and ``name``, ``reason``.
+        """Add a rule for rows: ``not_null`` (a column) or ``check`` (a SQL condition), with ``name`` and ``reason``.
 
         ``otherwise``: what happens to rows that fail the rule: quarantine, drop or fail.
         """

@@ -51,7 +51,7 @@ def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError for windows and joins of streams that Spark cannot run, or whose state has no limit."""
+    """Raise PipelineError for windows and joins of streams that Spark cannot run, or whose state would grow forever."""
     if not pipeline.stateful:
         if pipeline.mode != "append":
             raise top.error("mode: update needs a window or a join of streams; otherwise each row is written once")

@@ -91,7 +91,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Windows over the column ``time`` and the columns ``by``; ``agg``: name and SQL of each aggregate.
+    """Windows of the column ``time``, also grouped by the columns ``by``; ``agg``: name and SQL of each aggregate.
 
     ``late``: maximum lateness of rows; "" to use the source's watermark. Without ``slide`` windows do not overlap.
     """
@@ -180,7 +180,7 @@ class Sink(SinkWriter):
 
     @property
     def place(self) -> str:
-        """Output folder or topic of the sink; "" for a sink without an output."""
+        """Output folder or topic of the sink; "" for a sink that has neither."""
         return ""
 
     @property

@@ -185,7 +185,7 @@ def _letter(stage: str, reason: str, row: Row) -> Mapping[str, Any]:
 
 def _value(value: Any) -> Any:
     if isinstance(value, datetime):
-        return value.astimezone(UTC)  # Spark returns times in the machine's time zone
+        return value.astimezone(UTC)  # Spark returns times in the local time zone
     if isinstance(value, Row):
         return {k: _value(v) for k, v in value.asDict().items()}
     if isinstance(value, list):

@@ -42,7 +42,7 @@ def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """Count the rows of a source by decoding error (column ``_problem``), and its possibly redelivered rows."""
+    """Count the rows of a source for each decoding error (column ``_problem``), and all possibly redelivered rows."""
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
     rows = _grouped(decoded, PROBLEM, again.alias("again"))
     return _counts(rows), sum(row["again"] for row in rows)

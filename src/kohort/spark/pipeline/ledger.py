@@ -36,7 +36,7 @@ NOTHING: Final = Count()
 
 @dataclass(slots=True)
 class Entry:
-    """Row counts of one micro-batch. ``marked``: the steps kept the column ``_source``, so marks can be compared."""
+    """Row counts of one micro-batch. ``marked``: True if the steps kept ``_source``, the column that marks need."""
 
     batch: int
     rows_in: Count = NOTHING
@@ -164,7 +164,7 @@ def _add(into: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 class LedgerStore:
-    """Store of ledger entries: files beside the checkpoint. A repeated micro-batch replaces its file."""
+    """Store of ledger entries: one file for each micro-batch. A repeated micro-batch replaces its file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

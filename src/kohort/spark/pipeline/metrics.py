@@ -1,4 +1,4 @@
-"""Prometheus metrics of a running pipeline over HTTP, if its file has ``metrics: {http: 127.0.0.1:9108}``."""
+"""Prometheus metrics of a running pipeline over HTTP, if the pipeline file has ``metrics: {http: 127.0.0.1:9108}``."""
 
 from __future__ import annotations
 

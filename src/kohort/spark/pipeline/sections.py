@@ -50,7 +50,7 @@ class YamlSection:
         return key in self._entries and isinstance(self._entries[key][0], YamlSection)
 
     def take(self, key: str, kind: type[T], default: Any = _MISSING) -> T:
-        """Remove a key and return its value. Raises PipelineError if it is missing or of another type."""
+        """Remove a key and return its value. Raises PipelineError for a missing key and for another type."""
         self._known.append(key)
         if key not in self._entries:
             if default is _MISSING:

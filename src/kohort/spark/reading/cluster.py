@@ -42,7 +42,7 @@ class SourceCluster(Protocol):
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return the first offset at or after each timestamp (ms); omit partitions without such a record."""
+        """Return each partition's first offset at or after its timestamp (ms); omit partitions without such records."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Return the topic ids found by the last call of ``partitions``; a recreated topic has a new id."""

@@ -128,7 +128,7 @@ def _exit_on_sigterm() -> None:
 
 
 class MemberStreamReader(KohortStreamReader):
-    """Reader of one streaming query in member mode; joins the group with its first micro-batch."""
+    """Reader of one streaming query in member mode; joins the group when it plans its first micro-batch."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class MemberStreamReader(KohortStreamReader):
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return the start offsets of newly assigned partitions, as two dicts: equal to the checkpoint, or new to it.
+        """Return start offsets of newly assigned partitions as two dicts: equal to the checkpoint's, and not in it.
 
         A partition whose start offset differs from the checkpoint is in neither dict: the next micro-batch omits it.
         """

@@ -1,6 +1,6 @@
 """Reads offset ranges in a Spark task, as Arrow batches with retries. The batch reader plans the tasks of a batch read.
 
-In local mode Spark gives a task one attempt by default, so retriable errors are retried here.
+In local mode Spark gives a task one attempt by default, so this module itself retries after retriable errors.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def write_whole(target: Path, text: str, *, executable: bool = False) -> Path:
 
 
 def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return a private folder for Spark files: in the user's cache, or temporary if others can write there."""
+    """Return a private folder for Spark files: in the user's cache, or a temporary one if others can write there."""
     root = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         root.mkdir(parents=True, exist_ok=True)

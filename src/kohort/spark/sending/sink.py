@@ -1,7 +1,7 @@
 """``format("kohort")`` as a sink, batch and stream: writes rows of key, value, headers, topic, partition.
 
-Delivery is at least once. Brokers drop the retries of an idempotent producer. If Spark repeats a task, or after a
-restart a micro-batch, its rows are sent again with the same headers (see send.py), so that consumers can drop them.
+Delivery is at least once. Brokers drop the retries of an idempotent producer. If Spark repeats a task, or repeats a
+micro-batch after a restart, the rows are sent again with the same headers (see send.py): consumers can drop them.
 """
 
 from __future__ import annotations

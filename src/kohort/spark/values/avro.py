@@ -1,12 +1,12 @@
 """Avro values, read by fastavro, with checks of the schema so that no value can do harm.
 
-fastavro trusts its input. This module closes four gaps:
+fastavro trusts its input. This module reads four things differently:
 
 - A list of items without bytes (nulls) can claim any number of items in a few bytes. Such schemas are rejected.
 - A recursive record is read by recursion in C: 20 KB, nested deeply, crash the process. Such schemas use fastavro's
   Python reader, where the depth raises an error.
-- fastavro rounds decimals to the schema's precision. Here they are read exactly, and the column checks the range.
-- Spark has no column type for times of day: they stay numbers. A uuid becomes text.
+- fastavro rounds decimals to the schema's precision. This module reads them exactly, and the column checks the range.
+- fastavro converts times of day and uuids to Python objects. A time of day stays a number, a uuid becomes text.
 
 See docs/adr/0014-avro-by-fastavro.md.
 """

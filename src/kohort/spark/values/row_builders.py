@@ -34,7 +34,7 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 def session_zone() -> tzinfo:
-    """Return the time zone of the task's Spark session, else the time zone of the machine, as Spark does."""
+    """Return the time zone of the task's Spark session, else the local time zone, as Spark does."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -55,7 +55,7 @@ class BadRecord(KohortError):
 
 @dataclass(frozen=True, slots=True)
 class BadRecords:
-    """Policy for undecodable values (option ``badRecords``); ``settings``: options of the producer of dead letters."""
+    """Policy for undecodable values (option ``badRecords``); ``settings``: options of the dead-letter producer."""
 
     policy: str
     topic: str

@@ -1,1 +1,1 @@
-"""Run a pipeline: process, micro-batches, ledger."""
+"""Runs a pipeline: its process, its micro-batches, and its ledger."""

@@ -27,7 +27,7 @@ class RunStopping(KohortError):
 
 
 class BatchRunner:
-    """Callable for Spark's ``foreachBatch``; ``error``: its last error as it was raised, before Spark wraps it."""
+    """Callable for Spark's ``foreachBatch``; ``error``: last error of a micro-batch, before Spark wraps it."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None

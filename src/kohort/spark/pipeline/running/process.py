@@ -3,10 +3,10 @@
 The operating system releases the file lock however the process ends. So a checkpoint never has two runs, and
 ``kohort pipeline status`` can distinguish a run from the lock file of a killed run.
 
-pyspark's Ctrl-C handler cancels jobs and raises in the main thread, which waits for the JVM: the run would end with
-tracebacks. So the first Ctrl-C or SIGTERM only sets a flag, which the run checks between two micro-batches. A second
-signal has its usual effect: it raises KeyboardInterrupt in a Python program, and ends ``kohort pipeline run``. SIGTERM
-works even if Ctrl-C is ignored, as in background processes of a shell script.
+pyspark's Ctrl-C handler cancels jobs and raises an error in the main thread, which waits for the JVM: the run would
+end with tracebacks. So the first Ctrl-C or SIGTERM only sets a flag, which the run checks between micro-batches. A
+second signal has its usual effect: it raises KeyboardInterrupt in a Python program, and ends ``kohort pipeline run``.
+SIGTERM works even if Ctrl-C is ignored, as in background processes of a shell script.
 """
 
 from __future__ import annotations

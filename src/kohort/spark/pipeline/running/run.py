@@ -228,10 +228,10 @@ def run_pipeline(
     every: str = "",
     locked: bool = False,
 ) -> RunReport:
-    """Run a pipeline to the present ends of its topics (``once``), or until Ctrl-C; return its row counts and lag.
+    """Run a pipeline to the current end of its topics (``once``), or until Ctrl-C; return its row counts and lag.
 
     Arguments: ``on_entry``: called after each micro-batch; ``every``: trigger interval of a continuous run if the
-    pipeline's trigger is available-now; ``locked``: the caller has locked the pipeline (``exclusive_run``).
+    pipeline's trigger is available-now; ``locked``: True if the caller has locked the pipeline (``exclusive_run``).
     Raises KohortError if another process runs the pipeline, PipelineStopped for an error of Spark's, KeyboardInterrupt
     for a second Ctrl-C.
     """

@@ -1,4 +1,4 @@
-"""Parquet sink: exactly once, since a repeated micro-batch replaces the files with its number in their names.
+"""Parquet sink: exactly once, since a repeated micro-batch replaces its files: their names contain its number.
 
 Readers take the types of one file for the whole folder, so a column keeps its type. Rows of a narrower type are widened
 without loss, rows of any other type are rejected. Columns may be added or omitted. See parquet_folder.py.
@@ -48,7 +48,7 @@ class FolderTypes:
         return bool(self._known)
 
     def casts(self, schema: StructType) -> dict[str, str]:
-        """Return the columns to widen, with their SQL types in the files. Raises SinkRefused if widening loses data."""
+        """Return the columns to widen, with their SQL types in the files. Raises SinkRefused for other type changes."""
         found = {}
         for field in schema.fields:
             known = self._known.get(field.name.lower())
