@@ -79,7 +79,7 @@ class ConsumerMachine:
 
     @property
     def group(self) -> Group:
-        """Return the consumer's group state. Raises UsageError without a ``group.id``."""
+        """Return the consumer's membership, rebalance and commits. Raises UsageError without a ``group.id``."""
         if self._group is None:
             raise UsageError("this consumer has no group.id: it can assign(), but not subscribe() or commit()")
         return self._group
@@ -116,7 +116,7 @@ class ConsumerMachine:
             self._group.commits.commit(offsets, None)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return the identity of the member that owns the consumer's partitions; empty for manual assignment."""
+        """Return group id, member id and generation of the consumer; no member id for manual assignment."""
         generation = self.group.membership.user_generation
         if self.subscription.mode is Mode.PARTITIONS:
             generation = NO_GENERATION
@@ -150,7 +150,7 @@ class ConsumerMachine:
             self._group.membership.leave_poll(now_ms)
 
     def advance(self, now_ms: int) -> CallbackNeeded | None:
-        """Continue the rebalance; return the listener callback that is due. Raises the oldest background error."""
+        """Continue the rebalance; return the due listener callback, or None. Raises the oldest background error."""
         self.raise_failure()
         self.subscription.match_pattern()
         denied = self._denied_topic()
@@ -227,7 +227,7 @@ class ConsumerMachine:
         return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_stable
 
     def open_batch(self) -> tuple[Fetched | None, bool]:
-        """Return the batch whose records ``poll`` returns next, if any; True if it was just taken from the buffer.
+        """Return the batch whose records ``poll`` returns next (or None), and True if it just left the buffer.
 
         A batch taken from the buffer frees space: the next fetch may be sent.
         """
@@ -424,7 +424,7 @@ class CloseTimeout:
         self._disconnected_since_ms: int | None = None
 
     def left_ms(self, now_ms: int) -> int:
-        """Return the ms until ``close()`` times out, at least 0; less after all connections are lost."""
+        """Return the ms until ``close()`` times out, at least 0; the timeout is shorter without a connection."""
         until_ms = self.deadline_ms
         if self._may_end_early:
             if self._engine.is_connected:

@@ -254,7 +254,7 @@ def test_admin_request_to_loading_coordinator_is_retried():
     assert len(broker.requests(FindCoordinatorRequest)) == 3
 
 
-def test_admin_operation_sends_parallel_requests_and_waits_for_pauses():
+def test_admin_operation_sends_parallel_requests_and_can_pause():
     broker = ScriptedBroker()
     world = World(broker)
 

@@ -95,7 +95,7 @@ def test_group_leader_waits_ten_seconds_for_metadata(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_failed_classic_heartbeat_is_repeated_before_its_interval(stage: ScriptedGroup, answer: object):
+def test_failed_classic_heartbeat_is_repeated_before_heartbeat_interval_ends(stage: ScriptedGroup, answer: object):
     member(stage, heartbeat_interval_ms=10_000)
     stage.then(HeartbeatRequest, answer)
     stage.loop.run_until(lambda: len(stage.sent(HeartbeatRequest)) == 1)
@@ -215,7 +215,7 @@ def test_leave_group_uses_coordinator_connection(stage: ScriptedGroup):
     assert connections(stage, LeaveGroupRequest) == connections(stage, SyncGroupRequest)
 
 
-def test_leave_group_does_not_wait_behind_join_group(stage: ScriptedGroup):
+def test_leave_group_does_not_wait_for_join_group_in_flight(stage: ScriptedGroup):
     user = member(stage)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, SILENCE)

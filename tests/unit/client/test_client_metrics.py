@@ -87,7 +87,7 @@ def test_poll_metrics_count_listener_time_as_time_between_polls():
     assert polls.interval.summary(1100).total == 100
 
 
-def test_rebalance_metric_starts_once_and_ends_once():
+def test_rebalance_with_several_joins_is_measured_once():
     rebalances = RebalanceMetrics(SampleWindows())
     rebalances.ended(5)
     rebalances.began("one", 10)

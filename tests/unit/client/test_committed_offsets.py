@@ -134,7 +134,7 @@ def test_failed_offset_fetch_of_assigned_partition_is_retried_when_back_off_ends
     assert len(asked(stage)) == 2
 
 
-def test_committed_without_partitions_sends_no_request(stage: ScriptedCoordinator):
+def test_committed_call_without_partitions_sends_no_request(stage: ScriptedCoordinator):
     user = stage.user(group_id="g")
 
     promise = user.machine.committed([], stage.now_ms)

@@ -68,7 +68,7 @@ def test_member_reads_other_topics_within_two_seconds_of_topic_deletion(
 
 
 @pytest.mark.parametrize("options", MEMBERS)
-def test_second_member_gets_its_partitions_within_one_session_of_topic_deletion(
+def test_second_member_gets_partitions_within_session_timeout_after_topic_deletion(
     stage: ConsumerStage, options: dict[str, Any]
 ):
     user = member(stage, **options)
@@ -110,7 +110,7 @@ def test_commit_of_deleted_topic_fails_when_metadata_confirm_deletion(
     assert [at.offset for at in kept.values()] == [1, 1]
 
 
-def test_commit_before_revocation_stops_at_first_unknown_topic_and_is_logged(stage: ConsumerStage):
+def test_commit_of_deleted_topic_before_revocation_is_not_retried_and_is_logged(stage: ConsumerStage):
     user = member(stage, group_protocol="classic")
     stage.until(lambda: len(user.records) == 4)
     delete(stage, "a-y")
@@ -152,7 +152,7 @@ def test_commit_of_unknown_topic_is_retried_while_metadata_have_the_topic(code: 
     assert len(stage.sent(MetadataRequest)) > refreshes
 
 
-def test_commit_of_a_partition_beyond_the_topic_fails_after_a_metadata_refresh():
+def test_commit_of_partition_missing_in_topic_fails_after_metadata_refresh():
     stage, user = scripted_member()
     stage.then(OffsetCommitRequest, *[E.UNKNOWN_TOPIC_OR_PARTITION] * 20)
     promise: Promise[Any] = user.machine.commit({tp("t-7"): OffsetAndMetadata(3)}, stage.now_ms + 60 * SECONDS)
@@ -163,7 +163,7 @@ def test_commit_of_a_partition_beyond_the_topic_fails_after_a_metadata_refresh()
     assert commits(stage) <= 3
 
 
-def test_commit_before_revocation_still_waits_for_a_loading_coordinator():
+def test_commit_before_revocation_is_retried_while_coordinator_loads():
     stage, user = scripted_member()
     stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_LOAD_IN_PROGRESS)
 

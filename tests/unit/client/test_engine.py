@@ -135,13 +135,13 @@ def test_unsupported_api_fails_only_its_request(world):
     assert isinstance(world.answer_to(fine), FindCoordinatorResponse)
 
 
-def test_version_mismatch_error_names_version_ranges_of_both_sides(world):
+def test_version_mismatch_error_names_versions_of_client_and_broker(world):
     world.one.ranges[12] = (7, 9)
 
     error = world.answer_to(world.asker.ask(heartbeat(), 1))
 
     assert isinstance(error, UnsupportedVersion)
-    assert str(error) == "the broker at one:9092 serves Heartbeat 7 to 9, this client needs 0 to 4"
+    assert str(error) == "the broker at one:9092 serves Heartbeat versions 7 to 9, this client needs 0 to 4"
 
 
 def test_lost_connection_fails_requests_in_flight_and_next_request_reconnects(world):

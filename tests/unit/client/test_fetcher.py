@@ -75,7 +75,7 @@ def test_only_one_fetch_is_in_flight_per_node(stage: ScriptedGroup):
     assert len(stage.sent(FetchRequest)) == 1
 
 
-def test_node_with_full_prefetch_buffer_is_not_fetched_from(stage: ScriptedGroup):
+def test_node_with_full_prefetch_buffer_gets_no_fetch(stage: ScriptedGroup):
     user = reader(stage, prefetch_bytes=1)
     stage.loop.run(1000)
     assert offsets_asked(stage) == [0]
@@ -262,7 +262,7 @@ def test_offset_out_of_range_without_policy_is_raised_once(stage: ScriptedGroup)
     stage.until(lambda: user.values() == values(7, 10))
 
 
-def test_preferred_replica_is_fetched_from_until_it_expires(stage: ScriptedGroup):
+def test_preferred_replica_gets_fetches_until_it_expires(stage: ScriptedGroup):
     user = reader(stage)
     from kohort.model import Node
 
@@ -358,7 +358,7 @@ def test_fetch_damage_with_changing_checksum_is_raised_after_repetitions(stage: 
     assert user.records == []
 
 
-def test_invalid_fetch_response_is_repeated_once_then_raised(stage: ScriptedGroup):
+def test_fetch_with_invalid_response_is_repeated_once_then_raises_error(stage: ScriptedGroup):
     rubbish = (6).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"??"
     times = 1
 
@@ -389,7 +389,7 @@ def test_corrupt_first_batch_raises_and_keeps_position(stage: ScriptedGroup):
     assert user.machine.subscription.state(T0).position.offset == 0
 
 
-def test_invalid_batch_header_is_not_fetched_repeatedly(stage: ScriptedGroup):
+def test_batch_with_invalid_header_is_not_fetched_repeatedly(stage: ScriptedGroup):
     bad = bytearray(batch(4, 6))
     bad[8:12] = (1).to_bytes(4, "big")
     served(stage, batch(0, 4), bytes(bad))
@@ -406,7 +406,7 @@ def test_invalid_batch_header_is_not_fetched_repeatedly(stage: ScriptedGroup):
     assert len(stage.sent(FetchRequest)) == 2
 
 
-def test_fetch_response_without_one_whole_batch_raises_error(stage: ScriptedGroup):
+def test_fetch_response_with_partial_batch_only_raises_error(stage: ScriptedGroup):
     served(stage, batch(0, 4)[:70])
     reader(stage)
     stage.loop.run(1000)

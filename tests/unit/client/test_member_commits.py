@@ -180,7 +180,7 @@ def test_repeated_commit_does_not_overwrite_later_commit(stage: ScriptedGroup):
     assert (len(commits(stage)), stage.committed) == (2, 5)
 
 
-def test_repeated_commit_sends_offset_of_later_lost_commit(stage: ScriptedGroup):
+def test_repeated_commit_sends_offset_of_later_commit_with_lost_response(stage: ScriptedGroup):
     user = member(stage, retry_backoff_ms=100, retry_backoff_max_ms=100, **BY_HAND)
     stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     older = user.machine.commit(AT_3, stage.now_ms + 60_000)

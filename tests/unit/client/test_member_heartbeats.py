@@ -172,7 +172,7 @@ def test_poll_may_last_longer_than_max_poll_interval(stage: ScriptedCoordinator)
     assert stage.goodbyes == []
 
 
-def test_cleared_pattern_is_not_sent_to_heartbeat_version_0():
+def test_cleared_pattern_is_not_sent_in_heartbeat_version_0():
     told = Heartbeat(group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"])
     cleared = Heartbeat(
         group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"], subscribed_topic_regex=""

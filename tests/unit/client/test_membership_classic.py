@@ -212,7 +212,7 @@ def test_failed_sync_group_rejoins(stage: ScriptedGroup, answer: object, member_
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_sync_to_wrong_node_rejoins_after_back_off(stage: ScriptedGroup, answer: object):
+def test_member_rejoins_after_back_off_if_sync_group_reached_wrong_node(stage: ScriptedGroup, answer: object):
     stage.then(SyncGroupRequest, answer)
     stage.user("t", group_id="g", retry_backoff_ms=500)
     stage.until(lambda: stage.sent(SyncGroupRequest))

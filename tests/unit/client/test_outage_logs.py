@@ -197,7 +197,7 @@ def test_silent_address_error_suggests_tls(stage: ScriptedGroup):
     assert "the broker closed the connection before it had answered ApiVersions (a list" in said(user)[0]
 
 
-def test_unsupported_broker_version_is_raised(stage: ScriptedGroup):
+def test_unsupported_broker_version_raises_error(stage: ScriptedGroup):
     del stage.one.ranges[MetadataRequest.API_KEY]
     user = stage.user("t", group_id="g")
     stage.loop.run(200)

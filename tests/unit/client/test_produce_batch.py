@@ -160,7 +160,7 @@ def contents(batch):
     return [*batch.keys], [*batch.values], [*batch.timestamps], dict(batch.headers), waits
 
 
-def test_too_large_record_in_columns_is_rejected_after_earlier_records():
+def test_records_before_too_large_record_in_columns_are_kept():
     acc = accumulator()
     lot = SendColumns([None] * 3, [b"a", bytes(1_048_577), b"b"], [0] * 3, {})
 
@@ -192,7 +192,7 @@ def test_sealed_batch_takes_no_records_and_releases_memory():
     assert acc.buffered_bytes == other.size
 
 
-def test_record_above_max_request_size_is_rejected_without_memory():
+def test_record_above_max_request_size_is_rejected_without_reserving_memory():
     acc = accumulator()
     with pytest.raises(ApiError, match="MESSAGE_TOO_LARGE"):
         acc.append("t", 0, None, bytes(1_048_577), (), 0, 0)

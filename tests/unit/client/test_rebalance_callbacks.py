@@ -85,7 +85,7 @@ def test_repeated_eager_join_calls_revoked_callback_once(stage: ScriptedGroup):
     assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "t-0")]
 
 
-def test_revoked_callback_runs_again_after_lost_rebalance(stage: ScriptedGroup):
+def test_revoked_callback_runs_again_after_lost_membership(stage: ScriptedGroup):
     user = member(stage, **EAGER)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, E.UNKNOWN_MEMBER_ID)
@@ -99,7 +99,7 @@ def test_revoked_callback_runs_again_after_lost_rebalance(stage: ScriptedGroup):
 
 def test_poll_returns_no_records_while_positions_are_committed(stage: ScriptedGroup):
     user = stage.user("t", group_id="g", auto_commit_interval_ms=60_000, **EAGER)
-    user.alive = False  # the test polls three records at a time instead
+    user.alive = False  # the loop below polls three records at a time
     while not user.records:
         user.poll(3)
         stage.loop.run(50)

@@ -74,7 +74,7 @@ def test_request_in_flight_has_no_wake_time(request_state: RequestState):
     assert request_state.wake_at_ms(0) is None
 
 
-def test_forgotten_request_ignores_its_response(request_state: RequestState):
+def test_response_to_forgotten_request_is_ignored(request_state: RequestState):
     old = request_state.sent(unsent())
     request_state.forget_in_flight()
     new = request_state.sent(unsent())

@@ -549,7 +549,7 @@ def test_batch_split_does_not_lengthen_back_off():
     assert [record_metadata(*one).offset for one in sent] == list(range(16))
 
 
-def test_rejected_records_get_their_own_error_and_rest_of_batch_another():
+def test_rejected_records_and_other_records_of_batch_get_different_errors():
     world = World(linger_ms=5)
     named = [
         BatchIndexAndErrorMessage(batch_index=n, batch_index_error_message=why) for n, why in ((0, "bad"), (2, None))
@@ -579,7 +579,7 @@ def test_too_large_single_record_fails():
     assert sent[0].error.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_acks_0_completes_record_when_written():
+def test_record_with_acks_0_completes_when_request_is_written():
     world = World(acks="0")
     world.one.on(ProduceRequest, lambda *_: SILENCE)
     sent = world.send_alone(b"a")

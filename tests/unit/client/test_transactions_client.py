@@ -388,7 +388,7 @@ def test_fenced_producer_sends_no_more_requests(request_class, code):
             call()
 
 
-def test_abort_detects_batch_of_old_producer_epoch():
+def test_transaction_abort_of_fenced_producer_raises_producer_fenced():
     world = World().ready()
     world.codes = {ProduceRequest: [ErrorCode.INVALID_PRODUCER_EPOCH], EndTxnRequest: [ErrorCode.PRODUCER_FENCED]}
     world.transactions.begin()

@@ -63,7 +63,7 @@ class Results(Mapping[K, V]):
             self._values[item] = value
 
     def check(self) -> Results[K, V]:
-        """Return these results; raise the error of the first failed item instead, if there is one."""
+        """Return these results, or raise the error of the first failed item."""
         for error in self.errors.values():
             raise error
         return self
@@ -132,7 +132,7 @@ class AdminMachine:
         self._running: list[_Running] = []
 
     def start(self, name: str, operation: Operation[R], timeout_ms: int, now_ms: int) -> Promise[R]:
-        """Start an admin operation; its promise gets the result, or fails after ``timeout_ms``."""
+        """Start an admin operation; return the promise of its result, which fails after ``timeout_ms``."""
         promise: Promise[R] = Promise()
         running = _Running(name, operation, promise, now_ms + timeout_ms, timeout_ms)
         self._running.append(running)

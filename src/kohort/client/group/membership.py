@@ -113,7 +113,7 @@ class Rebalancing(ABC):
 
     @property
     def is_due(self) -> bool:
-        """True if ``advance`` can continue now."""
+        """True if ``advance`` can continue the rebalance now."""
         if not self._subscription.mode.is_group or self.callback is not None:
             return False
         if self._has_lost_membership:

@@ -59,7 +59,7 @@ class ConsumerMembership(MemberSource):
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
-        """True while a heartbeat with the owned partitions is in flight: its receipt frees revoked partitions."""
+        """True after a heartbeat with the owned partitions until one succeeds; no reconciliation starts before that."""
         self._fields = HeartbeatFields(config, context.subscription)
         self._names = TopicNames(context.metadata)
         self.clocks = PollDeadline(config)

@@ -63,7 +63,7 @@ class FetchSession:
         return request
 
     def name_of(self, topic: str, topic_id: bytes) -> str:
-        """Return the name of a topic in a Fetch response, by id from version 13 on; "" outside the fetch session."""
+        """Return the name of a topic in a Fetch response, also by topic id; "" for a topic outside the session."""
         if topic:
             return topic
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")

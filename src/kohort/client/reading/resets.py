@@ -94,7 +94,7 @@ class LeaderQueries:
         self._failures.succeeded()
 
     def retry_later(self, state: PartitionState, now_ms: int) -> None:
-        """Retry the request of a partition after the shared back-off; failures during the back-off count once."""
+        """Retry the request of a partition after the shared back-off; all failures during one back-off count as one."""
         if now_ms >= self._failures.retry_at_ms:
             self._failures.failed(now_ms)
         state.retry_at_ms = self._failures.retry_at_ms

@@ -96,7 +96,7 @@ class PartitionState:
         return self.position is not None and self.state in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
 
     def seek(self, position: Position, leader: LeaderAndEpoch | None = None, *, trusted: bool = False) -> None:
-        """Move to ``position``; first validate its leader epoch, if any, unless the leader sent it (``trusted``)."""
+        """Move to ``position``; validate its leader epoch before a fetch, unless the leader sent it (``trusted``)."""
         self._start_run()
         self.position = position
         self.fetch_offset = position.offset

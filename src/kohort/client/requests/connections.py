@@ -90,7 +90,7 @@ class FrameBuffers:
         return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]
 
     def arrived(self, count: int) -> list[Buffer]:
-        """Return the response frames that ``count`` new bytes complete. Raises ProtocolError for an invalid length."""
+        """Return the complete response frames after ``count`` new bytes. Raises ProtocolError for an invalid length."""
         if self._frame is None:
             frames: list[Buffer] = [*self._reader.feed(bytes(memoryview(self._scratch)[:count]))]
             self._reserve()
@@ -210,7 +210,7 @@ class Connection:
         self._login = ClientLogin(mechanism, identity, rng, self._build)
 
     def expect_node(self, cluster_id: str, node_id: int) -> None:
-        """Require this node: any other answers with REBOOTSTRAP_REQUIRED. Call before the connection opens."""
+        """Require this node: any other node answers with REBOOTSTRAP_REQUIRED. Call before the connection opens."""
         self._expected = ExpectedNode(cluster_id, node_id)
 
     @property
@@ -287,7 +287,7 @@ class Connection:
         return has_longer_timeout and self._buffers.is_begun
 
     def _limit_rest(self, pending: PendingRequest, now_ms: int) -> None:
-        """Limit the time from a response's first byte to its last to request.timeout.ms.
+        """Limit the time between the first and the last byte of a response to request.timeout.ms.
 
         The response to a JoinGroup may begin after minutes, but must then arrive quickly. In Kafka's client a corrupted
         length delays it for max.poll.interval.ms.
@@ -411,7 +411,9 @@ class Connection:
 
     def _on_versions(self, frame: bytes) -> list[Buffer]:
         if correlation_of(frame) != self._correlation_id:
-            raise ProtocolError(f"response {correlation_of(frame)} to request {self._correlation_id}", "ApiVersions")
+            raise ProtocolError(
+                f"correlation id {correlation_of(frame)}, expected {self._correlation_id}", "ApiVersions"
+            )
         refused = int.from_bytes(frame[_ERROR_CODE_AT : _ERROR_CODE_AT + 2], "big", signed=True)
         if refused == ErrorCode.UNSUPPORTED_VERSION and self._handshake_version > 0:
             return self._downgrade(frame)
@@ -443,7 +445,7 @@ class Connection:
 
     def _pair(self, frame: Buffer, now_ms: int) -> ClientResponse:
         if not self.in_flight:
-            raise ProtocolError(f"a response (correlation id {correlation_of(frame)}) to no request")
+            raise ProtocolError(f"a response without a request in flight (correlation id {correlation_of(frame)})")
         pending = self.in_flight[0]
         if type(pending.unsent.request) is not FetchRequest:
             # only records in a Fetch response are read in place; other fields outlive the buffer, so copy the frame
@@ -489,7 +491,7 @@ class Connection:
         high = min(served[1], highest)
         if max(served[0], api.low) > high:
             raise UnsupportedVersion(
-                f"the broker at {self.address} serves {api.name} {served[0]} to {served[1]}, "
+                f"the broker at {self.address} serves {api.name} versions {served[0]} to {served[1]}, "
                 f"this client needs {api.low} to {highest}"
             )
         return high

@@ -228,7 +228,9 @@ def _unsecured(config: ClientConfig, found: Credentials) -> Credentials:
 def _unsecured_pairs(text: str) -> dict[str, str]:
     found = {m[1]: m[2] if m[2] is not None else m[3] for m in UNSECURED_OPTION.finditer(text)}
     if UNSECURED_OPTION.sub("", text).strip():
-        raise ConfigError("sasl.oauthbearer.config: expected NAME=VALUE pairs separated by blanks: principal=alice")
+        raise ConfigError(
+            "sasl.oauthbearer.config: expected NAME=VALUE pairs separated by blanks, such as principal=alice"
+        )
     return found
 
 

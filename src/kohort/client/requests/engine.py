@@ -234,7 +234,9 @@ class Engine:
             text = describe_loss(channel, connection, ConnectionLoss(reason, kind), self.addresses.bootstrap)
             self._outages.report((CONNECTION, connection.address), text, now_ms)
         if kind is NotKafka and self.ever_connected:
-            kind = ConnectionFailed  # a Kafka broker answered here before: an HTTP response is an error page of a proxy
+            kind = (
+                ConnectionFailed  # a Kafka broker answered at this address before: an HTTP response comes from a proxy
+            )
         self._forget(connection, now_ms)
         if kind is AuthenticationFailed:
             self.metrics.failed_logins.record(1, now_ms)

@@ -88,7 +88,7 @@ class ClientLogin:
         return challenge
 
     def token(self, token: bytes | None) -> list[Buffer]:
-        """Send the next SASL token: return the bytes to write. None: the login is complete."""
+        """Return the bytes that send the next SASL token. ``token`` is None if the login is complete."""
         if self._stage is not _Stage.TOKEN:
             return []  # the token belongs to an earlier login, which failed
         if token is None:
@@ -153,7 +153,7 @@ class ClientLogin:
         api = api_of(request())
         correlation_id, response = parse_response(frame, api.response, self._version)
         if correlation_id != self._correlation_id:
-            raise ProtocolError(f"response {correlation_id} to request {self._correlation_id}", api.name)
+            raise ProtocolError(f"correlation id {correlation_id}, expected {self._correlation_id}", api.name)
         return response
 
     def _check_handshake(self, response: wire.SaslHandshakeResponse) -> None:

@@ -71,7 +71,7 @@ class Outages:
         return bool(self._known)
 
     def report(self, about: Hashable, text: str, now_ms: int, *, patience_ms: int = 0) -> None:
-        """Report a failure that began or continues; it is logged once it has lasted ``patience_ms``."""
+        """Report a failure that began or continues; log it when it has lasted ``patience_ms``."""
         outage = self._known.get(about)
         if outage is None:
             outage = self._known[about] = _Outage(now_ms)

@@ -56,7 +56,7 @@ class Accumulator:
         self._record_most = config.max_request_size
         self._batch_most = min(config.batch_size, config.max_request_size - REQUEST_OVERHEAD)
         self._limits: dict[str, int] = {}
-        """Maximum batch size in bytes, of topics whose broker rejected a larger batch."""
+        """Maximum batch size in bytes of each topic whose broker rejected a larger batch."""
 
     @property
     def full(self) -> bool:
@@ -131,7 +131,9 @@ class Accumulator:
                 self.check_size(size)
                 batch = self._start(topic, partition, now_ms)
             fitting = bisect_right(ends, ends[at] + limit - batch.size, at) - 1
-            end = max(fitting, at + 1)  # a batch takes at least one record; ``check_size`` rejected larger ones
+            end = max(
+                fitting, at + 1
+            )  # a batch takes at least one record; ``check_size`` has rejected too large records
             first = len(batch.values)
             batch.keys += columns.keys[at:end]
             batch.values += columns.values[at:end]

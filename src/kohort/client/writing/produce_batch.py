@@ -23,7 +23,7 @@ _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
 _SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
-"""Length of a key or value as a varint, and the size of varint and bytes together; the index is the length."""
+"""For each length of a key or value: the length as a varint, and the size of varint and key or value together."""
 _NULL: Final = varint_bytes(-1)
 
 
@@ -64,7 +64,7 @@ class ProduceBatch:
         self.done = False
         self.error: KohortError | None = None
         self.refused: Mapping[int, KohortError] = {}
-        """Errors of single records in the batch, by index (KIP-467)."""
+        """Dict of record index to the error of that record (KIP-467)."""
         self.base_offset = -1
         self.append_time_ms = -1
         self.callbacks: list[Callable[[], None]] = []

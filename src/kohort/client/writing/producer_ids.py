@@ -50,7 +50,7 @@ class PartitionSequence:
             self.acked_sequence = last
 
     def is_superseded(self, batch: ProduceBatch) -> bool:
-        """True if the log contains a later batch of the partition, so also this one: brokers write batches in order.
+        """True if the log contains a later batch of the partition, so also this batch: brokers write batches in order.
 
         A broker recognizes duplicates among the last five batches. An older duplicate occurs if its response was lost
         and the next leader accepted later batches. False if every attempt to send this batch got an error: then the log

@@ -113,7 +113,7 @@ class Transactions:
         self._is_second_protocol = False
 
     def init(self) -> Promise[None]:
-        """Request the producer id; the coordinator fences an earlier producer with the transactional id."""
+        """Request the producer id; the coordinator fences an earlier producer with the same transactional id."""
         if self.phase is not Phase.STARTING:
             self._check(Phase.NEW, "init_transactions() was called before")
             self._enter(Phase.STARTING)
@@ -159,7 +159,7 @@ class Transactions:
         return self.phase in (Phase.COMMITTING, Phase.ABORTING)
 
     def check_may_send(self) -> None:
-        """Raise UsageError outside of a transaction, TransactionFailed in a failed one, or a fatal error."""
+        """Raise UsageError without a transaction, TransactionFailed in a failed one, or the producer's fatal error."""
         if self.phase is not Phase.OPEN:
             self._check(Phase.OPEN)
         if self._abortable_error is not None:
