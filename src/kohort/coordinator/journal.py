@@ -281,7 +281,7 @@ class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
     epoch: int
     cause: EpochCause
     members: int
-    """Number of group members after the change."""
+    """Number of group members in the new epoch."""
 
 
 class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_computed"):

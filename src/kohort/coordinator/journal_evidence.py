@@ -63,7 +63,7 @@ def names_fit(*names: str | None) -> bool:
 
 
 def name_prefix(name: str) -> str:
-    """Return the first letters of a member id or client id, by which it is compared."""
+    """Return the first letters of a member id or client id: only these are compared."""
     return name[:NAME_PREFIX_MAX]
 
 

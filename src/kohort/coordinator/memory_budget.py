@@ -230,7 +230,7 @@ def bytes_of_long_names(*names: str | None) -> int:
 
 
 def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
-    """Yield estimated bytes and measuring effort (in members) of each group; groups may change in between."""
+    """Yield estimated bytes and measuring effort (in members) of each group; groups may change between two results."""
     for offsets in list(groups.offsets.values()):
         yield _size_of_offsets(offsets)
     for group_id, group in list(groups.by_id.items()):

@@ -81,7 +81,7 @@ class Coordinator:
         self._options_of_group = options_of_group
         self.check = check
         self.wall = WallTime()
-        """Clock for times in records; the broker sets the clock of its logs here."""
+        """Clock for times in records; the broker replaces it by the clock of its logs."""
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self.timers: Timers[tuple[int, TimerKey]] = Timers()
         self._evidence = JournalEvidence()

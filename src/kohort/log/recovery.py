@@ -232,7 +232,7 @@ def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
     epochs = LeaderEpochs()
     firsts = [_first_epoch(segment) for segment in segments]
     for segment, first, after in zip_longest(segments, firsts, firsts[1:]):
-        with suppress(CorruptLog):  # earlier epochs may be missing; appends need an epoch after the latest
+        with suppress(CorruptLog):  # an append needs only the latest epoch
             for _, header in segment.headers():
                 if header.partition_leader_epoch >= 0:
                     epochs.assign(header.partition_leader_epoch, header.base_offset)

@@ -30,7 +30,7 @@ class FoundOffset(NamedTuple):
 
 
 def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: int) -> FoundOffset | None:
-    """Return the first record from ``start_offset`` on with ``timestamp_ms`` or later."""
+    """Return the first record from ``start_offset`` on whose timestamp is ``timestamp_ms`` or later."""
     for segment in segments:
         if segment.size and segment.max_timestamp >= timestamp_ms:
             for position, header in segment.first_reaching(timestamp_ms, start_offset):

@@ -291,7 +291,7 @@ class Topics:
         return gone
 
     def delete_all(self, names: Sequence[str], now_ms: int) -> Steps[list[Topic | ApiError]]:
-        """Delete topics at once, then their folders; return a topic or an error for each."""
+        """Delete topics from the catalogue, then their folders in steps; return a topic or an error for each."""
         results: list[Topic | ApiError] = [self._topics.get(name) or _unknown(name) for name in names]
         gone = {topic.name: topic for topic in results if isinstance(topic, Topic)}
         ids = [topic.topic_id for topic in gone.values()]

@@ -113,7 +113,7 @@ def test_broker_stall_is_journaled_in_the_removal_entries_of_silent_members(stag
     assert (vitals.stalled_ms, vitals.stalled_at_ms) == (8_500, began_ms)
 
 
-def test_pushed_client_metrics_are_in_the_members_removal_entry(stage):
+def test_pushed_client_metrics_are_in_the_removal_entry_of_the_member(stage):
     (a,), _ = stage.stable(1)
     words = MemberMetrics(at_ms=stage.now, longest_poll_gap_ms=400_000)
     stage.coordinator.add_client_metrics("c", ClientIdentity(a, "app", "/127.0.0.1"), words)

@@ -193,7 +193,7 @@ def test_offset_record_with_too_long_name_is_rejected():
 
 
 @pytest.mark.parametrize("at", range(2))
-def test_offset_record_value_of_another_version_is_not_parsed_without_the_codec(at):
+def test_offset_record_value_of_unknown_version_raises_corrupt_log(at):
     key, value = build_record(OffsetCommitted("g", "t", 1, OffsetCommitValue(offset=1, topic_id=b"\x07" * 16)))
     wrong = bytearray(value)
     wrong[at] = 9

@@ -95,7 +95,7 @@ class TestSkippedRecords:
 
 
 class TestSearchTurns:
-    def test_topic_search_turn_of_a_group_ends_after_a_second_without_step(self):
+    def test_topic_search_of_another_group_waits_at_most_a_second_for_an_idle_search(self):
         turns = SearchTurns()
         assert turns.may_step("a", 5_000)
 

@@ -33,7 +33,7 @@ class TestClosedConnections:
 
 
 class TestBrokerStalls:
-    def test_broker_stall_counts_only_after_the_members_last_request(self):
+    def test_broker_stall_counts_only_after_the_last_request_of_the_member(self):
         stalls = BrokerStalls()
         stalls.add(Stall(1_000, 2_000))
         stalls.add(Stall(4_000, 4_500))
@@ -123,7 +123,7 @@ class TestClientMetrics:
 
         assert (said.of(MEMBER) is not None) == known
 
-    def test_later_client_metrics_replace_earlier_ones_of_the_client(self):
+    def test_client_metrics_replace_previous_metrics_of_the_same_client(self):
         said, nobody = MetricsByMember(), ClientIdentity("", "app", "/h")
         for at_ms in (10, 20):
             said.add("first", nobody, MemberMetrics(at_ms=at_ms))
@@ -152,5 +152,5 @@ def test_client_with_names_of_1000_letters_in_all_is_recorded():
     assert not names_fit("x" * 600, None, "y" * 401)
 
 
-def test_member_names_are_compared_by_their_first_300_letters():
+def test_only_the_first_300_letters_of_member_names_are_compared():
     assert name_prefix("x" * 300 + "y") == "x" * 300

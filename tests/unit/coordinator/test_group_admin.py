@@ -57,7 +57,7 @@ class TestDescribeGroups:
             )
         ]
 
-    def test_describe_groups_shows_assignments_without_metadata_in_other_states(self, stage):
+    def test_describe_groups_shows_assignments_without_metadata_of_a_rebalancing_group(self, stage):
         (a, b), _ = stage.stable(2)
         stage.join(a)
 
@@ -93,7 +93,7 @@ class TestDescribeGroups:
         assert (group.error_code, group.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
         assert "nobody" in group.error_message
 
-    def test_describe_groups_answers_each_group(self, stage):
+    def test_describe_groups_has_a_result_for_each_group(self, stage):
         stage.stable(1)
 
         codes = [g.error_code for g in describe(stage, "", GROUP)]

@@ -62,7 +62,7 @@ class TestFailedAssignment:
 
         assert [stage.answer(t).error_code for t in (waiting, leader)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
-    def test_failed_append_of_the_assignment_rebalances_without_a_lower_generation(self, stage, dropped):
+    def test_generation_does_not_decrease_after_a_failed_append_of_the_assignment(self, stage, dropped):
         a, b, generation, *_ = dropped
 
         assert stage.heartbeat(a, generation + 1) == ErrorCode.ILLEGAL_GENERATION

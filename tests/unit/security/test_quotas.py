@@ -67,7 +67,7 @@ def test_quota_table_survives_a_round_trip():
 WINDOW = QuotaWindow(11, 1000)
 
 
-def test_idle_meters_expire_when_others_are_added():
+def test_idle_meters_expire_when_other_meters_are_added():
     usage = Usage(UsageRate, WINDOW)
     for i in range(100):
         usage.of(("", f"old {i}"), 0).record(1, 0, WINDOW)

@@ -82,7 +82,7 @@ def update_member(rebalance: Round, member: Member, request: GroupRequest, proto
 def replace_static_member(
     group: ClassicGroup, request: GroupRequest, old_id: str, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Give a returning static member a new member id; requests held under its old id get FENCED_INSTANCE_ID."""
+    """Give a returning static member a new member id; waiting requests of the old id get FENCED_INSTANCE_ID."""
     message = request.message_as(JoinGroupRequest)
     rebalance = group.round
     member = rebalance.members[old_id]

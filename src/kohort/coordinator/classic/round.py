@@ -166,7 +166,7 @@ class Round:
                 del self.supporters[name]
 
     def park_join(self, member: Member, request: GroupRequest) -> GroupRequest | None:
-        """Hold a member's JoinGroup until the join phase ends; return its earlier JoinGroup, if one was held."""
+        """Hold a member's JoinGroup until the join phase ends; return the JoinGroup that it replaces, if any."""
         older, member.join = member.join, request
         if older is None:
             self.awaiting_join += 1

@@ -126,7 +126,7 @@ def _awaited(
 
 
 def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str, tuple[int, ...]]:
-    """Return a dict from topic name to partition numbers; a deleted topic has its id in hexadecimal as its name."""
+    """Return a dict from topic name to partition numbers; for a deleted topic, from its id in hexadecimal."""
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         found.setdefault(_name(topic, topics), []).append(partition)

@@ -115,7 +115,7 @@ class ModernGroup:
         self.owners: dict[tuple[bytes, int], str] = {}
         """Owner of each partition, also of one not yet revoked, as a dict: (topic id, number) to member id."""
         self.subscribers: Counter[str] = Counter()
-        """Number of members that subscribe by name to each topic."""
+        """Number of members that subscribe to each topic by its name."""
         self.regex_users: Counter[str] = Counter()
         """Number of members that use each subscription pattern."""
         self.matched: Counter[str] = Counter()

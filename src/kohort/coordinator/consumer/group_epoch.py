@@ -53,7 +53,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> EpochWritten:
 
 
 def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, ctx: Context, out: Outcome) -> None:
-    """Journal a new group epoch. ``members``: number of group members after the change."""
+    """Journal a new group epoch. ``members``: number of group members in this epoch."""
     group.volatile.epoch_raised_ms = ctx.now_ms
     out.journal.append(EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=epoch, cause=cause, members=members))
 

@@ -1,4 +1,4 @@
-"""Common parts of both group conversions: the migration policy, partitions by topic name and by topic id."""
+"""Common parts of both group conversions: the migration policy, and partitions with topic names or topic ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def may_downgrade(config: BrokerConfig) -> bool:
 
 
 def partitions_by_id(partitions: Iterable[TopicPartition], topics: TopicsView) -> dict[bytes, frozenset[int]]:
-    """Return partition numbers by topic id; unknown topics are left out, as in Kafka."""
+    """Return a dict from topic id to partition numbers; unknown topics are left out, as in Kafka."""
     by_id: dict[bytes, set[int]] = {}
     for topic, partition in partitions:
         topic_id = topics.topic_id(topic)

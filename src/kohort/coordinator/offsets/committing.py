@@ -1,4 +1,4 @@
-"""Permission to commit and fetch offsets, by group protocol and member; journal entries of commits.
+"""Permission of members and other clients to commit and fetch offsets; journal entries of commits.
 
 The rules: protocol/offsets.md#offsetcommit, protocol/consumer-groups.md#offsets-of-members (KIP-1251). ``epoch`` is a
 classic generation id or a member epoch: requests have one field for both.

@@ -69,7 +69,7 @@ def refuse_offset_delete(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
-    """Delete a group's committed offsets of deleted topics; offsets of a topic created again since then stay."""
+    """Delete a group's committed offsets of deleted topics; offsets of a recreated topic stay."""
     out = Outcome(round_changed=False)
     for topic, partition in offsets.deletable():
         if topic not in names:

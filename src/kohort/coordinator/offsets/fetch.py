@@ -108,7 +108,7 @@ def _requested_topics(
 
 
 def all_of(offsets: GroupOffsets) -> Iterator[tuple[str, list[int]]]:
-    """Yield each topic with its committed partitions in ascending order; offsets may change in between."""
+    """Yield each topic with its committed partitions in ascending order; offsets may change between two topics."""
     for name in [*offsets.by_topic]:
         yield name, sorted(offsets.by_topic.get(name, ()))
 

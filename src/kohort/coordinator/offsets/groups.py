@@ -19,12 +19,12 @@ class Groups(ConsumerGroups):
         return group_id in self.by_id or group_id in self.consumer
 
     def ensure_any(self, group_id: str, now_ms: int) -> None:
-        """Create an empty group that holds offsets if no group of this id exists."""
+        """Create an empty group for offsets if no group with this id exists."""
         if group_id not in self.consumer:
             self.ensure(group_id, now_ms)
 
     def ensure_consumer(self, group_id: str) -> ModernGroup:
-        """Return the consumer group of an id; if none exists, create it, in place of a classic group of that id."""
+        """Return the consumer group with this id; if none exists, create it and drop a classic group with this id."""
         group = self.consumer.get(group_id)
         if group is None:
             self.by_id.pop(group_id, None)

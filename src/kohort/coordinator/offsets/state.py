@@ -65,7 +65,7 @@ class PendingOffsets:
 
 
 class GroupOffsets:
-    """Committed offsets of a group by topic and partition."""
+    """Committed offsets of a group for each topic and partition."""
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, Kept]] = {}

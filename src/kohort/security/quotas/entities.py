@@ -92,7 +92,7 @@ class Match(IntEnum):
 
 @dataclass(slots=True)
 class QuotaFilter:
-    """Filter of quota entities by types and names. ``strict``: matching entities have no other type."""
+    """Filter of quota entities by types and names. ``strict``: an entity with further types does not match."""
 
     strict: bool
     named: dict[str, str | None] = field(default_factory=dict)

@@ -99,7 +99,7 @@ class TestLongestGap:
 
 
 class TestLeave:
-    def test_removal_entry_names_the_requesting_client_only_if_its_client_id_differs_from_the_members(self, stage):
+    def test_removal_entry_names_the_requesting_client_only_if_it_is_not_the_member(self, stage):
         (a, b, c), generation = stage.stable(3)
         assert stage.answer(stage.join(instance_id="i")) is None, "the JoinGroup waits for the other members"
 

@@ -344,7 +344,7 @@ def test_member_metadata_may_have_16_mib_or_message_max_bytes_if_larger():
 @pytest.mark.parametrize(
     ("group", "code"), [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("other", ErrorCode.ILLEGAL_GENERATION)]
 )
-def test_offset_commit_with_generation_0_is_checked_as_a_members_commit(stage, group, code):
+def test_offset_commit_with_generation_0_is_checked_as_commit_of_a_member(stage, group, code):
     stage.commit({("t", 0): 1})
 
     assert stage.commit({("t", 0): 2}, member_id="m", generation=0, group=group) == [code]

@@ -29,5 +29,5 @@ def test_group_state_allows_only_the_documented_transitions(previous, state):
             rebalance.move_to(state, 5)
 
 
-def test_group_state_names_are_those_of_kafkas_responses():
+def test_group_state_names_equal_those_in_responses_of_kafka():
     assert [s.value for s in GroupState] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]

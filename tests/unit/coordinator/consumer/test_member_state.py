@@ -48,7 +48,7 @@ def test_journaled_epoch_cause_has_topic_changes_since_the_first_member_joined(s
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
-def test_journaled_revocation_time_counts_from_the_begin_of_each_revocation(stage):
+def test_journaled_revocation_time_counts_from_the_start_of_each_revocation(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
@@ -93,7 +93,7 @@ def test_rejoining_static_member_restarts_its_journaled_revocation_time(stage):
     assert reconciled(stage, "m1").revoked_after_ms == 700
 
 
-def test_journaled_assigned_partition_has_its_time_without_owner(stage):
+def test_journal_entry_of_an_assigned_partition_has_the_time_without_owner(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
@@ -197,7 +197,7 @@ def test_repeated_full_heartbeat_persists_nothing_and_returns_the_assignment(sta
     )
 
 
-def test_target_assignment_keeps_previous_partitions_and_journals_moves_by_topic_name(stage):
+def test_target_assignment_keeps_previous_partitions_and_journals_moves_with_topic_names(stage):
     stage.come("m1", "t")
     stage.advance(1_000)
     stage.come("m2", "t", "u")

@@ -105,7 +105,7 @@ def test_adding_a_topic_name_to_a_pattern_subscription_keeps_the_matched_topics(
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_change_to_another_members_pattern_removes_the_previously_matched_topics_at_once(stage):
+def test_change_to_the_pattern_of_another_member_removes_previously_matched_topics_at_once(stage):
     come(stage, "m2", "ta")
     stage.advance(NOT_WITHIN_MS)
     come(stage, "m3", "tb")

@@ -32,7 +32,7 @@ def test_refused_consumer_group_request_is_journaled_with_client_api_and_epoch(s
     assert (entry.offsets, entry.more) == ((), 0)
 
 
-def test_refused_request_entry_has_the_epoch_of_the_member_else_that_of_the_group(stage):
+def test_refused_request_entry_has_the_member_epoch_or_for_a_non_member_the_group_epoch(stage):
     stage.come("m1")
     stage.come("m2")  # now the group epoch is 3, and the member epoch of m1 is 2
 

@@ -31,7 +31,7 @@ def resolved(stage) -> dict[str, list[str] | None]:
     return {r.regex: None if r.value is None else r.value.topics for r in found}
 
 
-def test_first_heartbeat_is_answered_before_the_search_for_its_patterns_topics():
+def test_first_heartbeat_is_answered_before_the_topic_search_for_its_pattern():
     stage = stage_of(ab=1, abc=2, b=1)
 
     joined = come(stage, "ab.*")
@@ -123,7 +123,7 @@ def test_topic_search_for_an_unused_pattern_persists_nothing():
     assert resolved(stage) == {}
 
 
-def test_pattern_matches_no_topic_that_the_heartbeats_sender_may_not_describe():
+def test_topic_search_omits_topics_without_describe_permission_of_the_heartbeat_sender():
     stage = stage_of(ta=1, tb=1)
 
     come(stage, "t.*", may_describe=lambda topic: topic != "tb")
@@ -255,7 +255,7 @@ def test_deleted_group_does_not_block_topic_searches_of_other_groups():
     assert stage.coordinator.groups_in_partition_of("two").consumer["two"].subscribes_to("t2999")
 
 
-def test_topic_search_of_a_later_pattern_skips_earlier_ones_without_new_topics():
+def test_topic_search_for_a_new_pattern_skips_searched_patterns_if_no_topic_was_created():
     stage = stage_of(**names(3_000))
     come(stage, "t.*", "a")
     stage.advance(NOT_WITHIN_MS)

@@ -203,7 +203,7 @@ class TestLoadedSessions:
         vitals = stage.entries(EpochRaised)[-1].cause.vitals
         assert (vitals.connection_closed_at_ms, vitals.longest_gap_ms) == (None, 0)
 
-    def test_removal_entry_has_the_closing_time_of_the_last_requests_connection(self, stage):
+    def test_removal_entry_has_the_closing_time_of_the_connection_of_the_last_request(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)

@@ -156,7 +156,7 @@ def test_first_classic_member_of_a_consumer_group_may_use_any_protocol(stage):
     assert (joined.error_code, joined.protocol_name) == (ErrorCode.NONE, "of its own")
 
 
-def test_static_rejoin_by_join_group_without_member_id_keeps_the_assignment(stage):
+def test_static_member_that_rejoins_without_member_id_keeps_the_assignment(stage):
     first = stage.answer(stage.join(instance_id="i"))
     stage.beat("new", 2)
     stage.beat("new", 2, [("t", 0), ("t", 1)])

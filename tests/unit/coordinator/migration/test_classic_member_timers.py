@@ -90,7 +90,7 @@ def test_sync_group_in_a_consumer_group_returns_the_current_assignment_at_once(s
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_sync_group_in_a_consumer_group_accepts_the_members_first_protocol_or_none(stage, said, code):
+def test_sync_group_in_a_consumer_group_accepts_the_first_protocol_of_the_member_or_no_protocol(stage, said, code):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}, speaks=["range", "roundrobin"]), other(6))
 
     assert stage.answer(stage.sync("m1", 6, **said)).error_code == code
@@ -202,7 +202,7 @@ def test_each_join_group_restarts_the_rejoin_timeout_of_a_classic_member(told):
     assert removed(told) == ["rejoin_timeout"]
 
 
-def test_classic_member_has_its_rebalance_timeout_between_join_group_and_sync_group(stage):
+def test_classic_member_must_send_sync_group_within_the_rebalance_timeout_after_join_group(stage):
     write(stage, epochs(6), member("m2", 6))
     generation = stage.answer(stage.join("m1", version=3, rebalance_ms=9_000)).generation_id
 

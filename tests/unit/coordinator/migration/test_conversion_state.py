@@ -272,7 +272,7 @@ class TestAssignmentFormat:
         return answer.assignment
 
     @pytest.mark.parametrize(("version", "written"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (9, 3)])
-    def test_encoded_assignment_has_the_version_of_the_members_first_subscription(self, stage, version, written):
+    def test_encoded_assignment_has_the_version_of_the_first_subscription_of_the_member(self, stage, version, written):
         blob = version.to_bytes(2) + subscription("t")[2:]
 
         assert int.from_bytes(self.synced(stage, blob)[:2]) == written
@@ -280,7 +280,7 @@ class TestAssignmentFormat:
     @pytest.mark.parametrize(
         ("protocol", "version"), [(None, 2), ("range", 2), ("roundrobin", 1), ("cut short", 0), ("unknown", 0)]
     )
-    def test_encoded_assignment_has_the_version_of_the_selected_protocols_subscription(self, protocol, version):
+    def test_encoded_assignment_has_the_version_of_the_subscription_for_the_selected_protocol(self, protocol, version):
         blobs = {"range": b"\x00\x02", "roundrobin": b"\x00\x01", "cut short": b"\x00"}
         spoken = [ClassicProtocol(name=name, metadata=blob) for name, blob in blobs.items()]
 

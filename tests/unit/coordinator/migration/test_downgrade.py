@@ -86,7 +86,7 @@ def test_failover_after_conversion_to_a_classic_group_loads_a_classic_group(stag
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_failover_before_all_members_of_a_converted_group_rejoined_rebalances_it_again(stage):
+def test_failover_before_all_members_of_a_converted_group_rejoined_rebalances_the_group_again(stage):
     classic, epoch = beside(stage)
     stage.beat("new", -1)
 
@@ -182,7 +182,7 @@ def test_static_member_that_rejoins_with_the_classic_protocol_converts_the_group
     assert sorted(parse_assignment(synced.assignment).partitions) == ALL
 
 
-def test_static_member_with_its_member_id_rejoins_with_the_classic_protocol_and_converts_the_group(stage):
+def test_static_member_that_rejoins_with_unchanged_member_id_converts_the_group_to_classic(stage):
     stage.come("new", instance_id="i")
 
     joined = stage.answer(stage.join("new", instance_id="i"))

@@ -59,7 +59,7 @@ def test_offset_of_a_stable_group_expires_only_if_no_member_subscribes_to_its_to
     assert moment(group(5_000, member()), topic) == expected_ms
 
 
-def test_offset_of_a_rebalancing_group_or_other_protocol_type_does_not_expire():
+def test_offset_of_a_rebalancing_group_or_of_another_protocol_type_does_not_expire():
     rebalances = group(5_000, member())
     rebalances.round.state = GroupState.PREPARING_REBALANCE
 

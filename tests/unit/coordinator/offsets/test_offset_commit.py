@@ -28,7 +28,7 @@ def test_offset_commit_by_a_non_member_is_journaled(stage):
     assert [(move.topic, move.partition, move.after, move.before) for move in told.offsets] == [("t", 0, 5, None)]
 
 
-def test_offset_commit_backwards_by_a_non_member_is_journaled_with_its_offsets():
+def test_backward_offset_commit_by_a_non_member_is_journaled_with_its_offsets():
     stage = CoordinatorStage(topics=Topics(t=30))
     stage.commit({("t", partition): 10 for partition in range(24)})
     stage.advance(JOURNAL_BACKWARD_AGAIN_MS)

@@ -84,7 +84,7 @@ class TestOffsetDelete:
 
 
 class TestDeletedTopic:
-    def test_topic_deletion_removes_its_offsets_in_every_group(self, stage):
+    def test_deletion_of_a_topic_removes_its_offsets_in_every_group(self, stage):
         for group in ("a", "b", "c"):
             stage.commit({T: 1, U: 2}, group=group)
         stage.topics.delete("t")

@@ -250,7 +250,7 @@ def expiry(groups, at_ms):
     return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx)
 
 
-def test_topic_deletion_removes_its_offsets_despite_subscribers(group):
+def test_deletion_of_a_topic_removes_its_offsets_despite_subscribers(group):
     group.commit({T0: 1, U0: 1}, member_id="m", generation=5, version=9)
     group.topics.delete("t")
 

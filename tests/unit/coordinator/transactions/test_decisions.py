@@ -95,7 +95,7 @@ class TestInit:
         assert (made.producer_id, made.epoch, made.last_epoch, made.previous_producer_id) == (NEW_ID, 0, last, 7)
 
     @pytest.mark.parametrize(("epoch", "code"), [(LAST, None), (LAST - 1, E.PRODUCER_FENCED)])
-    def test_init_producer_id_with_the_previous_producer_ids_last_epoch_is_accepted(self, epoch, code):
+    def test_init_producer_id_with_the_last_epoch_of_the_previous_producer_id_is_accepted(self, epoch, code):
         anew = replace(EMPTY, producer_id=NEW_ID, epoch=0, last_epoch=LAST, previous_producer_id=7)
         if code is None:
             assert init(anew, is_at(7, epoch)).producer_id == NEW_ID

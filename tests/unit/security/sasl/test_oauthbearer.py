@@ -104,7 +104,7 @@ def test_bearer_scheme_is_case_insensitive():
     assert server().evaluate(f"n,,\x01auth=bearer {unsecured()}\x01\x01".encode(), NOW_MS) == b""
 
 
-def test_other_authorization_id_is_rejected():
+def test_authorization_id_of_another_user_is_rejected():
     token = f"n,a=dave,\x01auth=Bearer {unsecured()}\x01\x01".encode()
     theirs = server()
 
@@ -127,5 +127,5 @@ def test_other_authorization_id_is_rejected():
         ("[]", "[]"),
     ],
 )
-def test_json_problem_becomes_status_text(problem, words):
+def test_json_error_of_the_broker_is_reported_as_its_status(problem, words):
     assert problem_in_words(problem) == words
