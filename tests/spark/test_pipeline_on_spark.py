@@ -116,7 +116,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_ro
 
 
 @pytest.mark.campaign
-def test_step_that_loses_rows_without_filters_makes_the_run_unbalanced(
+def test_step_that_loses_rows_without_the_filters_setting_makes_the_run_unbalanced(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders, rates = prepared(cluster)
@@ -179,7 +179,7 @@ def test_second_pipeline_with_the_same_folder_or_group_is_rejected(spark: Any, c
 
 
 @pytest.mark.campaign
-def test_column_of_another_type_is_rejected_at_the_start_and_a_narrower_one_is_widened(
+def test_column_of_another_type_is_rejected_before_the_run_and_a_narrower_column_is_widened(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders = cluster.new_topic()

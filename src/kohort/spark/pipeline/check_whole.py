@@ -54,7 +54,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
     """Raise PipelineError for windows and joins of streams that Spark cannot run, or whose state would grow forever."""
     if not pipeline.stateful:
         if pipeline.mode != "append":
-            raise top.error("mode: update needs a window or a join of streams; otherwise each row is written once")
+            raise top.error("mode: update needs a window or a join of streams: other rows are never updated")
         return
     groups = [s.group for s in pipeline.streams if s.group]
     twice = sorted({g for g in groups if groups.count(g) > 1})

@@ -83,7 +83,7 @@ def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     if before != file and lacking and Path(before).exists():
         raise KohortError(
             f"{pipeline.state} is the checkpoint of {before}, which writes {', '.join(lacking)}; {file} does not, and "
-            "its runs would skip those sinks. Give one of them another name or checkpoint, or remove the other file"
+            "its runs would skip those sinks. Give one pipeline another name or checkpoint, or remove one of the files"
         )
     number = str(known.get("id") or uuid.uuid4().hex[:8])
     fresh = {"id": number, "file": file, "sinks": sinks}

@@ -117,6 +117,6 @@ def refuse_other_owner(
         if other is not None and other.id != owner.id and not other.same_place(owner):
             raise KohortError(
                 f"source {source.name}: group {source.group} belongs to {other}, which committed {tp}; this is "
-                f"{owner}. Give it its own group. If the other pipeline was removed, take over its offsets with "
-                f"kohort group reset-offsets {source.group} --to-current --execute"
+                f"{owner}. Give this source its own group. If the other pipeline was removed, take over its offsets "
+                f"with kohort group reset-offsets {source.group} --to-current --execute"
             )

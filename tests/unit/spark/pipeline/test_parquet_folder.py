@@ -124,7 +124,7 @@ def test_small_files_of_complete_micro_batches_are_merged(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("finished_by", ["the next run", "the next compaction"])
-def test_compaction_killed_at_any_step_keeps_each_row_once(tmp_path: Path, finished_by: str) -> None:
+def test_compaction_killed_at_any_time_keeps_each_row_once(tmp_path: Path, finished_by: str) -> None:
     for steps in count(1):
         place = tmp_path / str(steps)
         killed = written(folder(place), 3)

@@ -66,7 +66,7 @@ def test_pipeline_profile_provides_brokers_and_login(parse, monkeypatch, tmp_pat
         parse(text.replace("prod", "pord"))
 
 
-def test_sinks_use_the_login_of_the_source_without_top_level_brokers(parse):
+def test_sinks_use_the_login_of_the_source_if_the_file_has_no_top_level_brokers(parse):
     text = FILE.replace("brokers: kafka:9093\nkafka: {", "source: {brokers: 'kafka:9093', topics: [orders], kafka: {")
     text = text.replace('"${P}"}\nsource: {topics: [orders], kafka: {session.timeout.ms: 20000}}', '"${P}"}}')
     found = parse(text)

@@ -124,8 +124,8 @@ def _check_owners(folder: ParquetFolder, name: str) -> None:
         if place == folder.path and other.same_place(mine):
             if any(file.owner == other.id for file in folder.all_files()):
                 raise SinkRefused(
-                    f"{name}: {folder.path} has rows of a former checkpoint of pipeline {mine.pipeline}, which the new "
-                    "one would write again: remove them with kohort pipeline reset --outputs, or give another path"
+                    f"{name}: {folder.path} has rows of a former checkpoint of pipeline {mine.pipeline}, which this "
+                    "run would write again: remove them with kohort pipeline reset --outputs, or give another path"
                 )
             _remove_marks(folder.path, other.id)
             continue
