@@ -96,7 +96,7 @@ def _of_checkout(what, params):
     return answer("GET", f"groups/checkout/{what}", params).body
 
 
-def test_keyboard_leads_from_list_to_advice(open_page):
+def test_keyboard_opens_advice_from_list_of_groups(open_page):
     page = open_page("/groups")
     page.get_by_role("searchbox").wait_for()
 
@@ -159,7 +159,7 @@ def test_chosen_theme_is_kept(open_page):
     assert page.evaluate(of_canvas) == ["#1a1f26", "rgb(213 94 0 / 14%)"]
 
 
-def test_exported_page_keeps_state_in_hash(canned, open_page):
+def test_exported_page_keeps_view_in_url_fragment(canned, open_page):
     import json
 
     from browser.answers import answer

@@ -59,7 +59,7 @@ def test_timeline_cursor_is_at_selected_rebalance(timeline):
     expect(page.locator(".timeline-cause[aria-current=true]")).to_have_text("max poll exceeded")
 
 
-def test_timeline_lanes_show_an_incident(timeline):
+def test_timeline_shows_expired_member_and_causes_of_rebalances(timeline):
     page = timeline("checkout")
 
     expect(page.locator(".timeline-label")).to_have_count(4)
@@ -74,7 +74,7 @@ def test_timeline_lanes_show_an_incident(timeline):
     ]
 
 
-def test_lane_of_dead_member_is_hatched_after_last_sign_of_life(timeline):
+def test_lane_of_dead_member_is_hatched_after_last_heartbeat(timeline):
     page = timeline("checkout")
     silent = page.locator(".timeline-drawing .tl-silent")
 

@@ -170,10 +170,10 @@ class TestWhatACoordinatorKnows:
             producer.send_offsets_to_transaction({TopicPartition("orders", 0): 1}, kohort.GroupMetadata("shipping"))
             yield producer
 
-    def test_find_hanging_ignores_long_open_transaction_of_coordinator(self, run, opened):
+    def test_find_hanging_ignores_long_transaction_known_to_coordinator(self, run, opened):
         assert found(run, "--open-for", "0") == []
 
-    def test_abort_by_partition_warns_about_transaction_of_coordinator(self, run, opened, broker):
+    def test_abort_by_partition_warns_about_transaction_known_to_coordinator(self, run, opened, broker):
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
             place = TopicPartition("orders", 0)
             (known,) = [p for p in admin.describe_producers([place])[place] if p.transaction_start_offset is not None]

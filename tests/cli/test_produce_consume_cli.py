@@ -101,7 +101,7 @@ def test_produce_sends_files_and_stdin_in_order(run, topic, tmp_path):
     assert [(r["partition"], r["value"]) for r in read_json(run, topic)] == [(1, "a"), (1, "b"), (1, "c")]
 
 
-def test_consume_stops_at_max_and_until_end(run, topic):
+def test_consume_stops_with_max_and_until_end_options(run, topic):
     run("produce", topic, "--partition", "2", stdin="".join(f"{i}\n" for i in range(50)))
 
     assert read(run, topic, "--max", "3", "--partition", "2").splitlines() == [b"0", b"1", b"2"]

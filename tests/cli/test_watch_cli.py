@@ -202,7 +202,7 @@ def test_duration_of_rebalance_is_bounded_by_sampled_states(broker, topic, state
     assert watcher.notes == []
 
 
-def test_why_reads_consumer_offsets_without_journal(broker, topic):
+def test_why_without_journal_reads_consumer_offsets(broker, topic):
     story(broker, topic, "consumer")
     with (
         kohort.Admin(bootstrap_servers=broker.bootstrap) as admin,

@@ -73,7 +73,7 @@ def read_twenty(bootstrap, group="billing"):
         consumer.commit()
 
 
-def test_serve_console_shows_groups_and_ends_with_broker():
+def test_serve_console_shows_groups_and_stops_with_broker():
     served = Served("--console", ANYWHERE, "--set", "group.initial.rebalance.delay.ms=0")
     try:
         console = Asked(served.ready["console"])
@@ -103,7 +103,7 @@ def test_serve_rejects_console_config_without_console(tmp_path):
 
 
 @pytest.mark.parametrize("world", ["group", "modern"])
-def test_sim_opens_simulated_seed_in_console(world):
+def test_sim_opens_simulation_of_seed_in_console(world):
     process = ConsoleProcess("sim", "story", "7", "--world", world, "--console")
     try:
         console = Asked(process.url)

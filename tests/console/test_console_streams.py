@@ -111,7 +111,7 @@ async def taken(stream, many):
     return [await anext(stream) for _ in range(many)]
 
 
-def test_overflow_of_stream_becomes_one_resync():
+def test_overflow_of_stream_sends_one_resync_event():
     async def story():
         hub = Hub()
         stream: Any = hub.stream(hub.open("mine"), None)

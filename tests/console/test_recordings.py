@@ -31,7 +31,7 @@ def events(orders, broker, tmp_path):
     return path
 
 
-def test_simulated_seed_opens_in_all_views(seed, folder):
+def test_simulation_of_seed_opens_in_all_views(seed, folder):
     source = RecordedSource(seed, "simulated seed 7")
     with console(source, folder) as client:
         about = client.get("/cluster").json

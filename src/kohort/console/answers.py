@@ -148,7 +148,7 @@ class ConsoleAnswers:
             about = self._source.about().journal
             self.finding(group, span.at_ms)
             why = f": {about.why_not}" if about.kind is None and about.why_not else ""
-            raise NothingThere(f"the journal has no entry of group {printable(group)!r} in this time{why}")
+            raise NothingThere(f"the journal has no entry of group {printable(group)!r} in this time span{why}")
         return entries
 
     def _end_ms(self, span: TimeSpan, entries: Sequence[JournalEntry]) -> int:

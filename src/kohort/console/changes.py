@@ -176,9 +176,9 @@ def check_request(kind: Kind, request: ChangeRequest) -> None:
     if request.to in ("file", "group") and request.topics:
         raise UsageError(f"topics cannot be combined with to={request.to}")
     if kind == "offsets:delete" and not request.topics:
-        raise UsageError("topics: expected at least one")
+        raise UsageError("topics: expected at least one topic")
     if kind == "members:remove" and not request.members:
-        raise UsageError("members: expected at least one")
+        raise UsageError("members: expected at least one member")
 
 
 def command_of(kind: Kind, group: str, request: ChangeRequest) -> str:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_RECORDS: Final = 100
 CAUSES_BACK_MS: Final = 3_600_000
-"""Maximum age of client metrics from which the software of members that triggered rebalances is read, in ms."""
+"""Maximum age of the client metrics that name the software of members that triggered rebalances, in ms."""
 
 
 class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -33,7 +33,7 @@ class ConsoleLog:
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, note: Note) -> None:
-        """Write a note to the log; if one of its kind was written within the last minute, only count the note."""
+        """Write a note to the log; only count it if a note of the same kind was written within the last minute."""
         self._lines.write([note], _now_ms())
         self._write_counts_later()
 

@@ -23,9 +23,9 @@ IDLE_S: Final = 12 * 3600.0
 LIFE_S: Final = 7 * 24 * 3600.0
 MOST_SESSIONS: Final = 1_000
 FAILURES: Final = 5
-"""Maximum number of wrong passwords of one network within ``FAILED_S`` seconds; then its next attempt must wait."""
+"""Maximum number of wrong passwords of one network within ``FAILED_S`` seconds; then its logins must wait."""
 PRESSED: Final = 20 * FAILURES
-"""Limit of wrong passwords of all networks in ``FAILED_S`` seconds; at the limit, each network may fail only once."""
+"""Limit of wrong passwords of all networks together in ``FAILED_S``; at the limit, each network may fail only once."""
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024

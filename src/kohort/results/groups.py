@@ -17,12 +17,12 @@ from kohort.results.result import Result
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition that a group has committed or that is assigned; null fields are unknown."""
+    """A partition with a committed offset of the group, or assigned to a member; null fields are unknown."""
 
     topic: str
     partition: int
     leader_epoch: int | None = None
-    """Leader epoch in the commit: that of the last record before the committed offset."""
+    """Leader epoch in the commit: the epoch of the last record before the committed offset."""
     current_offset: int | None
     log_start_offset: int | None
     log_end_offset: int | None
@@ -74,7 +74,7 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     unowned: list[str]
     """Subscribed partitions that no member owns."""
     status: GroupFinding | None = None
-    """Health, lag in time and rates of the group; null in the console."""
+    """Health, lag times and rates of the group; null in the console."""
     topics: list[TopicLagRow] = []
     """Lag of each topic, the largest lag first."""
 
@@ -95,7 +95,7 @@ class GroupsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.dele
 
 
 class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.why"):
-    """Rebalances of a group, oldest first; ``known``: number of all rebalances in the journal."""
+    """Rebalances of a group, oldest first; ``known``: number of its rebalances in the journal."""
 
     LINES: ClassVar[str] = "rebalances"
 
@@ -176,7 +176,7 @@ class PeekedHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PeekedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record near the committed offset; ``read``: yes, next or no."""
+    """A record near the committed offset; ``read``: yes (before this offset), next (at this offset) or no."""
 
     read: str
     offset: int

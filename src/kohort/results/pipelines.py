@@ -87,7 +87,7 @@ class PipelineStatus(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.
 
 
 class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Row counts of all micro-batches of a run, by origin and outcome; ``problems``: counts that differ."""
+    """Row counts of a run, over all its micro-batches; ``problems``: counts that do not add up."""
 
     rows_in: int
     undecoded: int

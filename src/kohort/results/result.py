@@ -56,7 +56,7 @@ def line_schema_name(result: type[Result]) -> str:
 
 
 def schema_of(result: type[Result]) -> dict[str, Any]:
-    """Return the JSON schema of a result, which also accepts one of its ``ndjson`` lines, or several such results."""
+    """Return the JSON schema of a result; it also accepts a single ``ndjson`` line, and several such results."""
     row = _row_of(result)
     kinds = [kind for kind in (result, row, result.SEVERAL) if kind is not None]
     (whole, *others), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")

@@ -87,7 +87,7 @@ def find_members(about: GroupDescription, names: Sequence[str]) -> list[MemberDe
 def remove_members(
     admin: Admin, group_id: str, chosen: Sequence[MemberDescription], reason: str
 ) -> tuple[list[MemberDescription], Results[str, None]]:
-    """Remove members from a group; return the removed members, and the results with the errors of the other members."""
+    """Remove members from a group; return the removed members, and results with the errors of members not removed."""
     static = [m.group_instance_id for m in chosen if m.group_instance_id is not None]
     dynamic = [m.member_id for m in chosen if m.group_instance_id is None]
     results = admin.remove_group_members(

@@ -23,7 +23,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 class Wire(asyncio.Transport):
-    """Transport whose peer reads nothing."""
+    """Transport of a connection whose client reads nothing."""
 
     def __init__(self):
         super().__init__()
@@ -104,7 +104,7 @@ def test_unread_answer_closes_connection_after_limit():
     asyncio.run(story())
 
 
-def test_slow_reader_keeps_connection():
+def test_connection_of_slow_reader_stays_open():
     async def story():
         site = Site()
         one, wire = site.connect()

@@ -175,7 +175,7 @@ def show(client: str | None, group: str | None, metric: str, back_ms: int, clust
         chosen = [report for report in chosen if client in (report.client_id, report.client_instance_id)]
     if not chosen and (client is not None or group is not None):
         pusher = f"client {client!r}" if client is not None else f"member of {group!r}"
-        raise NothingThere(f"no {pusher} pushed metrics in this time (kohort client-metrics show lists all clients)")
+        raise NothingThere(f"no {pusher} pushed metrics in this time span (kohort client-metrics show lists all)")
     if output == "table" and (client is not None or metric):
         _print_values(chosen, metric)
         return
@@ -183,7 +183,7 @@ def show(client: str | None, group: str | None, metric: str, back_ms: int, clust
     rows = [(r.client_id, r.host, software_of(r), r.group, *vitals_of(r, now_ms)) for r in chosen]
     columns = ("CLIENT-ID", "HOST", "SOFTWARE", "GROUP", *HEADINGS)
     result = ClientsShown(clients=[_client(report, metric) for report in chosen])
-    report_rows(output, result, columns, rows, none="no client pushed metrics in this time")
+    report_rows(output, result, columns, rows, none="no client pushed metrics in this time span")
 
 
 def _print_values(reports: list[ClientReport], metric: str) -> None:

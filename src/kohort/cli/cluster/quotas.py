@@ -40,11 +40,11 @@ def entity_options(command: F) -> F:
 
 _OPTIONS: Final = (
     click.option("--user", metavar="NAME", shell_complete=complete_users, help="User of the quota."),
-    click.option("--user-default", is_flag=True, help="Default of users without their own quota."),
+    click.option("--user-default", is_flag=True, help="Quota of users without a quota of their own."),
     click.option("--client", metavar="ID", help="Client id of the quota; with --user, only the clients of this user."),
-    click.option("--client-default", is_flag=True, help="Default of client ids without their own quota."),
+    click.option("--client-default", is_flag=True, help="Quota of client ids without one of their own."),
     click.option("--ip", metavar="ADDRESS", help="Client address of the quota."),
-    click.option("--ip-default", is_flag=True, help="Default of addresses without their own quota."),
+    click.option("--ip-default", is_flag=True, help="Quota of addresses without one of their own."),
 )
 
 
@@ -54,7 +54,7 @@ def quotas() -> None:
 
     \b
     producer_byte_rate, consumer_byte_rate   bytes per second, on each broker
-    request_percentage                       share of broker threads, 100: one
+    request_percentage                       percent of one broker thread
     controller_mutation_rate                 created or deleted partitions per s
     connection_creation_rate                 connections per second (addresses)
     """
@@ -142,7 +142,7 @@ def remove(keys: tuple[str, ...], entity: ClientQuotaEntity, yes: bool, cluster:
 
 def check_entity(entity: ClientQuotaEntity) -> None:
     if entity.user is None and entity.client_id is None and entity.ip is None:
-        raise click.UsageError("expected --user, --client or --ip, or one of them with -default")
+        raise click.UsageError("expected --user, --client or --ip, or an option for a default such as --user-default")
     if entity.ip is not None and (entity.user is not None or entity.client_id is not None):
         raise click.UsageError("--ip cannot be combined with --user or --client")
 

@@ -123,7 +123,7 @@ def fenced(group_id: str, since: int | None, store: Path | None, cluster: Cluste
     elif is_observed_only(entries):
         click.echo("only the journal of a kohort broker has rejected requests; kohort watch cannot see them", err=True)
     elif not found:
-        click.echo(f"the journal has no rejected request to {cell(group_id)} in this time", err=True)
+        click.echo(f"the journal has no rejected request to {cell(group_id)} in this time span", err=True)
     for i, rejected in enumerate(found if output == "table" else ()):
         if i:
             click.echo()
@@ -195,7 +195,7 @@ def why(
         print_result(GroupRebalances(group=group_id, known=known, patterns=patterns, rebalances=shown), output)
         return
     recent = sum(rebalance.end != "no_rebalance" for rebalance in shown)
-    in_time = f", {recent} of them in this time" if since_ms is not None else ""
+    in_time = f", {recent} of them in this time span" if since_ms is not None else ""
     click.echo(f"{count(known, 'rebalance')} of {cell(group_id)} in the journal{in_time}", err=True)
     for pattern in patterns:
         print_pattern(pattern)

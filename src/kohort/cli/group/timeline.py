@@ -216,7 +216,7 @@ def timeline(
         print_result(GroupTimeline(timeline=found), output)
         return
     if not found.lanes:
-        click.echo(f"{cell(group_id)} had no members in this time", err=True)
+        click.echo(f"{cell(group_id)} had no members in this time span", err=True)
         return
     width = terminal_width() if sys.stdout.isatty() else PIPE_WIDTH
     plain = "utf" not in (sys.stdout.encoding or "").lower()
