@@ -1,4 +1,4 @@
-"""The operating system's clocks, random numbers and threads, which clients and brokers get as arguments."""
+"""The clocks, random numbers and threads of the operating system, which clients and brokers get as arguments."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NS_PER_MS: Final = 1_000_000
 
 
 class SystemClock:
-    """Monotonic clock that starts at the wall-clock time.
+    """Monotonic clock that starts at the time of the wall clock.
 
-    Adjusting the wall clock, or suspending the machine, changes ``ahead_ms`` but no timer.
+    A change of the wall clock, or a suspension of the machine, changes ``ahead_ms``, but moves no timer.
     """
 
     __slots__ = ("_offset_ns",)
@@ -32,12 +32,12 @@ class SystemClock:
 
 
 def wall_ms() -> int:
-    """Return the wall clock in ms since 1970. It may move backwards."""
+    """Return the time of the wall clock in ms since 1970. It may decrease."""
     return time.time_ns() // 1_000_000
 
 
 def system_rng() -> random.Random:
-    """Return the operating system's random number generator: nonces of logins must be unpredictable."""
+    """Return the operating system's random number generator, because nonces of logins must be unpredictable."""
     return random.SystemRandom()
 
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], name: str = "kohort-credentials") -> T:
-    """Run a function in a daemon thread, which does not delay the process exit. Return its result, raise its error."""
+    """Run a function in a daemon thread; return its result or raise its error. The process exit does not wait."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -75,9 +75,9 @@ def _settle(future: asyncio.Future[T], error: Exception | None, value: T | None)
 def run_soon(
     loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]], tasks: set[asyncio.Task[None]]
 ) -> None:
-    """Run ``work`` as a task of ``loop``, from any thread. ``tasks`` keeps the task: event loops hold weak references.
+    """Run ``work`` as a task of ``loop``; any thread may call this. Has no effect after the end of the loop.
 
-    Has no effect after the end of the loop.
+    ``tasks`` has a reference to the task until its end, because an event loop has only weak references to tasks.
     """
 
     def begin() -> None:

@@ -57,7 +57,7 @@ def group_machine(config: ConsumerConfig) -> ConsumerMachine:
 
 
 class GroupCalls:
-    """Runs a group member's sessions. As rebalance listener, it ends a session before the member's partitions change."""
+    """Runs a group member's sessions. As rebalance listener it ends a session before the assignment changes."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Run brokers: sockets, data files, log, one or several nodes in a process."""
+"""Run one or several brokers (nodes) in a process: sockets, data files and log output."""

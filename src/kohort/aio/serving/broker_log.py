@@ -1,7 +1,7 @@
 """Write a broker's log: one sanitized line per message, with a limit for repeated messages.
 
-The first message of a kind is written immediately. Later ones within a minute are counted, and the last of them is
-written with their number. Otherwise thousands of bad requests could fill the disk.
+The first message of a kind is written immediately. During the next minute messages of this kind are only counted; then
+the last one is written, with the count. Otherwise thousands of bad requests could fill the disk.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class BrokerLog:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time in ms at which a count of repeated messages is due; call ``write`` then, even without messages."""
+        """Time in ms at which a count of repeated messages is due. Call ``write`` then, even without new messages."""
         return next((kind.until_ms for kind in self._kinds.values()), None)
 
     def write(self, notes: Iterable[Note], now_ms: int) -> None:
-        """Write notes to the log. Notes of a kind that was logged within the last minute are only counted."""
+        """Write notes to the log. Only count a note if one of its kind was logged within the last minute."""
         self._end_minutes(now_ms)
         for note in notes:
             if self._log.isEnabledFor(note.level) and self._is_due(note, now_ms):
@@ -86,7 +86,7 @@ class BrokerLog:
 
 
 def _stacks(trace: TracebackException | None) -> list[str]:
-    """Return the stack traces of an error and its causes; each error message is limited to one line."""
+    """Return the stack traces of an error and of its causes. Each error message is reduced to one line."""
     if trace is None:
         return []
     cause = trace.__cause__ or (None if trace.__suppress_context__ else trace.__context__)

@@ -1,7 +1,7 @@
 """Several brokers (nodes) in one process, each on its own port, with one storage and one event loop.
 
-After each event, nodes process their messages from other nodes. Then servers start and stop until the running nodes
-are those that the cluster's state requires: a stopped node loses its port and connections, a started one gets its port.
+After each event, each node processes the messages from other nodes. Then servers start and stop until exactly the nodes
+run that the cluster's state requires. A node that stops closes its port and connections.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from kohort.log.storage import Storage
 from kohort.notes import Note, info, warning
 
 PORT_RETRY_S: Final = 1.0
-"""Delay in seconds before a node tries again to bind a port that another program uses."""
+"""Delay in seconds until a node retries to bind a port that another program uses."""
 PORT_MAX: Final = 65535
 
 
 class ClusterServer:
-    """Servers of the nodes in one process: ``await ClusterServer.start(...)`` creates it, ``await stop()`` ends it."""
+    """Servers of all nodes of a process: ``await ClusterServer.start(...)`` starts them, ``await stop()`` ends them."""
 
     def __init__(
         self, cluster: Cluster, configs: dict[int, BrokerConfig], clock: Clock, rng: Rng, intercept: Intercept | None
@@ -67,7 +67,7 @@ class ClusterServer:
         clock: Clock | None = None,
         intercept: Intercept | None = None,
     ) -> ClusterServer:
-        """Bind the port of every node, recover the data, and serve; node ids and ports count up from ``config``.
+        """Bind the ports of all nodes, recover the data, and serve. Node ids and ports as in ``node_configs``.
 
         Raises ConfigError for an unusable address, StorageError for unusable data.
         """
@@ -140,7 +140,10 @@ class ClusterServer:
         self._log.write([note], self._clock.now_ms())
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node; other nodes lead its partitions. Raises ApiError for an unknown or the last running node."""
+        """Stop a node; other nodes become leaders of its partitions.
+
+        Raises ApiError for an unknown node, and for the last running node.
+        """
         self.cluster.want(node_id, up=False)
         self.reconcile()
 
@@ -158,7 +161,7 @@ class ClusterServer:
             self._loop.call_soon(self.reconcile)
 
     def reconcile(self) -> None:
-        """Start and stop nodes until the cluster's required nodes run, and let nodes process their messages."""
+        """Start and stop nodes as the cluster's state requires, and let nodes process messages from other nodes."""
         self._will_reconcile = False
         if self._stopped:
             return
@@ -193,9 +196,10 @@ Beside = Callable[[Server | ClusterServer], AbstractContextManager[object]]
 
 
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
-    """Return the options of each node: node ids and ports count up from ``config``; port 0 takes any free port.
+    """Return the options of each node: the first one has node id and ports of ``config``, each further one 1 more.
 
-    Raises ConfigError if the ports collide or are too large.
+    Port 0 means any free port for every node. Raises ConfigError if two listeners need one port, or a port is too
+    large.
     """
     own, advertised_listeners = listeners_of(config), advertised_of(config) if config.advertised_listeners else []
     configs: list[BrokerConfig] = []
@@ -210,7 +214,7 @@ def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
                 )
             if other.port != listener.port:
                 raise ConfigError(
-                    f"{count} brokers: {other} and {listener} both need port {port}; choose ports {count} apart"
+                    f"{count} brokers: {other} and {listener} both need port {port}; choose ports with gaps of {count}"
                 )
         advertised = [str(listener.at(listener.host, listener.port + i)) for listener in advertised_listeners]
         one = replace(config, node_id=config.node_id + i, advertised_listeners=advertised)
@@ -240,8 +244,8 @@ async def run(
 ) -> None:
     """Run the brokers until SIGTERM or SIGINT.
 
-    ``ready`` is called with the listener addresses and the cluster id. The context ``beside`` is entered before
-    ``ready`` and left before the brokers stop.
+    ``ready`` is called with the addresses of the listeners and the cluster id. The context manager ``beside`` is
+    entered before the call of ``ready``, and left before the brokers stop.
     """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()

@@ -36,7 +36,10 @@ LISTENER: Final = "SASL_PLAINTEXT"
 
 
 def options_for(users: Mapping[str, str | Secret], address: str) -> dict[str, Any]:
-    """Return broker options for a listener at ``address`` with SCRAM logins of these users. Raises ConfigError."""
+    """Return broker options for a listener at ``address`` that accepts SCRAM logins of ``users``.
+
+    Raises ConfigError for an invalid user name or password.
+    """
     if not users:
         raise ConfigError("users={}: expected a mapping of user names to passwords")
     lines = [_line(mechanism, name, users[name]) for name in users for mechanism in HASHES]
@@ -60,17 +63,17 @@ _FORKED: Final = (
     "the broker runs in process {}, the parent before fork(): call it there, or create a Broker in this process"
 )
 LISTS: Final = ("listeners", "advertised.listeners")
-"""Options that accept a Python list, besides Kafka's comma-separated text."""
+"""Options that accept a Python list as well as Kafka's comma-separated text."""
 
 
 class Broker:
     """A broker inside this process, by default in memory and on a free port of 127.0.0.1.
 
-    ``with Broker() as broker:`` runs it on its own thread, ``async with`` on the caller's event loop; ``start`` and
-    ``stop`` do the same as ``with``. Clients connect to ``broker.bootstrap``. Any thread may call the methods.
+    ``with Broker() as broker:`` runs it on its own thread, ``async with`` on the caller's event loop. Without ``with``,
+    call ``start`` and ``stop``. Clients connect to ``broker.bootstrap``. Any thread may call the methods.
 
-    A child process after ``fork()`` can read the broker's addresses, for its clients. There ``stop`` has no effect, and
-    all other calls raise UsageError.
+    In a child process after ``fork()`` the broker's addresses can be read, for clients there. ``stop`` has no effect in
+    the child, and all other calls raise UsageError.
     """
 
     def __init__(
@@ -85,13 +88,15 @@ class Broker:
     ) -> None:
         """Configure a broker; ``start()`` or ``with`` runs it.
 
-        ``options``: Kafka's broker options by name (``{"num.partitions": 6}``), or as keyword arguments with
-        underscores (``num_partitions=6``). ``data_dir``: folder for the data, in Kafka's format. ``listen``:
-        ``HOST:PORT`` of a plaintext listener; for several listeners use the option ``listeners``, as a list or in
-        Kafka's syntax. ``nodes``: number of brokers of the cluster, each on its own ports; leaders and coordinators can
-        be moved, nodes stopped and started. ``users``: passwords by user name; clients then log in with SCRAM, on the
-        listener SASL_PLAINTEXT unless ``listeners`` has others. Users that the data folder already has keep their
-        passwords.
+        - ``options``: Kafka's broker options as a mapping (``{"num.partitions": 6}``), or as keyword arguments with
+          underscores (``num_partitions=6``).
+        - ``nodes``: number of brokers in the cluster, each on its own ports. Methods stop and start nodes, and move
+          leaders and coordinators.
+        - ``data_dir``: folder for the data, in Kafka's format. Default: in memory.
+        - ``listen``: ``HOST:PORT`` of a plaintext listener. For several listeners use the option ``listeners``, as a
+          list or in Kafka's syntax.
+        - ``users``: mapping of user names to passwords. Clients must then log in with SCRAM, by default on a
+          SASL_PLAINTEXT listener. Users that exist in the data folder keep their passwords.
 
         Raises ConfigError for an unknown option or an invalid value.
         """
@@ -115,11 +120,11 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Value for ``bootstrap.servers``: addresses of the first listener of all nodes, comma-separated."""
+        """Value for ``bootstrap.servers``: the address of each node's first listener, comma-separated."""
         return self._started().bootstrap
 
     def bootstrap_of(self, listener: str) -> str:
-        """Return the ``bootstrap.servers`` address of a listener, by its name.
+        """Return the value for ``bootstrap.servers`` for the listener with this name.
 
         Raises UsageError for a listener that is not advertised.
         """
@@ -130,7 +135,7 @@ class Broker:
 
     @property
     def port(self) -> int:
-        """Port of the broker, or of its first node."""
+        """Port of the first listener of the first node."""
         return int(self.bootstrap.split(",")[0].rpartition(":")[2])
 
     @property
@@ -140,7 +145,7 @@ class Broker:
 
     @property
     def failed_handshakes(self) -> int:
-        """Number of failed TLS handshakes since the broker's start; the log has the reasons."""
+        """Number of failed TLS handshakes since the start of the broker; its log has the reasons."""
         return self._running().failed_handshakes
 
     def _started(self) -> Server | ClusterServer:
@@ -167,7 +172,7 @@ class Broker:
 
     @property
     def nodes(self) -> dict[int, str]:
-        """Address (``host:port``) of every running node, by node id."""
+        """Mapping of node ids to addresses (``host:port``) of all running nodes."""
         cluster = self._cluster
         return {node_id: address_of(cluster.nodes[node_id].first) for node_id in sorted(cluster.live)}
 
@@ -179,7 +184,7 @@ class Broker:
         self._on_loop(self._cluster_server().stop_node, node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Start a stopped node, and wait until it serves; inside ``async with`` do not wait.
+        """Start a stopped node, and wait until it serves. Inside ``async with`` the method does not wait.
 
         Raises UsageError for a broker with one node, and ApiError for an unknown node.
         """
@@ -191,14 +196,14 @@ class Broker:
             asyncio.run_coroutine_threadsafe(server.start_node(node_id), self._loop).result()
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """Return the node id of a partition's leader; -1 while no replica is up.
+        """Return the node id of a partition's leader; -1 if no node with a replica is running.
 
         Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a missing partition.
         """
         return self._on_loop(self._cluster.leader_of, self._topic(topic, partition), partition)
 
     def coordinator_of(self, group_id: str) -> int:
-        """Return the node id of a group's coordinator; -1 while no replica is up.
+        """Return the node id of a group's coordinator; -1 if no node with a replica is running.
 
         Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) before ``__consumer_offsets`` exists.
         """
@@ -212,7 +217,7 @@ class Broker:
         self._on_loop(self._lead, self._topic(topic, partition), partition, node_id)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Make a node the coordinator of a group, and of all groups in the same partition of ``__consumer_offsets``.
+        """Make a node the coordinator of a group and of all other groups in its partition of ``__consumer_offsets``.
 
         Raises as ``move_leader``.
         """
@@ -255,7 +260,8 @@ class Broker:
     def start(self) -> Broker:
         """Start the broker on a new thread, and wait until it serves.
 
-        Raises UsageError if it runs already, ConfigError or StorageError if it cannot start, such as DataDirInUse.
+        Raises UsageError if the broker runs already. Raises ConfigError or StorageError (such as DataDirInUse) if it
+        cannot start.
         """
         self._check_stopped()
         loop = new_loop()
@@ -272,7 +278,7 @@ class Broker:
     def stop(self) -> None:
         """Persist the broker's data, close its connections and end its thread.
 
-        Has no effect if the broker is not running, and in a forked child.
+        Has no effect if the broker is not running, and in a forked child process.
         """
         if self._is_forked:
             return
@@ -315,7 +321,7 @@ class Broker:
 
 
 def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert options of ``Broker`` to options of BrokerConfig; values of Kafka's option names may be strings."""
+    """Convert the options of ``Broker`` to those of BrokerConfig. Options with Kafka's names may have string values."""
     kafkas = {
         name: ",".join(value) if name in LISTS and isinstance(value, list | tuple) else value
         for name, value in given.items()

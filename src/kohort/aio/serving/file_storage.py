@@ -1,11 +1,11 @@
 """Broker storage in files, for ``kohort serve --data DIR``.
 
 Appends go to the page cache with ``pwritev``, so they survive a crash of the process; ``flush`` writes them to the
-disk. ``start_flush`` does it on a thread, because flushing a segment of a gigabyte would block the broker; another
-thread deletes large files. The open folder has Kafka's lock file, so that no second broker and no Kafka can use it.
+disk. ``start_flush`` flushes on a thread, because the flush of a gigabyte would block the broker; another thread
+deletes large files. The data folder is locked with Kafka's lock file, so that no other broker can use it.
 
-New files are accessible to the owner, and to the owner's group if the umask allows; secrets to the owner only. An
-existing folder keeps its mode.
+New files are accessible to the owner, and to the owner's group if the umask allows it; files with secrets only to the
+owner. An existing folder keeps its mode.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from kohort.wire.codec import Buffer
 LOCK_FILE: Final = ".lock"
 REPLACEMENT: Final = ".tmp"
 DELETED: Final = ".deleted"
-"""Suffix of a log file between its removal and its deletion on disk; a broker start deletes leftover files."""
+"""Suffix of a removed log file until a thread deletes it. The next start of a broker deletes leftover files."""
 IOV_MAX: Final = 1024
 FOLDER_MODE: Final = 0o770
 FILE_MODE: Final = 0o640
 SECRET_MODE: Final = 0o600
 
 _open_here: set[Path] = set()
-"""Data folders open in this process: POSIX locks do not exclude a second broker in the same process."""
+"""Data folders that are open in this process: POSIX locks do not exclude a second broker in the same process."""
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def _storage_errors(action: str) -> Iterator[None]:
 
 
 class RealFile:
-    """Open data file. Its size includes complete appends only: a partial write is truncated."""
+    """Open data file. An append that fails is removed: the file is truncated to its previous size."""
 
     def __init__(
         self, path: Path, flusher: ThreadPoolExecutor, buffers: Buffers, flushes: Durations, *, sync: bool
@@ -68,7 +68,7 @@ class RealFile:
             self._size = os.fstat(self._fd).st_size
         self._flushed = 0
         self._flushes_begun = 0
-        """Number of started flushes. The broker's thread changes it, the flusher's thread ``_flushes_ended``."""
+        """Number of started flushes. Only the broker's thread changes it; the flusher's changes ``_flushes_ended``."""
         self._flushes_ended = 0
 
     @property
@@ -153,9 +153,9 @@ class RealFile:
         return self._flushes_ended < self._flushes_begun
 
     def _flush_copy(self, fd: int, size: int) -> None:
-        """Flush a file on the flusher's thread, by a duplicate file handle: the broker may close the file meanwhile.
+        """Flush a file on the flusher's thread through the handle ``fd``: the broker may close its own handle.
 
-        After an error the file's bytes count as unflushed, so the next required flush tries again.
+        Ignores errors: the bytes then count as unflushed, and the next required flush tries again.
         """
         try:
             if self._sync:
@@ -177,9 +177,9 @@ class RealFile:
 
 
 class FileStorage:
-    """Data files in a folder, which is created if missing and locked until ``close``.
+    """Data files in a folder, which is created if it is missing, and locked until ``close``.
 
-    ``sync=False`` skips all fsyncs: for tests, or if a power cut may lose the last seconds.
+    ``sync=False`` omits all fsyncs: for tests, or if the loss of the last seconds in a power failure is acceptable.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:
@@ -190,7 +190,7 @@ class FileStorage:
         self._lock = self._take_lock()
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="kohort-flush")
         self.flushes = Durations()
-        """Durations of background flushes, updated on the flusher's thread only."""
+        """Durations of background flushes. Only the flusher's thread adds to it."""
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="kohort-remove")
         self._buffers = Buffers(LENT_MOST)
 
@@ -220,7 +220,7 @@ class FileStorage:
         return fd
 
     def close(self) -> None:
-        """Wait for flushes in flight and unlock the data folder. The caller closes open files."""
+        """Wait for flushes in flight and unlock the data folder. The caller must close the open files."""
         if self._lock >= 0:
             self._flusher.shutdown()
             self._remover.shutdown()
@@ -287,7 +287,7 @@ class FileStorage:
         with _storage_errors(f"write {name}"):
             fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
             try:
-                if private:  # a failed earlier write may have left a temporary file with readable secrets
+                if private:  # a temporary file left by a failed write may have another mode
                     os.fchmod(fd, mode)
                 rest = memoryview(content)
                 while rest:
@@ -320,7 +320,7 @@ class FileStorage:
 
 
 def _fsync_file(fd: int, path: Path, new: bool) -> None:
-    """Sync a file to the disk; for a new file also sync its folder and the parent folder."""
+    """Sync a file to the disk. For a new file also sync its folder, and the parent of this folder."""
     os.fsync(fd)
     if new:
         _fsync_folder(path.parent)

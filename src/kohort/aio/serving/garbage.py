@@ -1,8 +1,8 @@
 """Postpone Python's garbage collector during long requests.
 
 A request may create a million objects. The collector scans all objects whenever their number has grown by a quarter.
-That blocks for a tenth of a second and frees nothing, because the request frees its objects itself. So only young
-generations are scanned until the request is done.
+That blocks the broker for a tenth of a second and frees nothing, because the request frees its objects itself. So only
+the objects of young generations are scanned until the request is done.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ YOUNG = 1
 
 @contextmanager
 def postpone_collection() -> Iterator[None]:
-    """Disable Python's garbage collector while the block runs, for a block that creates and frees very many objects.
+    """Disable Python's garbage collector while the block runs. For blocks that create and free very many objects.
 
-    Objects that remain after the block move to the oldest generation.
+    At the end of the block all objects move to the oldest generation.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -32,7 +32,7 @@ def postpone_collection() -> Iterator[None]:
 
 
 class ShortCollections:
-    """Limits garbage collection during long requests; call it after each event."""
+    """Limits garbage collection during long requests. Call ``after_event`` after each event."""
 
     def __init__(self) -> None:
         self._is_restricted = False

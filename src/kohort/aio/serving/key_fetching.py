@@ -24,7 +24,7 @@ class _CannotFetch(Exception):
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows HTTP redirects, except from https to http, and to files."""
+    """Follows HTTP redirects, but refuses those from https to http and those to other schemes, such as files."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -36,7 +36,7 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
 
 
 async def fetch_keys(url: str) -> KeysFetched:
-    """Fetch the public keys of a token issuer from a URL. Errors are part of the result."""
+    """Fetch the public keys of a token issuer from a URL. An error is returned in the result, not raised."""
     try:
         return KeysFetched(url, await in_thread(lambda: _content_of(url), "kohort-keys"))
     except _CannotFetch as error:

@@ -25,14 +25,14 @@ from kohort.config.listeners import (
 from kohort.errors import ConfigError
 
 RESERVED: Final = 64
-"""File handles of the process that are reserved for log files.
+"""Number of file handles that are reserved for log files.
 
-Without free handles uvloop and asyncio silently accept no connections, and log files can be neither opened nor written.
+Without a free handle uvloop and asyncio accept no connections and report no error, and log files cannot be opened.
 """
 
 
 def is_reserved(handle: int) -> bool:
-    """True if a connection got a reserved file handle: the system assigns the lowest free one."""
+    """Return True if a connection's file handle is in the reserved range: the system assigns the lowest free number."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and handle >= limit - min(RESERVED, limit // 4)
 
@@ -57,8 +57,8 @@ class Bound(NamedTuple):
 def bind(config: BrokerConfig) -> Bound:
     """Bind a socket for every listener of the broker.
 
-    Raises ConfigError if an address is unusable, cannot be advertised, or a certificate is unusable; MissingExtra if
-    reading a certificate needs another package.
+    Raises ConfigError if an address is unusable or cannot be advertised, and if a certificate is unusable. Raises
+    MissingExtra if a package to read a certificate is missing.
     """
     check_listeners(config)
     for listener in listeners_of(config):
@@ -83,7 +83,7 @@ def bind(config: BrokerConfig) -> Bound:
 
 
 def _check_reach(config: BrokerConfig, listener: Listener) -> None:
-    """Raise ConfigError for a listener on a public address without TLS and logins, or with unsigned tokens."""
+    """Raise ConfigError if a listener that other computers can reach has no TLS and no logins, or unsigned tokens."""
     if is_loopback(listener.host):
         return
     if listener.protocol.uses_sasl and believes_every_token(config, listener.name):
@@ -103,7 +103,7 @@ def _check_reach(config: BrokerConfig, listener: Listener) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """True if only this computer can reach the host, and for an unknown host name."""
+    """Return True if only this computer can reach the address ``host``, or if the host name is unknown."""
     if host in EVERY_ADDRESS:
         return False
     try:

@@ -1,7 +1,7 @@
-"""Detect stalls of a broker's event loop, with a timer each second and the time of the last event.
+"""Detect stalls of a broker's event loop: a timer runs each second, and any event later than that ends a stall.
 
-When a stopped process continues, its pending events run before its timers. So each event checks for a stall, by the
-clock that session timeouts use.
+When a suspended process continues, its pending events run before its timers. So each event checks for a stall. The
+clock is the one of the session timeouts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StallDetector:
     ) -> None:
         """Start the stall detection. ``beat`` is called each second, and must call ``stall_start_ms``.
 
-        ``late`` is called for each late timer, with its delay and the current time, in ms.
+        ``late`` is called with delay and current time, in ms, if ``stall_start_ms`` was not called for over a second.
         """
         self._loop = loop
         self._now_ms = now_ms
@@ -41,14 +41,14 @@ class StallDetector:
         self._beat()
 
     def stall_start_ms(self, now_ms: int) -> int | None:
-        """Return the start time in ms of a stall that ends now; None without a stall."""
+        """Return the start time in ms of a stall that ends now; None if there was no stall."""
         due_ms, self._alive_ms = self._alive_ms + EVERY_MS, now_ms
         if now_ms > due_ms:
             self._late(now_ms - due_ms, now_ms)
         return due_ms if now_ms - due_ms >= STALL_MS else None
 
     def restart(self) -> None:
-        """Restart the measurement of stalls after a change of the system clock."""
+        """Restart the stall detection after the clock was changed."""
         self._alive_ms = self._now_ms()
 
     def end(self) -> None:
@@ -59,7 +59,7 @@ EVERY_S: Final = 0.5
 
 
 class LoopLag:
-    """Histogram of an event loop's timer delay, until ``end``."""
+    """Histogram of the delays of an event loop's timer, which runs until ``end``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -1,8 +1,8 @@
 """A broker on sockets: pass bytes between connections and the broker's state machine, with one timer.
 
-``Server.start`` binds first, so that a used port is found before the data folder is opened; then it recovers and
-serves. The server reads no requests of a connection while the broker pauses it (``Pause``), or while its client does
-not read the responses, so its memory is bounded.
+``Server.start`` binds the ports before it opens the data folder, so that a port in use is reported early; then it
+recovers the data and serves. The server reads no requests from a connection while the broker pauses it (``Pause``), or
+while the client does not read the responses; so the memory for each connection is bounded.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LOGGER: Final = logging.getLogger("kohort.server")
 WRITE_HIGH_BYTES: Final = 1 << 16
 LONGEST_SLEEP_MS: Final = 60_000
 WALL_SET_MS: Final = 100
-"""Shortest reported change of the wall clock, in ms: reading monotonic clock and wall clock takes time."""
+"""Smallest reported change of the wall clock, in ms: wall clock and monotonic clock are not read at the same time."""
 
 
 class Server:
@@ -86,7 +86,7 @@ class Server:
         self._peers: dict[ConnectionId, Peer] = {}
         self._dropping_response: set[ConnectionId] = set()
         self._congested: list[ConnectionId] = []
-        """Connections whose client does not read its responses, and whose Congested event is not passed yet."""
+        """Connections whose clients do not read responses, and for which a Congested event is pending."""
         self._fetches: set[asyncio.Task[None]] = set()
         self._last_connection = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -104,7 +104,8 @@ class Server:
     ) -> Server:
         """Bind the broker's listeners, recover its data, and serve.
 
-        Raises ConfigError for an unusable address, StorageError for unusable data, DataDirInUse for data in use.
+        Raises ConfigError for an unusable address, StorageError for unusable data, and DataDirInUse if another broker
+        uses the data folder.
         """
         clock = clock or SystemClock()
         with ExitStack() as resources:
@@ -224,7 +225,7 @@ class Server:
         return peer is not None
 
     def lose_answer(self, connection: ConnectionId) -> None:
-        """Abort a connection instead of sending its next response (fault injection)."""
+        """Fault injection: abort the connection instead of sending its next response."""
         self._dropping_response.add(connection)
 
     def _execute(self, outputs: Sequence[Output]) -> None:
@@ -238,11 +239,11 @@ class Server:
             self._after_event()
 
     def pass_soon(self, event: Input) -> None:
-        """Pass an event to the broker soon: the write that causes it occurs while the broker handles another event."""
+        """Pass an event to the broker after the current one. For events caused by a write while the broker runs."""
         self._loop.call_soon(self.pass_event, event)
 
     def congested(self, connection: ConnectionId) -> None:
-        """Note that a client does not read its responses; the broker gets the event after the current one."""
+        """Pass a Congested event (the client does not read its responses) to the broker after the current event."""
         self._congested.append(connection)
         self._loop.call_soon(self.pass_congested)
 
@@ -288,7 +289,7 @@ class Server:
         self._log.write(self.broker.take_notes(), self._clock.now_ms())
 
     def arm(self) -> None:
-        """Set the broker's timer, or move it to an earlier time; a timer that fires too early is cheap."""
+        """Set the broker's timer, or move it to an earlier time. Never move it later: a needless call is cheap."""
         if self._stopped:
             return
         wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)
@@ -297,7 +298,7 @@ class Server:
         now_ms = self._clock.now_ms()
         delay_ms = min(max(wake_at_ms - now_ms, 0), LONGEST_SLEEP_MS)
         if self._timer is not None:
-            # keep an overdue timer, or a busy loop would postpone it repeatedly
+            # keep an earlier timer, even if it is overdue: otherwise a busy event loop would postpone it repeatedly
             if self._timer_at_ms <= now_ms + delay_ms:
                 return
             self._timer.cancel()

@@ -1,1 +1,1 @@
-"""TLS of clients and brokers: between the sockets and the protocol logic, which gets decrypted bytes."""
+"""TLS of clients and brokers: decrypt between the sockets and the protocol logic."""

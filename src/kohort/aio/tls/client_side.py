@@ -1,4 +1,4 @@
-"""TLS connections of clients; errors explain the cause, with details of the broker's certificate."""
+"""TLS connections of clients. Errors name their cause, with details of the broker's certificate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kohort.aio.tls.tls_socket import ALERT_RECORD, HANDSHAKE_RECORD, Above, Tls
 
 PROBE_TIMEOUT_S: Final = 3.0
 VERSIONS_REQUEST: Final = bytes.fromhex("0000000a 0012 0000 6b6f686f ffff")
-"""Bytes of an ApiVersions request version 0, which every Kafka broker answers."""
+"""Bytes of an ApiVersions request of version 0, which every Kafka broker answers."""
 LENGTH_BYTES: Final = 4
 CORRELATION_BYTES: Final = 4
 
@@ -25,20 +25,20 @@ class AboveClient(Above):
     def opened(self, transport: TlsSocket) -> None: ...
 
     def refused(self, refusal: TlsRefusal) -> None:
-        """Handle a TLS failure after the handshake."""
+        """Handle a TLS error that occurs after the handshake."""
 
 
 class TlsClient:
     def __init__(self, context: Callable[[], ssl.SSLContext], authorities: str, *, has_certificate: bool) -> None:
-        """Prepare the TLS connections of a client. ``authorities``: source of the CAs, as text for errors."""
+        """Prepare the TLS connections of a client. ``authorities`` names the source of its CAs in error messages."""
         self._context = context
         self._authorities = authorities
         self._has_certificate = has_certificate
 
     async def connect(self, host: str, port: int, link: AboveClient, limit_s: float) -> None:
-        """Connect to a broker and complete the TLS handshake. The host's addresses share ``limit_s`` seconds.
+        """Connect to a broker and complete the TLS handshake. ``limit_s`` as in ``connect_to``.
 
-        Raises OSError, and TlsRefusal with the cause.
+        Raises OSError if the connection fails, and TlsRefusal with the cause if TLS fails.
         """
         target = TlsTarget(host, port, self._authorities, self._has_certificate)
         try:
@@ -73,7 +73,7 @@ async def _connect(
 
 
 async def _certificate_at(target: TlsTarget) -> bytes | None:
-    """Fetch the broker's certificate in a second, unverified handshake: OpenSSL does not return a rejected one."""
+    """Fetch the broker's certificate in a second handshake, unverified: OpenSSL returns no rejected certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -86,7 +86,10 @@ async def _certificate_at(target: TlsTarget) -> bytes | None:
 
 
 async def _answers_in_plaintext(target: TlsTarget) -> bool:
-    """True if a broker that closed a TLS connection answers a plaintext Kafka request: it is not shutting down."""
+    """Return True if a broker that has closed a TLS connection answers a plaintext Kafka request.
+
+    If it does not, the broker may be shutting down.
+    """
     with contextlib.suppress(OSError, EOFError):  # OSError includes TimeoutError
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             connected = await connect_to(target.host, target.port, PROBE_TIMEOUT_S)
@@ -101,7 +104,7 @@ async def _answers_in_plaintext(target: TlsTarget) -> bool:
 
 
 class _SilentlyClosed(Exception):
-    """Error: the server closed the connection at the first bytes of TLS, without an alert."""
+    """Error: the server closed the connection after the first bytes of TLS, without an alert."""
 
 
 class _CertificateProbe(AboveClient):

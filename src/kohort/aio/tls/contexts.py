@@ -1,4 +1,4 @@
-"""Create OpenSSL contexts from the TLS options of a listener or of a client."""
+"""Create TLS contexts (``ssl.SSLContext``) from the TLS options of a listener or client."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from kohort.security.certificates import check_reader
 
 OPTION: Final = "ssl.cipher.suites"
 TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Cipher suites of TLS 1.3. OpenSSL and Java use the same names; Python's ``ssl`` cannot disable single ones."""
+"""Cipher suites of TLS 1.3, whose names are equal in OpenSSL and Java. Python cannot disable one of them alone."""
 _JAVA: Final = re.compile(
     r"TLS_(?:(ECDHE|DHE)_)?(RSA|ECDSA)_WITH_(?:AES_(128|256)_(GCM|CBC)_(SHA(?:256|384)?)|CHACHA20_POLY1305_SHA256)"
 )
 
 
 def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of a cipher suite, given OpenSSL's or Java's name."""
+    """Return OpenSSL's name of the cipher suite with this OpenSSL or Java name."""
     found = _JAVA.fullmatch(name)
     if found is None:
         return name
@@ -54,7 +54,7 @@ def openssl_name(name: str) -> str:
 def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
     """Restrict a TLS context to these cipher suites. Raises ConfigError for an unknown suite.
 
-    As in Java, a list with only TLS 1.3 suites allows only TLS 1.3; a list without them excludes TLS 1.3.
+    As in Java, a list with only TLS 1.3 suites allows only TLS 1.3; a list without TLS 1.3 suites excludes TLS 1.3.
     """
     if not names:
         return
@@ -68,7 +68,7 @@ def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
         raise ConfigError(
             f"{OPTION}={','.join(names)}: no cipher suite in this list belongs to a version in ssl.enabled.protocols"
         )
-    for name in older:  # set each name alone: in a list OpenSSL ignores unknown names
+    for name in older:  # set each name separately: in a list OpenSSL ignores unknown names
         _set(context, name)
     if older:
         _set(context, ":".join(older))
@@ -90,11 +90,11 @@ CHECK_INTERVAL_S: Final = 1.0
 
 
 class Reloading:
-    """TLS context of a listener or client that follows its certificate files: renewal needs no restart.
+    """TLS context of a listener or client. It is created again after its certificate files change, without a restart.
 
-    New connections check the files, at most once a second; open connections keep their context. If changed files are
-    unusable, the error is logged and the old context stays. Raises ConfigError or MissingExtra if the first context
-    cannot be created.
+    New connections check the files, at most once a second; open connections keep the old context. If changed files are
+    unusable, the error is logged, and new connections use the old context. Raises ConfigError or MissingExtra if the
+    first context cannot be created.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ CA_FILE_SUFFIXES: Final = frozenset({".pem", ".crt", ".cer", ".cert", ".0"})
 
 
 def tls_listener(config: BrokerConfig, listener: Listener, log_note: Callable[[Note], None]) -> TlsListener:
-    """Create the object that accepts TLS connections of a broker's listener. Raises ConfigError, MissingExtra."""
+    """Create the object that accepts the TLS connections of a listener. Raises ConfigError, MissingExtra."""
     own = listener_config(config, listener.name)
     files = [path for path in (own.ssl_keystore_location, own.ssl_truststore_location) if path]
     contexts = Reloading(lambda: server_context(own), files, lambda note: log_note(note.about(listener)))
@@ -203,9 +203,9 @@ def _server_identity(config: ListenerConfig) -> Identity:
 
 
 def tls_of(config: ClientSecurityConfig) -> TlsClient | None:
-    """Create the object that opens the TLS connections of a client; None unless ``security.protocol`` requires TLS.
+    """Create the object that opens the TLS connections of a client; None if ``security.protocol`` has no TLS.
 
-    Raises ConfigError, MissingExtra if its context cannot be created.
+    Raises ConfigError or MissingExtra if the TLS context cannot be created.
     """
     if not SecurityProtocol(config.security_protocol).uses_tls:
         return None
@@ -266,7 +266,7 @@ def _authorities_at(option: str, location: str) -> list[bytes]:
                 found += authorities_in(StoreContent(data, f"{option}={path}"))
     if not found:
         kinds = ", ".join(sorted(CA_FILE_SUFFIXES))
-        raise ConfigError(f"{option}={location}: no certificate in the folder (PEM files: {kinds})")
+        raise ConfigError(f"{option}={location}: no certificate in the folder (suffixes of PEM files: {kinds})")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Messages for failed TLS connections, with advice, from OpenSSL's reason codes and the peer's certificate."""
+"""Error messages with advice for failed TLS connections, from OpenSSL's reason codes and the peer's certificate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kohort.security.certificates import Certificate, read_certificate
 EXPIRED: Final = 10
 NOT_YET_VALID: Final = 9
 UNKNOWN_ISSUER: Final = frozenset({2, 18, 19, 20, 21, 24})
-"""OpenSSL's error numbers (X509_V_ERR_...) for an unknown issuer or an untrusted self-signed certificate."""
+"""OpenSSL's error numbers (X509_V_ERR_...) for unknown issuers and untrusted self-signed certificates."""
 OTHER_HOST: Final = frozenset({62, 64})
 NAME_MAX_CHARS: Final = 200
 HOSTS_MAX: Final = 5
@@ -57,7 +57,7 @@ OF_BROKERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TlsTarget:
-    """Broker address and TLS options of a client's connection, for error messages."""
+    """Broker address and TLS options of a client's connection, as named in error messages."""
 
     host: str
     port: int
@@ -68,7 +68,7 @@ class TlsTarget:
 
 @dataclass(frozen=True, slots=True)
 class TlsRefusal(Exception):
-    """Error of a client's failed TLS connection. ``is_lasting``: retries cannot succeed."""
+    """Error of a client's failed TLS connection. ``is_lasting`` is True if retries cannot succeed."""
 
     message: str
     is_lasting: bool
@@ -90,7 +90,7 @@ def of_client(error: ssl.SSLError) -> str:
 def of_broker(
     error: ssl.SSLError, target: TlsTarget, shown: bytes | None = None, now: datetime | None = None
 ) -> TlsRefusal:
-    """Convert an OpenSSL error of a client's connection to a TlsRefusal; ``shown`` is the broker's certificate."""
+    """Convert an OpenSSL error of a client's connection to a TlsRefusal. ``shown`` is the broker's certificate."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsRefusal(_of_certificate(error, target, _read(shown), now or datetime.now(UTC)), is_lasting=True)
     reason = error.reason or ""
@@ -141,7 +141,7 @@ def _of_certificate(
 
 
 def _read(shown: bytes | None) -> Certificate | None:
-    """Parse an unverified certificate for error messages, with shortened names."""
+    """Parse an unverified certificate for error messages, and shorten its names."""
     try:
         found = None if shown is None else read_certificate(shown)
     except (ProtocolError, MissingExtra):

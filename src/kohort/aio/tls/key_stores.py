@@ -1,6 +1,6 @@
-"""Read certificates and private keys from PEM, PKCS12 and JKS files, recognized by content.
+"""Read certificates and private keys from PEM, PKCS12 and JKS files. The content of a file shows its format.
 
-Unreadable input raises ConfigError with the option and the file.
+Unreadable input raises a ConfigError that names the option and the file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StoreContent(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Certificate with its chain and private key, as PEM; ``password`` decrypts the key."""
+    """Certificate chain and private key as PEM. ``password`` decrypts the private key."""
 
     chain: bytes
     key: bytes
@@ -56,7 +56,7 @@ def read_file(option: str, path: str) -> bytes:
 
 
 def identity_in(store: StoreContent, key_password: Secret | None) -> Identity:
-    """Return the certificate and private key in a key store. Raises ConfigError, MissingExtra."""
+    """Return the certificate chain and private key in a key store. Raises ConfigError, MissingExtra."""
     if store.data.startswith(JKS):
         return _of_jks(store, key_password)
     if store.data.startswith(DER):
@@ -93,9 +93,9 @@ def pem_certificates(data: bytes) -> list[bytes]:
 
 
 def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Load a certificate and its private key into a TLS context. Raises ConfigError, also for an expired one."""
+    """Load a certificate and its private key into a TLS context. Raises ConfigError, also if it has expired."""
     der = _der(pem_certificates(identity.chain)[0], identity.where)
-    with suppress(MissingExtra):  # without the package cryptography only the peer notices an expired certificate
+    with suppress(MissingExtra):  # without the package cryptography only the peer detects an expired certificate
         _check_dates(der, identity.where)
     if b"ENCRYPTED" in identity.key and identity.password is None:
         raise ConfigError(f"{identity.where}: the private key is encrypted: set ssl.key.password")
@@ -134,8 +134,8 @@ def _load_error(error: Exception, *, was_asked: bool) -> str:
 
 @contextmanager
 def _file_of(data: bytes) -> Iterator[str]:
-    """Write a private key to a temporary file while the block runs: OpenSSL only reads keys from files."""
-    # mkstemp makes the file readable for the owner only
+    """Keep a private key in a temporary file while the block runs: OpenSSL reads private keys only from files."""
+    # mkstemp() creates the file readable for its owner only
     handle, path = tempfile.mkstemp(prefix="kohort-", suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as file:

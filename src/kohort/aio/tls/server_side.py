@@ -1,4 +1,4 @@
-"""TLS listeners: failed handshakes are logged with their cause and counted, and do not disturb other connections."""
+"""TLS listeners. A failed handshake is counted and logged with its cause; it does not affect other connections."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kohort.notes import Note, info, warning
 from kohort.security.certificates import subject_name
 
 HANDSHAKE_S: Final = 10.0
-"""Timeout of a TLS handshake, in seconds; also for connections that send nothing."""
+"""Timeout of a TLS handshake in seconds. It includes the time before the client's first byte."""
 READ_BYTES: Final = 256 << 10
 OTHER_PROTOCOLS: Final = ((b"GET ", "HTTP"), (b"POST", "HTTP"), (b"HEAD", "HTTP"), (b"PUT ", "HTTP"), (b"SSH-", "SSH"))
-"""First bytes of other protocols, and their names; a Kafka request starts with its length."""
+"""First bytes of other protocols, and names of these protocols. A Kafka request starts with its length."""
 
 
 class Served(asyncio.Protocol):
@@ -26,15 +26,15 @@ class Served(asyncio.Protocol):
     __slots__ = ()
 
     def secured(self, name: str | None) -> None:
-        """Handle the end of the TLS handshake; ``name`` is the subject of the client's certificate."""
+        """Handle the end of the TLS handshake. ``name`` is the subject of the client's certificate, if it sent one."""
 
 
 class TlsListener:
     def __init__(self, name: str, context: Callable[[], ssl.SSLContext], log_note: Callable[[Note], None]) -> None:
         """Create the object that accepts TLS connections of the listener ``name``.
 
-        ``context`` returns the SSLContext of each new connection, because certificate files may change; it may raise
-        ConfigError.
+        ``context`` is called for each new connection, because certificate files may change. It returns the SSLContext,
+        and may raise ConfigError.
         """
         self.name = name
         self._context = context
@@ -42,7 +42,7 @@ class TlsListener:
         self.failed_handshakes = 0
         self.handshake_s = HANDSHAKE_S
         self._room = memoryview(bytearray(READ_BYTES))
-        """Buffer for decrypted bytes, shared by all connections: the event loop serves one at a time."""
+        """Buffer for decrypted bytes. All connections share it: the event loop reads from one connection at a time."""
 
     def serve(self, served: Served) -> asyncio.Protocol:
         return _ServerSocket(self, served, self._context())

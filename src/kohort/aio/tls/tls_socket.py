@@ -1,7 +1,7 @@
-"""TLS between a socket and the protocol on top of it, with the backpressure of a plain connection.
+"""TLS between a socket and the protocol on top of it, with the same backpressure as without TLS.
 
-Plain bytes are encrypted in pieces, only as long as the socket accepts them; waiting buffers are not copied. For the
-socket this class is a protocol, for the protocol on top it is the transport.
+Bytes are encrypted in pieces, only while the socket accepts more; waiting buffers are not copied. ``TlsSocket`` is a
+protocol for the socket's transport, and the transport for the protocol on top of TLS.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from typing import Any, Final
 from kohort.wire.codec import Buffer
 
 RECORD_BYTES: Final = 16 << 10
-"""Maximum size of a TLS record, and of one read from OpenSSL."""
+"""Maximum size of a TLS record."""
 PIECE_BYTES: Final = 64 << 10
-"""Number of bytes that are encrypted or decrypted at once: OpenSSL's buffers grow with it and never shrink."""
+"""Maximum number of bytes to encrypt or decrypt at once: OpenSSL's buffers grow to this size and never shrink."""
 NOTHING: Final = memoryview(b"")
 ALERT: Final = b"\x15\x03\x03\x00\x02"
 FATAL_INTERNAL_ERROR: Final = ALERT + b"\x02\x50"
-"""TLS alert that Java sends to a client without TLS: the only hint that a plaintext client can read
-(protocol/security.md#plaintext-at-a-tls-listener).
+"""TLS alert for a client that connects without TLS, as Java sends it.
+
+Plaintext clients recognize it as a hint (protocol/security.md#plaintext-at-a-tls-listener).
 """
 HANDSHAKE_RECORD: Final = 0x16
 ALERT_RECORD: Final = 0x15
 
 
 class TlsFilter:
-    """TLS of one connection in memory: ``feed`` takes received bytes, ``take`` returns bytes to send.
+    """TLS of one connection, without a socket: ``feed`` takes received bytes, ``take`` returns bytes to send.
 
-    A failure raises ssl.SSLError, and ``take`` then returns OpenSSL's alert for the peer. asyncio's own TLS drops that
-    alert (ADR 20). The first bytes can be inspected before OpenSSL gets them.
+    A TLS failure raises ssl.SSLError; then ``take`` returns OpenSSL's alert for the peer, which asyncio's own TLS would
+    drop (ADR 20). The caller can inspect the first bytes of a connection before OpenSSL gets them.
     """
 
     def __init__(self, context: ssl.SSLContext, *, server_side: bool, server_hostname: str | None = None) -> None:
@@ -46,7 +47,7 @@ class TlsFilter:
         self._failure: ssl.SSLError | None = None
         self.is_open = False
         self.has_ended = False
-        """True after the peer's close_notify or end of stream."""
+        """True after a close_notify alert, or the end of the stream, from the peer."""
 
     def feed(self, data: Buffer) -> None:
         self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
@@ -69,7 +70,7 @@ class TlsFilter:
         read = 0
         while read < len(room) and not self.has_ended:
             if not (self._incoming.pending or self._object.pending() or self._pass_on()):
-                break  # stop here: cheaper than the SSLWantReadError of a read without data
+                break  # a read() without data would raise SSLWantReadError, which costs more than this check
             try:
                 count = int(self._object.read(len(room) - read, room[read:]))
             except ssl.SSLWantReadError:
@@ -80,7 +81,9 @@ class TlsFilter:
             except ssl.SSLError as error:
                 if not read:
                     raise
-                self._failure = error  # the next call raises it, after the bytes decrypted so far were delivered
+                self._failure = (
+                    error  # the next call raises it; this call returns the bytes that were decrypted before the error
+                )
                 break
             else:
                 self.has_ended = not count
@@ -118,10 +121,10 @@ class TlsFilter:
 
 
 class PlainQueue:
-    """Plain bytes that wait for encryption, in order.
+    """Queue of bytes that wait for encryption.
 
-    Each write creates at least one TLS record, so small buffers are joined; large ones are encrypted in pieces without
-    a copy.
+    Each write to OpenSSL creates at least one TLS record, so small buffers are joined. Large buffers are encrypted in
+    pieces, without a copy.
     """
 
     def __init__(self) -> None:
@@ -134,7 +137,7 @@ class PlainQueue:
         self.waiting_bytes += sum(map(len, buffers))
 
     def take(self) -> Buffer:
-        """Return the next bytes to encrypt, at most PIECE_BYTES; empty if none wait."""
+        """Return the next bytes to encrypt, at most PIECE_BYTES; empty if no bytes wait."""
         small: list[Buffer] = []
         size = 0
         while self._buffers:
@@ -163,11 +166,11 @@ class PlainQueue:
 
 
 HANDSHAKE_MAX_BYTES: Final = 128 << 10
-"""Maximum number of bytes in a TLS handshake: OpenSSL accepts 100 KiB of certificates."""
+"""Maximum number of received bytes in a TLS handshake: OpenSSL accepts 100 KiB of certificates."""
 LINGER_S: Final = 1.0
-"""Time in seconds for which received bytes are discarded after a failed handshake.
+"""Time in seconds for which received bytes are discarded after a failed handshake, before the socket is closed.
 
-Closing a socket with unread bytes resets the connection, and the peer never reads the alert.
+The close of a socket with unread bytes resets the connection, and the peer would never read the alert.
 """
 LINGER_MAX_BYTES: Final = 1 << 20
 
@@ -176,10 +179,10 @@ ReadInto = Callable[[memoryview], int]
 
 
 class Above:
-    """Protocol on top of TLS; subclasses override its events."""
+    """Protocol on top of TLS. Subclasses override the methods for the events that they handle."""
 
     def secured(self, certificate: bytes | None) -> None:
-        """Handle the end of the TLS handshake; ``certificate`` is the peer's certificate in DER."""
+        """Handle the end of the TLS handshake. ``certificate`` is the peer's certificate as DER, if it sent one."""
 
     def plain_waits(self, read_into: ReadInto) -> None: ...
 
@@ -207,11 +210,11 @@ class TlsSocket(asyncio.Protocol):
         self._linger: asyncio.TimerHandle | None = None
 
     def _refuse_beginning(self, data: bytes) -> bool:
-        """Inspect the first bytes of a connection; if they are not TLS, end it and return True."""
+        """Inspect the first bytes of a connection. If they are not TLS, end the connection and return True."""
         raise NotImplementedError
 
     def _failed(self, error: ssl.SSLError) -> None:
-        """Handle a TLS error, after OpenSSL's alert was sent to the peer."""
+        """Handle a TLS error. OpenSSL's alert was sent to the peer before this call."""
         raise NotImplementedError
 
     def _too_much(self) -> None:
@@ -233,7 +236,7 @@ class TlsSocket(asyncio.Protocol):
         try:
             if self._tls.is_open or self._shake():
                 self._above.plain_waits(self._read_into)
-            self._send()  # sends the next step of the handshake, or OpenSSL's answer to the received bytes
+            self._send()  # sends what OpenSSL has produced, such as the next message of the handshake
         except ssl.SSLError as error:
             self._tls.drop()
             self._send()
@@ -266,7 +269,7 @@ class TlsSocket(asyncio.Protocol):
         self._queue.clear()
         if self._linger is not None:
             self._linger.cancel()
-        above, self._above = self._above, NO_PROTOCOL  # breaks the reference cycle of socket and protocol
+        above, self._above = self._above, NO_PROTOCOL  # breaks the reference cycle between TlsSocket and protocol
         above.connection_lost(exc)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
