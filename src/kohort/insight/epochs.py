@@ -55,7 +55,7 @@ class EpochRebalance:
     raises: list[journal.EpochRaised]
     converted: journal.GroupConverted | None = None
     removed_before: journal.EpochRaised | None = None
-    """New epoch of the group after the earlier removal of the joining member, or of another member of its client."""
+    """Earlier group epoch that the removal of the joining member, or of a member of the same client, raised."""
     removed_from: EpochRebalance | None = None
     back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
     """Removed clients that rejoined: a dict of the old member id to the new member and the time of its join."""
@@ -143,7 +143,7 @@ class EpochRebalance:
 def epoch_rebalances(entries: Iterable[journal.JournalEntry]) -> list[EpochRebalance]:
     """Return the rebalances of consumer groups in journal ``entries``, in order of their start.
 
-    If the oldest journal entries have expired, a rebalance whose first group epoch is missing is left out.
+    If the oldest journal entries have expired, the first rebalance begins with the oldest new epoch in the journal.
     """
     histories: dict[str, _History] = {}
     for entry in entries:

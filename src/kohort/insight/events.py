@@ -273,7 +273,7 @@ FENCED: Final = "FENCED_INSTANCE_ID"
 
 @dataclass(slots=True)
 class Takeover:
-    """Replacement of a static member by a new process; ``refused``: later, rejected requests of the old process."""
+    """Replacement of a static member by a new process; ``refused``: rejected requests of the old process since."""
 
     group: str
     at_ms: int

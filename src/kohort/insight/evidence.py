@@ -20,7 +20,7 @@ Confidence = Literal["proof", "high", "medium", "low"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseEntry:
-    """Catalogue entry of a cause: texts of ``kohort explain``, of its page and of the advice.
+    """Catalogue entry of a cause: texts for ``kohort explain``, for the documentation, and for advice.
 
     ``kind``: cause of a rebalance, event without a rebalance, or pattern of many rebalances.
     """

@@ -270,7 +270,7 @@ def _partition(
 ) -> LagOfPartition:
     if at.committed is None or at.log_end is None:
         blame = _blame_without_offset(at, now, owner, topics)
-        if blame == "none":  # a partition without lag has no culprit
+        if blame == "none":  # nothing is to blame for a partition without lag
             return LagOfPartition(at=at, owner=owner, records=0, time_ms=0, blame=blame, draining="empty")
         return LagOfPartition(at=at, owner=owner, blame=blame, unknown=at.error or "never committed")
     records = max(at.log_end - at.committed, 0)

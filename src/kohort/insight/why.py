@@ -48,7 +48,7 @@ class Explanation:
 
 
 def explain(rebalance: Rebalance | EpochRebalance | SeenRebalance) -> Explanation:
-    """Explain a rebalance by the cause that delayed it most; the advice covers all causes."""
+    """Explain a rebalance by its main cause; the advice covers all its causes."""
     match rebalance:
         case Rebalance():
             story = _round_story(rebalance)
@@ -112,7 +112,7 @@ ROUND_FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
     "downgraded": coordination.downgraded,
 }
 LOST_MS: Final = 1_000
-"""Shortest wait for a member, in ms, that makes the member the main cause of a rebalance or leads to advice."""
+"""Shortest wait for a member, in ms, that can make its removal the main cause, or that leads to advice."""
 
 
 def _round_story(rebalance: Rebalance) -> Story:

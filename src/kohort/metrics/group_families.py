@@ -1,7 +1,7 @@
 """Samples of lag and health of groups, from the last snapshots of each group.
 
-Of each group, at most 10 snapshots are kept, at least 5 s apart, to compute rates and detect stalls; of a very large
-group, only the newest.
+At most 10 snapshots of each group are kept, at least 5 s apart, to compute rates and detect stalls. Of a very large
+group, only the newest snapshot is kept.
 """
 
 from __future__ import annotations

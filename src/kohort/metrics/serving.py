@@ -146,7 +146,7 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection, unless it takes a file descriptor that is reserved for the broker's logs."""
+        """Accept a connection; close it if it takes a file descriptor that is reserved for the broker's logs."""
         try:
             request, address = super().get_request()
         except OSError:

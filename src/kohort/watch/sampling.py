@@ -1,4 +1,4 @@
-"""Snapshots of groups or of a whole cluster, of any vendor; also lookups of the racks of replicas.
+"""Snapshots of the groups of any cluster, or of the whole cluster; also lookups of the racks of replicas.
 
 Committed offsets are requested before log ends, so that no lag is negative. The time of the next record to read costs
 one lookup per partition, so these lookups are limited in number and time. Unknown values are None, with a reason.

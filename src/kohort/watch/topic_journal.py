@@ -155,7 +155,7 @@ class TopicJournal:
 def _is_shipped(one: PlacedEntry, last: WatcherProgress | None) -> bool:
     if last is None:
         return False
-    if one.partition < 0:  # the journal entry stems from no record of ``__consumer_offsets``
+    if one.partition < 0:  # the journal entry has no record in ``__consumer_offsets``
         return one.entry.at_ms <= last.at_ms
     return (one.offset, one.nth) < last.until.get(one.partition, (-1, 0))
 

@@ -1,7 +1,8 @@
 """Watcher of a cluster's groups: reads ``__consumer_offsets``, polls group states, writes the journal file.
 
 A watcher works on every cluster of Apache Kafka's protocol that grants READ on ``__consumer_offsets``. It joins no
-group and writes nothing to the cluster. One thread calls ``step`` repeatedly; the returned entries are persisted.
+group. It writes nothing to the cluster; only ``kohort watch --to-topic`` writes to the journal topic. One thread calls
+``step`` repeatedly; the returned entries are persisted.
 """
 
 from __future__ import annotations

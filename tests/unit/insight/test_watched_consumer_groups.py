@@ -64,7 +64,7 @@ def test_watcher_writes_the_same_entries_as_the_coordinator_of_a_consumer_group(
     assert plain(stage.seen, *told) == plain(stage.journal, *told)
 
 
-def test_watched_join_to_consumer_group_has_wait_for_partitions_and_high_confidence(stage):
+def test_watched_join_to_consumer_group_has_high_confidence_but_no_proof(stage):
     second_comes(stage)
 
     forming, joined = stage.findings()

@@ -43,7 +43,7 @@ LEAVING: Final = (
     ),
 )
 DISCONNECT_MS: Final = 10_000
-"""Longest time from a client's LeaveGroup request to its disconnect that shows an orderly leave, in ms."""
+"""A client that disconnects at most this many ms after its LeaveGroup request left in an orderly way."""
 
 
 def find_left(begin: Beginning, sent: Evidence) -> Finding:
@@ -100,7 +100,7 @@ def find_missed_poll(
 
 
 def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return the time from the last commit progress to the leave, in ms; None if far below the poll interval."""
+    """Return the time from the last commit progress to the leave, in ms; None if clearly within the poll interval."""
     if vitals.last_progress_ms is None:
         return None
     idle_ms = left_at_ms - vitals.last_progress_ms

@@ -154,7 +154,7 @@ class _Lane:
         )
 
     def end_silence(self, since_ms: int | None, at_ms: int, text: str, from_ms: int) -> None:
-        """Record that nothing read the member's partitions from its leave or last request to ``at_ms``."""
+        """Add a silence: nothing read the member's partitions from its leave or last request to ``at_ms``."""
         if self.away_ms is not None:
             since_ms, text, self.away_ms = self.away_ms, AWAY, None
         if since_ms is not None and max(since_ms, from_ms) < at_ms:

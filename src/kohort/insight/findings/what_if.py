@@ -44,7 +44,7 @@ class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Prediction of a group after a scenario; nothing was executed."""
+    """Predicted state of a group after a scenario; the group itself was not changed."""
 
     group: str
     scenario: str
