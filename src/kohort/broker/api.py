@@ -40,7 +40,7 @@ class AnswerBound(Enum):
 
 
 class NameKind(Enum):
-    """Kind of object that a name in a request refers to. Its partitions or members may add to the work."""
+    """Kind of object that a name in a request refers to. The work may grow with the object's partitions or members."""
 
     TOPIC = "topic"
     TOPIC_ID = "topic id"
@@ -69,7 +69,7 @@ class Parts:
     max_units: int
     extra_units: ExtraUnits | None = None
     writes: bool = False
-    """True if the API writes records: its response may wait for a log flush, and is an error if the flush fails."""
+    """True if the API writes records. Its response may wait for a log flush, and is an error if the flush fails."""
     refuse: Refuse | None = None
 
 

@@ -1,7 +1,7 @@
 """Counters of a broker: requests, bytes, connections, logins, journal entries.
 
-Counters only grow. State that can be read at any time (open connections, waiting requests, budgets) is not counted
-here. ``kohort.metrics`` reads a copy of the counters.
+Counters only grow. State that can be read at any time (open connections, waiting requests, budgets) has no
+counter. ``kohort.metrics`` reads a copy of the counters.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class LoopDelay:
 
 
 class CountsByApi(dict[int, ApiCounts]):
-    """Counters of requests by API key, created on first use."""
+    """Request counters, as a dict: API key to the counters of the API, created on first use."""
 
     def __missing__(self, key: int) -> ApiCounts:
         counts = self[key] = ApiCounts(APIS[key].response)
@@ -120,9 +120,9 @@ class BrokerCounters:
         """Number of connections that the broker closed for each reason."""
         self.logins = 0
         self.failed_logins = 0
-        """Failed logins, counted before the response: the client may disconnect before it."""
+        """Failed logins, counted when they fail: the client may disconnect before the response is sent."""
         self.journal: Counter[type[JournalEntry]] = Counter()
-        """Number of group journal entries written, by type."""
+        """Number of written group journal entries of each type."""
         self.keeps_entries = False
         self._entries: deque[tuple[JournalEntry, int]] = deque()
         self._entries_bytes = 0

@@ -53,10 +53,10 @@ def _declared() -> Iterator[BrokerApi]:
 
 
 HANDLED: Final[dict[type[Message], BrokerApi]] = {api.request: api for api in _declared()}
-"""API declarations by request type, from the modules of ``broker/apis``."""
+"""API declarations from the modules of ``broker/apis``, as a dict: request type to API."""
 
 SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()) if api.request in HANDLED}
-"""All implemented APIs by API key. ``served_apis.py`` limits them to those of a Kafka release."""
+"""All implemented APIs, as a dict: API key to API. ``served_apis.py`` limits them to those of a Kafka release."""
 
 
 def dispatch(

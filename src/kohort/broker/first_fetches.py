@@ -1,6 +1,6 @@
 """First Fetch of each moved partition by its new owner, which ends the delay that the rebalance caused.
 
-A Fetch request contains no group id: it counts for a member with the same client id and host. The broker writes a
+A Fetch request contains no group id, so it counts for a member with the same client id and host. The broker writes a
 journal entry for each moved partition when its new owner first fetches it. The number of awaited partitions is limited.
 """
 

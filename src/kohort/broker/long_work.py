@@ -1,15 +1,15 @@
 """Long requests: served in steps, large ones in parts, with other requests in between.
 
 A long handler is a generator that yields every few milliseconds (kohort.steps). Its first step runs at once; the
-remaining steps wait here. Each Tick runs one step of one request, so a small request never waits for more than one
-step. Writing the response and freeing memory take steps, too. A request is completed even if its client disconnects, as
-in Kafka.
+remaining steps wait in ``LongWork``. Each Tick runs one step of one request, so a small request never waits for more
+than one step. Writing the response and freeing memory take steps, too. A request is completed even if its client
+disconnects, as in Kafka.
 
 A large request is split into parts, each served like a separate request, and their responses are joined. This works
 for APIs with independent array entries: partitions, groups or resources. The size of a part counts its entries and the
-objects behind them, such as the members of a group. Responses of reading APIs are encoded part by part
-(``kohort.wire.large_messages``) and count as unread responses while they grow; entries beyond
-half of ``queued.max.request.bytes`` get an error.
+objects that they name, such as the members of a group. Responses of APIs that only read are encoded part by part
+(``kohort.wire.large_messages``) and count as unread responses while they grow. Entries of a response beyond half of
+``queued.max.request.bytes`` get an error.
 """
 
 from __future__ import annotations

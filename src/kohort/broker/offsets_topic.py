@@ -124,7 +124,7 @@ class OffsetsTopic:
         self._purgatory.appended((topic.topic_id, partition), len(batch))
 
     def _is_mine(self, topic: Topic, partition: int) -> bool:
-        """Return True if this node leads the partition, and no other node has led it since it was loaded."""
+        """Return True if this node leads the partition, in the leader epoch in which it loaded the partition."""
         if self._cluster.is_alone:
             return True
         epoch = topic.partitions[partition].leader_epoch

@@ -54,7 +54,7 @@ def edited(now: list[str], operation: int, value: str) -> list[str]:
 def new_value(name: str, operation: int, value: str | None, present: list[str] | None = None) -> str:
     """Return an option's value after SET, APPEND or SUBTRACT. Raises ApiError.
 
-    ``present``: value of a list option before the change; None for an option that is no list.
+    ``present``: value of a list option before the change; None for an option that is not a list.
     """
     if value is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"option {name} has no value")

@@ -1,7 +1,7 @@
 """Waiting fetches, and responses that wait for a log flush.
 
-A fetch waits until enough bytes arrive on its partitions or its time is up. Fetches are indexed by partition, so an
-append costs only the fetches of that partition.
+A fetch waits until enough bytes arrive on its partitions or its maximum wait has passed. Fetches are indexed by
+partition, so an append checks only the fetches of its partition.
 
 If ``flush.messages`` demands it, a response waits until the appended records are on the disk. Flushes run in a separate
 thread; the broker checks each millisecond if they are done.

@@ -162,7 +162,7 @@ class SaslLogin(Login):
         return self._judge(bytes(message.auth_bytes), reply_to, now_ms)
 
     def _judge(self, token: bytes, reply_to: ReplyTo | None, now_ms: int, until_ms: int | None = None) -> LoginStep:
-        """Verify an OAUTHBEARER token; ``until_ms``: end of its wait for signing keys, if it waited before."""
+        """Verify an OAUTHBEARER token; ``until_ms``: end of the token's wait for signing keys, if any."""
         assert self._exchange is not None
         self._parked, self.awaits_keys = None, False
         try:

@@ -39,7 +39,7 @@ class BrokerState:
     rng: Rng
     node: AdvertisedNode
     listeners: Mapping[str, Listener]
-    """Listeners by name, with the ports that the server bound."""
+    """Listeners with the ports that the server bound, as a dict: listener name to listener."""
     apis: ServedApis
     cluster: Cluster
     topics: Topics

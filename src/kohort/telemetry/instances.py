@@ -160,7 +160,7 @@ class ClientInstances:
             self._drop_report(oldest)
 
     def reports(self, now_ms: int) -> Iterator[ClientReport]:
-        """Yield the last report of each client whose silence is below the limit."""
+        """Yield the last report of each client that is not forgotten."""
         for instance_id, client in self._by_id.items():
             if client.report is not None and (self._silent.deadline_ms(instance_id) or 0) > now_ms:
                 yield client.report

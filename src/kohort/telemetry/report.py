@@ -1,6 +1,6 @@
 """The last metrics of a client, as JSON in the topic ``__kohort_client_metrics``, and a reader of this topic.
 
-Fields may be added with a default, never renamed; a default never changes, because default values are omitted.
+Fields may be added with a default, never renamed; a default never changes, because the JSON omits default values.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ REPORT_OPTIONS: Final = {"allow.auto.create.topics": False}
 
 
 class ReportReader:
-    """The last report of each client, by client instance id."""
+    """Reads ``__kohort_client_metrics`` and keeps the last report of each client."""
 
     def __init__(self) -> None:
         self.by_instance: dict[str, ClientReport] = {}

@@ -23,7 +23,7 @@ STEPS_MOST: Final = 200_000
 
 
 class ClientFacts(NamedTuple):
-    """Properties of a client that subscriptions match; None if unknown."""
+    """Properties of a client that are matched with subscriptions; None if unknown."""
 
     client_id: str
     address: str
@@ -33,7 +33,7 @@ class ClientFacts(NamedTuple):
 
 
 class RequestedMetrics(NamedTuple):
-    """Subscription of a client. Without ``metrics`` it only requests its subscription every ``interval_ms``.
+    """Subscription of a client. Without ``metrics``, the client only requests it again every ``interval_ms``.
 
     ``subscription_id`` changes with the metrics or the interval; it is the same on all nodes.
     """
@@ -60,7 +60,7 @@ class MetricsSubscription:
         return sum(pattern.size for pattern in self.patterns.values())
 
     def matches(self, attributes: Mapping[str, str | None]) -> bool:
-        """Return True if all patterns fully match their attributes; without patterns always."""
+        """Return True if each pattern matches the whole value of its attribute, or if there are no patterns."""
         return all(_fullmatch(pattern, attributes[name]) for name, pattern in self.patterns.items())
 
 

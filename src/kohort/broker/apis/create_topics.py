@@ -46,7 +46,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     results: list[wire.CreatableTopicResult] = []
     seen: set[str] = set()
     valid: dict[int, _Wanted] = {}
-    """Topics to create, by the index of their entry in ``results``."""
+    """Topics to create, as a dict: index of the entry in ``results`` to topic."""
     pace = Pace()
     for entry in message.topics:
         if entry.name not in seen:

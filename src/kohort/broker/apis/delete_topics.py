@@ -1,4 +1,4 @@
-"""DeleteTopics (20), versions 1-6, by topic id from version 6 on (KIP-516).
+"""DeleteTopics (20), versions 1-6, by topic name or, from version 6 on, by topic id (KIP-516).
 
 Committed offsets of the topic are deleted, too. Deviation from Kafka: internal topics cannot be deleted.
 """
@@ -39,7 +39,7 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     found: list[Topic | Refusal] = []
     names: dict[str, None] = {}
     last = Refusal(ErrorCode.NONE, "")
-    """Last error; equal errors in sequence share one object, as freeing a million objects takes long."""
+    """Error of the previous topic. Equal errors in sequence share one object: freeing a million objects is slow."""
     for one in entries:
         try:
             topic = _find(state, request, one)
@@ -98,7 +98,7 @@ def _find(state: BrokerState, request: Request, entry: wire.DeleteTopicState) ->
 def guard_delete_topics(rights: Rights) -> Steps[GuardResult]:
     """Require DELETE on the cluster, or DESCRIBE and DELETE on each topic.
 
-    Without DESCRIBE on a topic, the response does not reveal the topic's name for its id.
+    Without DESCRIBE on a topic that is requested by id, the response does not reveal the topic's name.
     """
     message: wire.DeleteTopicsRequest = rights.request.message
     if not rights.state.config.delete_topic_enable or rights.may_on_cluster(Operation.DELETE, quietly=True):

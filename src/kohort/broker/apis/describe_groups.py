@@ -22,7 +22,7 @@ TOPICS_DENIED: Final = "The group has described topic(s) that the client is not 
 MEMBERS_IN_A_UNIT: Final = 4
 BYTES_IN_A_UNIT: Final = 4_096
 WEIGHED_MEMBERS: Final = 2_500
-"""Maximum members of a group whose metadata sizes count as work; a larger group is a part by itself anyway."""
+"""Maximum members of a group whose metadata sizes count as work; a larger group is always a request part of its own."""
 OWNED_IN_A_UNIT: Final = 50
 UNITS_OF_A_CONSUMER_MEMBER: Final = 2
 

@@ -42,7 +42,7 @@ NO_LEADER: Final = wire.PartitionData().current_leader
 NO_ABORTED: Final[list[wire.AbortedTransaction]] = []
 """Empty list that all Fetch responses share, to save memory; no code changes it."""
 WATCHED_MOST: Final = 5_000
-"""Maximum number of partitions that a waiting fetch watches for appends; appends to others do not wake it."""
+"""Maximum number of partitions that a waiting fetch watches for appends; appends to further ones do not wake it."""
 FREED_EARLY: Final = 5_000
 """Number of partitions above which a Fetch request is freed before its response is built, to save memory."""
 READ_US: Final = 12

@@ -1,4 +1,4 @@
-"""OffsetCommit (8), versions 2-10, by topic id from version 10 on."""
+"""OffsetCommit (8), versions 2-10. Requests contain topic names, from version 10 on topic ids."""
 
 from __future__ import annotations
 

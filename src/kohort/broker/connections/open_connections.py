@@ -27,7 +27,7 @@ NO_LIMITS: Final = ListenerLimits()
 
 
 class OpenConnections:
-    """Open connections by connection id; ids are not reused."""
+    """All open connections of a broker; connection ids are not reused."""
 
     def __init__(self, config: BrokerConfig, quotas: StoredQuotas) -> None:
         self._by_number: dict[ConnectionId, Connection] = {}
@@ -146,7 +146,7 @@ class Admission(NamedTuple):
 
 
 class ConnectionQuotas:
-    """Number and rate of connections, by client address and by listener."""
+    """Number and rate of the connections of each client address and each listener."""
 
     def __init__(self, config: BrokerConfig, kept: StoredQuotas) -> None:
         self.reconfigure(config)
