@@ -1,4 +1,4 @@
-"""Queries on a real Spark under new partitions, group moves and broker restarts."""
+"""Queries on a real Spark survive new partitions, reset group offsets and broker restarts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.campaign
-def test_running_query_survives_new_partitions_a_moved_group_and_a_restarted_broker(spark: Any, tmp_path: Path) -> None:
+def test_running_query_survives_new_partitions_reset_group_offsets_and_a_broker_restart(
+    spark: Any, tmp_path: Path
+) -> None:
     from kohort.aio.producing.producer import Producer
 
     with Broker(data_dir=tmp_path / "data") as broker:

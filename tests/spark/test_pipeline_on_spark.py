@@ -320,7 +320,9 @@ checkpoint: state
 
 
 @pytest.mark.campaign
-def test_csv_values_are_decoded_tested_quarantined_and_merged(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_pipeline_decodes_csv_values_sends_bad_values_as_dead_letters_and_merges_files(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
     orders = cluster.new_topic(partitions=1)
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
     pipeline = parse_pipeline(CSV, tmp_path / "lines.yaml", environ)

@@ -26,7 +26,9 @@ def headers_of(row: Any) -> dict[str, str]:
 
 
 @pytest.mark.campaign
-def test_batch_write_sends_rows_by_key_with_headers(spark: Any, cluster: Any, read: Callable[..., Any]) -> None:
+def test_batch_write_sends_rows_with_headers_to_the_partitions_of_their_keys(
+    spark: Any, cluster: Any, read: Callable[..., Any]
+) -> None:
     topic = cluster.new_topic(partitions=3)
     frame = spark.range(200).selectExpr("id", "concat('customer-', id % 50) as customer", "id % 2 = 0 as even")
 

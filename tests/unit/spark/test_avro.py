@@ -253,7 +253,7 @@ def test_avro_time_of_day_in_a_column_of_type_time_is_rejected() -> None:
         ValueFormat("avro", pa.schema([("id", pa.time64("ns"))]), avro=ORDER)
 
 
-def test_missing_fastavro_is_reported_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fastavro_error_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(
         MissingExtra, match=r"value\.format=avro needs the package fastavro: pip install 'kohort\[pipel"

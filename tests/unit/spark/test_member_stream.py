@@ -136,7 +136,7 @@ def pairs(partition: int, offsets: Collection[int]) -> list[tuple[int, int]]:
     return [(partition, offset) for offset in offsets]
 
 
-def test_queries_of_one_group_read_their_partitions_and_a_moved_partition_continues() -> None:
+def test_queries_of_one_group_read_only_their_partitions_and_continue_after_a_move() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     left, right = Query(cluster).given(P0, P1), Query(cluster)
     left.run_until_idle()
@@ -243,7 +243,7 @@ def test_restarted_query_repeats_only_partitions_without_a_new_owner() -> None:
     assert other.rows == pairs(1, range(4))
 
 
-def test_query_killed_between_micro_batch_and_commit_reads_nothing_twice() -> None:
+def test_query_killed_after_a_micro_batch_and_before_its_commit_reads_nothing_twice() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
     query.plan()
