@@ -299,9 +299,8 @@ def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances:
     mine = [(one, v) for one, v in mine if v.word is not None or one.blame != "never_committed"] or mine
     worst = min(mine, key=lambda pair: (_rank(pair[1].word), -(pair[0].records or 0)))
     silent = [one for one in lag.partitions if one.counts and one.records is None]
-    if (
-        worst[1].word == "OK" and silent
-    ):  # partitions with unknown lag make the health of an otherwise healthy group unknown
+    # partitions with unknown lag make the health of an otherwise healthy group unknown
+    if worst[1].word == "OK" and silent:
         clause = f"no commit so far for {_names(silent)}; other partitions: {_fine(lag)}"
         return HealthVerdict(None, clause, evidence=(Evidence("never_committed", _names(silent)),))
     alike = [one for one, status in mine if status.word == worst[1].word]
