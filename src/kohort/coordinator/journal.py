@@ -190,7 +190,7 @@ class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment
     generation: int
     took_ms: int
     partitions: dict[str, dict[str, tuple[int, ...]]] | None
-    """Assigned partitions as a dict: member id to topic; None if over 128 KiB, or not of protocol type consumer."""
+    """Assigned partitions as a dict: member id to topic to numbers. None: over 128 KiB, or another protocol type."""
     moves: tuple[Move, ...] = ()
 
 
@@ -405,7 +405,7 @@ class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_convert
 
     to: Literal["consumer", "classic"]
     epoch: int
-    """Group epoch of the new consumer group, or generation id of the new classic group; the number is kept."""
+    """Group epoch of the new consumer group, or generation id of the new classic group; the number stays equal."""
     members: tuple[ClientIdentity, ...]
     by: ClientIdentity | None = None
     """Member whose join or departure caused the conversion."""

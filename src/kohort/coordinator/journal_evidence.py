@@ -15,7 +15,7 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Time in ms in which metrics of two clients with equal client id and host, but no member id, are indistinguishable."""
+"""Ignore metrics without member id if two clients with equal client id and host push within this time in ms."""
 NAME_LETTERS_MAX: Final = 1_000
 """Maximum letters of a client's names (member id, client id, host) together; longer ones are not recorded."""
 NAME_PREFIX_MAX: Final = 300
@@ -162,7 +162,7 @@ class BrokerStalls:
 
 
 class DepartedMembers:
-    """Members that left their group, each until the connection of its LeaveGroup closes."""
+    """Members that left their group; each is kept until the connection of its LeaveGroup closes."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, ClientIdentity, int]] = {}

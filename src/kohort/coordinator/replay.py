@@ -30,7 +30,7 @@ MESSAGE_MAX: Final = 200
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)
 KEY_BYTES_BESIDE_NAMES: Final = 10
-"""Bytes of an offset record's key without its names: record type, two string lengths, partition."""
+"""Bytes of an offset record's key besides its two names: record type, two string lengths, partition."""
 
 
 class Skipped:

@@ -19,7 +19,7 @@ from kohort.notes import Note, warning
 CATALOGUE_FILE: Final = "kohort-topics.json"
 VERSION: Final = 1
 PARTITIONS_MAX: Final = 10_000
-"""Maximum number of partitions of a topic. In Kafka the limit holds for one request."""
+"""Maximum number of partitions of a topic. In Kafka the limit applies to all partitions of one request."""
 LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 QUORUM_LOG: Final = "__cluster_metadata"
 OFFSETS_TOPIC: Final = "__consumer_offsets"

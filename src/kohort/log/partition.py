@@ -330,7 +330,7 @@ class PartitionLog:
         return last_offset < self._awaited_to and not self.has_reached_disk(last_offset)
 
     def awaited_offset(self, now_ms: int) -> int | None:
-        """Return the last offset for whose flush a response waits, else None; retry a failed flush."""
+        """Return the last offset that must be flushed before a response is sent, else None; retry a failed flush."""
         last = self._awaited_to - 1
         return last if last >= self.recovery_point and self._maybe_flush(now_ms, last) else None
 
@@ -553,7 +553,7 @@ class PartitionLog:
             segment.release()
 
     def take_notes(self) -> list[Note]:
-        """Return the notes about repairs since the last call."""
+        """Return the repair notes that were added since the last call."""
         notes, self.notes = self.notes, []
         for segment in self._segments:
             notes += [note.about(self.tp) for note in segment.notes]

@@ -284,7 +284,7 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
 def _read_aborted(
     source: LogToRecover, segments: list[Segment], files: _Files, trusted: int, notes: list[Note]
 ) -> AbortedTransactions | None:
-    """Load the entries of the first ``trusted`` segments. Returns None if a file is malformed: all are rebuilt."""
+    """Load the entries of the first ``trusted`` segments. None if a file is malformed: all are rebuilt."""
     aborted = AbortedTransactions(source.storage, source.folder)
     problem = ""
     for i, segment in enumerate(segments):

@@ -311,7 +311,7 @@ class Topics:
             self._folders.exclude(logs)
         refused: dict[str, ApiError] = {}
         try:
-            if gone:  # before the folders: a recreated topic must not load the checkpoints of the deleted one
+            if gone:  # a recreated topic must not load the checkpoints of the deleted one
                 yield from self._upkeep.write_checkpoints_in_steps()
         except StorageError as error:
             refused |= {name: self._refused(name, error) for name in gone}
@@ -437,7 +437,7 @@ class Topics:
         return (log for topic in self for log in topic.partitions)
 
     def close(self) -> list[str]:
-        """Close every log and mark the stop as clean; return the problems of an unclean stop."""
+        """Close all logs and mark the stop as clean; return the problems that make it unclean."""
         problems = []
         self._upkeep.cleaner.abandon()
         self._folders.close()

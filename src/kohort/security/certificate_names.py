@@ -18,7 +18,7 @@ RULE: Final = "RULE:"
 
 
 class NameRule(NamedTuple):
-    """Mapping rule; without ``rewrite`` it keeps the name."""
+    """Mapping rule; without ``rewrite`` the user's name is the subject."""
 
     rewrite: Rewrite | None
     letters: str

@@ -47,13 +47,13 @@ class Certificate:
 
 
 def check_reader(purpose: str) -> None:
-    """Raise MissingExtra unless certificates can be read."""
+    """Raise MissingExtra if ``cryptography`` is not installed."""
     with needs(EXTRA, purpose):
         import cryptography.x509  # noqa: F401
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """Read a certificate. Raises ProtocolError, MissingExtra."""
+    """Parse a certificate. Raises ProtocolError, MissingExtra."""
     check_reader("reading a certificate")
     from cryptography import x509
 

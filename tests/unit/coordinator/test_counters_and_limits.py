@@ -57,7 +57,7 @@ class TestRefusalsByGroup:
 
         assert list(counters.by_group) == names[128:]
 
-    def test_counters_of_fenced_requests_of_existing_groups_continue_at_the_limit(self):
+    def test_counters_of_fenced_requests_of_existing_groups_still_increase_at_the_limit(self):
         counters = FencedCounters()
         for _ in range(3):
             counters.refused("g", *KIND)

@@ -37,11 +37,11 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_WITH_REQUIRED_ID = 4
-"""First JoinGroup version in which a new dynamic member first gets MEMBER_ID_REQUIRED (KIP-394)."""
+"""Lowest JoinGroup version in which a new dynamic member at first gets MEMBER_ID_REQUIRED (KIP-394)."""
 PROTOCOLS_MAX = 10_000
 """Maximum number of protocols in a JoinGroup. Kafka has no limit, although each JoinGroup compares all protocols."""
 LATE_MS = 500
-"""Delay in ms of a JoinGroup since the rebalance began, above which its journal entry describes the session."""
+"""Delay in ms after the start of the rebalance, above which the journal entry of a JoinGroup has session facts."""
 METADATA_MAX_BYTES = 16 << 20
 """Maximum bytes of member metadata, and of the leader's assignments, unless ``message.max.bytes`` is larger."""
 

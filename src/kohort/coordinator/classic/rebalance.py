@@ -273,7 +273,7 @@ def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
-    """Drop the rebalance after a failed append: refuse held requests, return to the persisted generation.
+    """Drop the rebalance after a failed append: refuse waiting requests, return to the persisted generation.
 
     Members that received a later generation must rejoin at once: a member's generation must not decrease.
     """

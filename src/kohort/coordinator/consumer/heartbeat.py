@@ -115,7 +115,7 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def joining(group: ModernGroup, member_id: str, static_member: ConsumerMember | None) -> Arrival:
-    """Return the state of a joining client: that of the static member that it replaces, else that of its member id."""
+    """Return the state of a joining client: that of the static member that it replaces, else of its own member id."""
     if static_member is not None:
         current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
         return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)

@@ -95,7 +95,7 @@ def _requested_topics(
 ) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
     """Yield topic id, topic name and partitions of each topic in an OffsetFetch; unknown ids have name None.
 
-    A request for all topics by id gets no deleted topics: they have no id.
+    A request with topic ids for all topics gets no deleted topics: they have no id.
     """
     if group.topics is None:
         for name, partitions in all_of(offsets):

@@ -1,6 +1,6 @@
 """Login as a state machine: the client side builds tokens, the broker side evaluates them.
 
-Frames, session lifetime and delayed error responses are handled elsewhere.
+Callers handle frames, session lifetime and the delay of error responses.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ AUTH: Final = re.compile(r"(?P<scheme>[!-+\--~]+) +(?P<token>\S+)\s*")
 
 
 class OAuthBearerClient(ClientExchange):
-    """Client side: the token, and extensions (KIP-342)."""
+    """Client side of OAUTHBEARER, which sends a token and extensions (KIP-342)."""
 
     mechanism = OAUTHBEARER
 
@@ -55,7 +55,7 @@ class OAuthBearerClient(ClientExchange):
 
 
 class OAuthBearerServer(ServerExchange):
-    """Broker side. As in RFC 7628, it answers a bad token with JSON, then rejects the client's next token."""
+    """Broker side. As in RFC 7628, it answers a bad token with an error in JSON, then rejects the client's next token."""
 
     mechanism = OAUTHBEARER
 
@@ -89,7 +89,7 @@ class OAuthBearerServer(ServerExchange):
 
 
 def problem_in_words(problem: str) -> str:
-    """Return the ``status`` of a broker's JSON error, or the JSON itself."""
+    """Return status and scope from a broker's JSON error, or other text unchanged."""
     try:
         content = json.loads(problem)
         status = content["status"]

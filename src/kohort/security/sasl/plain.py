@@ -16,7 +16,7 @@ INVALID: Final = "Authentication failed: Invalid username or password"
 
 
 class PlainClient(exchange.ClientExchange):
-    """Client side: a single token."""
+    """Client side of PLAIN, which sends a single token."""
 
     mechanism = PLAIN
 
@@ -38,7 +38,7 @@ class PlainClient(exchange.ClientExchange):
 
 
 class PlainServer(exchange.ServerExchange):
-    """Broker side, with the users of its JAAS configuration."""
+    """Broker side of PLAIN, with the users of the JAAS configuration."""
 
     mechanism = PLAIN
 

@@ -102,7 +102,7 @@ class DerivedPasswords:
 
 
 class ScramClient(exchange.ClientExchange):
-    """Client side; it also verifies the broker's signature."""
+    """Client side of SCRAM; it also verifies the broker's signature."""
 
     def __init__(
         self, mechanism: str, username: str, password: Secret, nonce: str, passwords: DerivedPasswords | None = None
@@ -183,7 +183,7 @@ class ScramClient(exchange.ClientExchange):
 
 
 class ScramServer(exchange.ServerExchange):
-    """Broker side. ``find`` returns a user's credential, or None."""
+    """Broker side of SCRAM. ``find`` returns a user's credential, or None."""
 
     def __init__(self, mechanism: str, find: Callable[[str], ScramCredential | None], nonce: str) -> None:
         self.mechanism = mechanism

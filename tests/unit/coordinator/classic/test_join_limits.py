@@ -24,7 +24,7 @@ def test_dynamic_member_needs_two_join_group_requests_from_v4(stage):
 
 
 @pytest.mark.parametrize(("version", "timeout_ms"), [(0, 7_000), (1, 90_000), (2, 90_000)])
-def test_join_group_has_a_separate_rebalance_timeout_from_v1(version, timeout_ms):
+def test_join_group_v1_has_a_rebalance_timeout_besides_the_session_timeout(version, timeout_ms):
     message = JoinGroupRequest(group_id="g", session_timeout_ms=7_000, rebalance_timeout_ms=90_000)
     request = GroupRequest(message, version, "app", "/127.0.0.1", reply_to=1)
 

@@ -33,7 +33,7 @@ def test_rebalance_entry_reports_a_topic_as_created_only_if_created_after_the_ge
     assert (change.topics_added, change.topics_created) == (("new", "old"), ("new",))
 
 
-def test_persisted_leader_stays_leader_after_restart_without_being_the_first_member(stage):
+def test_persisted_leader_that_is_not_the_first_member_stays_leader_after_restart(stage):
     (a, b), generation = stage.stable(2)
     partition = stage.coordinator.partition_of("g")
     written = parse_record(*stage.log[partition][-1])

@@ -135,7 +135,7 @@ def test_invariant_check_requires_partition_epoch_0_of_an_absent_static_member()
 
 
 @pytest.mark.parametrize("stranger", [True, False])
-def test_invariant_check_fails_if_sessions_and_members_differ(stranger):
+def test_invariant_check_fails_if_the_sessions_do_not_match_the_members(stranger):
     valid = ValidGroup()
     if stranger:
         valid.group.presence["m4"] = ConsumerPresence(expires_at_ms=EXPIRES_MS, last_seen_ms=0)
