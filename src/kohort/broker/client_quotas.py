@@ -88,7 +88,7 @@ class ClientQuotas:
             self._stop(usage)
 
     def settle(self, connection: ConnectionId, api_key: int, message: Message | None, now_ms: int) -> Throttle:
-        """Count an answered request for its client's quotas; return the client's throttle time.
+        """Count an answered request towards the quotas of its client; return the client's throttle time.
 
         ``message`` of None: the request has no response, and its processor time is not counted.
         """
@@ -115,7 +115,7 @@ class ClientQuotas:
         return int(min(limit.value * (self._window.samples - 1) * self._window.sample_ms / 1000, BYTES_MAX))
 
     def fetched(self, request: Request, size: int) -> int:
-        """Count a Fetch response for the client's consumer quota; return the throttle time in ms.
+        """Count a Fetch response towards the client's consumer quota; return the throttle time in ms.
 
         If throttled, the response has no records, and its bytes are not counted.
         """
@@ -129,7 +129,7 @@ class ClientQuotas:
         return usage.throttle.ms
 
     def change_partitions(self, request: Request, count: int, *, strict: bool) -> None:
-        """Count created or deleted partitions for the client's mutation quota.
+        """Count created or deleted partitions towards the client's mutation quota.
 
         Above the quota, ``strict`` raises ApiError; without it, the client is throttled.
         """
@@ -160,7 +160,7 @@ class ClientQuotas:
         return Throttle(rate.throttle_ms(limit.value, now_ms, self._window), quota, limit.value)
 
     def _time(self, usage: RequestUsage, now_ms: int) -> Throttle:
-        """Count a request's processor time for the quota; return the throttle time, at most one quota sample."""
+        """Count a request's processor time towards the quota; return the throttle time, at most one quota sample."""
         if usage.is_measured:
             return NO_THROTTLE
         self._stop(usage)
@@ -194,7 +194,7 @@ class Throttling:
         self._quotas.begin(connection.connection_id, user, client_id or "", len(frame))
 
     def settle(self, reply_to: ReplyTo, answer: A, now_ms: int) -> A:
-        """Count an answered request for its quotas; return the answer with the client's throttle time."""
+        """Count an answered request towards its quotas; return the answer with the client's throttle time."""
         number = reply_to.connection
         usage = self._quotas.in_flight.get(number)
         connection = self._connections.get(number)

@@ -42,7 +42,7 @@ from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
 FREED_EARLY: Final = 1 << 20
-"""Frame size in bytes above which a frame is freed before its request is served (Produce still refers to it)."""
+"""Frame size in bytes above which a frame is freed before its request is served, unless batches refer to it."""
 
 
 def _declared() -> Iterator[BrokerApi]:

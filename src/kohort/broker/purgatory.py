@@ -175,7 +175,7 @@ class FlushWaits:
         return Unanswered.LATER
 
     def take_back(self, reply_to: ReplyTo) -> PendingAnswer:
-        """Remove and return the response to a request that waits for log flushes."""
+        """Remove and return a request's response, which waits for log flushes."""
         pending = next(pending for pending in self._held if pending.reply_to == reply_to)
         self._held.remove(pending)
         return pending

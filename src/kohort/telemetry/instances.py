@@ -113,7 +113,7 @@ class ClientInstances:
             self.counts.early += 1
             raise ApiError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                f"client {client.text} requests its subscription before its interval has passed",
+                f"client {client.text} requests its subscription before its push interval has passed",
             )
         client.last_error = ErrorCode.NONE
         return client

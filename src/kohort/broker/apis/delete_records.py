@@ -35,9 +35,7 @@ def _delete(state: BrokerState, name: str, entry: wire.DeleteRecordsPartition) -
         if topic.internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
         if "delete" not in topic.config.cleanup_policy:
-            raise ApiError(
-                ErrorCode.POLICY_VIOLATION, f"topic {name} is without cleanup.policy=delete, which DeleteRecords needs"
-            )
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"topic {name}: DeleteRecords needs cleanup.policy=delete")
         offset = log.high_watermark if entry.offset == HIGH_WATERMARK else entry.offset
         if not 0 <= offset <= log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -79,7 +79,7 @@ def _wanted(
     if len(target) != present and not message.allow_replication_factor_change:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"the request does not allow to change the replication factor from {present} to {len(target)}",
+            f"got {len(target)} replicas, expected {present}: the request does not allow a new replication factor",
         )
     return made
 
