@@ -80,7 +80,7 @@ class Shard:
             yield group_id, begin_consumer_group(consumer, ctx)
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Answer all held requests to groups of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
+        """Answer all waiting requests to groups of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)

@@ -1,7 +1,7 @@
 """Batches in a segment file: iterate and check their headers, read slices of stored bytes.
 
 The CRC of a batch does not cover its base offset, so one flipped bit moves an intact batch. The neighbouring batches
-reveal the error: offsets increase, the next segment begins at the end of this one, and only compaction leaves gaps.
+reveal the error: offsets increase, a segment begins at the end of the previous one, and only compaction leaves gaps.
 """
 
 from __future__ import annotations

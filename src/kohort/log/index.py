@@ -3,8 +3,8 @@
 ``.index`` maps an int32 relative offset, the last of a batch, to the batch's int32 position. ``.timeindex`` maps an
 int64 timestamp to the int32 relative offset that ends the first batch with this timestamp or a later one.
 
-Both columns of both indexes increase. Memory has the entries in two arrays; they are written to the file from time to
-time, because recovery after an unclean stop does not use index files.
+Both columns of both indexes increase. The entries are kept in memory, in two arrays. They are written to the file only
+from time to time, because recovery after an unclean stop does not use index files.
 """
 
 from __future__ import annotations

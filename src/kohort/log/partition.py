@@ -358,7 +358,7 @@ class PartitionLog:
     ) -> list[LogSlice]:
         """Return the stored batches from the one with ``offset`` up to those that begin before ``end``.
 
-        The batches have at most ``max_bytes``, but ``at_least_one`` returns a first batch of any size. About
+        The batches have at most ``max_bytes``, but with ``at_least_one`` the first may be larger. About
         ``preload`` bytes are read at once, the rest on demand. The result is empty at the log's end. Raises ApiError
         OFFSET_OUT_OF_RANGE outside the log.
         """

@@ -25,7 +25,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 Owners = dict[str, dict[str, tuple[int, ...]]]
 """Owned partitions as a dict: member id to topic to partition numbers."""
 EVIDENCE_BYTES: Final = 128 << 10
-"""Largest assignments of a generation, in bytes, whose partitions the journal entry contains."""
+"""Maximum bytes of a generation's assignments; the journal entry of larger ones omits the partitions."""
 FENCING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,

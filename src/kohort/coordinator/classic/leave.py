@@ -1,4 +1,4 @@
-"""LeaveGroup (13) v0-5: one member, or from v3 several, by member id or by instance id (KIP-345, KIP-800).
+"""LeaveGroup (13) v0-5 of one member, or from v3 of several, with member ids or instance ids (KIP-345, KIP-800).
 
 The rules: protocol/groups.md#leavegroup.
 

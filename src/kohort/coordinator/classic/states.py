@@ -4,7 +4,7 @@ States
 ------
 Empty                No members. Offsets, an empty persisted generation and pending member ids may exist.
 PreparingRebalance   Join phase: each JoinGroup waits until all members joined, or the timeout.
-CompletingRebalance  Members have the generation and leader. Each SyncGroup waits until the leader's arrives.
+CompletingRebalance  Members know generation and leader. Each SyncGroup waits for that of the leader.
 Stable               The assignment is persisted; the broker answers a SyncGroup at once.
 Dead                 Another broker coordinates the group.
 
@@ -16,12 +16,12 @@ Rules
 -----
 1. Every wait has a timer (the simulator checks this): the rebalance timer in PreparingRebalance, the sync timer in
    CompletingRebalance and in Stable until the last SyncGroup, a session timer for each member without waiting request.
-2. A JoinGroup waits in PreparingRebalance only, a SyncGroup in CompletingRebalance only: leaving the state answers
-   all of them.
+2. A JoinGroup waits in PreparingRebalance only, a SyncGroup in CompletingRebalance only: the end of the state answers
+   all waiting requests.
 3. A group becomes Stable in the decision that persists its generation. A failed append drops the rebalance with its
    state, so a failover finds every Stable group unchanged.
 4. A generation begins with CompletingRebalance, or with Empty if no member is left.
-5. A new state or transition needs: the table, its waits and timers here, ``group_invariants.py``, ``make docs``.
+5. For a new state or transition, extend the table below, rule 1 and ``group_invariants.py``, then run ``make docs``.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from kohort.wire.messages.group_consumer import (
 
 
 def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = None) -> list[ConsumerGroupRecord]:
-    """Return the tombstones of a group's records, except its offsets; the tombstone of the group epoch comes last.
+    """Return the tombstones of a group's records except offsets; the tombstone of the group epoch comes last.
 
     ``member_ids``: members with persisted records; None: all members of the group.
     """

@@ -1,5 +1,5 @@
 """OffsetCommit (8) v2-10: KIP-211, KIP-320, KIP-345, KIP-848 (v9), topic ids (v10). TxnOffsetCommit (28) v0-6:
-offsets valid after the commit of their transaction (KIP-98, KIP-447, KIP-890), topic ids from v6 (KIP-1319).
+offsets that the end of a transaction commits (KIP-98, KIP-447, KIP-890), topic ids from v6 (KIP-1319).
 
 The rules: protocol/offsets.md#offsetcommit, protocol/offsets.md#offsets-in-transactions. The caller has checked that a
 transaction is open and includes the group's ``__consumer_offsets`` partition.

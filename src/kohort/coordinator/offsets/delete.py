@@ -50,7 +50,7 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a function that returns True for a topic to which a member subscribes, or raise ApiError if unknown."""
+    """Return a function that is True for topics with a subscribed member. Raises ApiError if these are unknown."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if consumer is not None:
         return consumer.subscribes_to

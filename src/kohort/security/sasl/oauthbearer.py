@@ -55,7 +55,7 @@ class OAuthBearerClient(ClientExchange):
 
 
 class OAuthBearerServer(ServerExchange):
-    """Broker side. As in RFC 7628, it answers a bad token with an error in JSON, then rejects the client's next token."""
+    """Broker side. As in RFC 7628, it answers a bad token with a JSON error, then rejects the client's next token."""
 
     mechanism = OAUTHBEARER
 
