@@ -104,7 +104,7 @@ class ConsumerMachine:
         self.subscription.subscribe_server_pattern(pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions manually (none: unassign all). With auto-commit, commit the positions of the old ones."""
+        """Assign partitions (none: unassign all). With auto-commit, commit the positions of the previous partitions."""
         partitions = checked_partitions("assign", partitions)
         before = dict(self.subscription.assigned) if self.subscription.mode is Mode.PARTITIONS else {}
         offsets = self._group.commits.positions(before) if self._group is not None else {}
@@ -235,7 +235,7 @@ class ConsumerMachine:
         if fetched is not None and self._may_return(fetched):
             return fetched, False
         if fetched is not None and not self._fetcher.is_dropped(fetched):
-            self._fetcher.put_back(fetched)  # the partition was paused before its last record was returned
+            self._fetcher.put_back(fetched)  # the partition was paused before the last record of the batch was returned
         elif fetched is not None:
             self.count_records(fetched, fetched.at)
         self._open = self._fetcher.take()

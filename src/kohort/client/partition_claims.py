@@ -22,7 +22,7 @@ from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 INBOX: Final = 2
-"""Maximum number of fetched batches that wait for a partition's handler: the batch in use, and the next one."""
+"""Maximum number of batches in a partition's inbox: the batch that the handler reads, and the next one."""
 
 
 Mark = tuple[int, str, int]

@@ -111,7 +111,7 @@ class ProducerMachine:
         return count
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
-        """Return the partition for a record: chosen by its key, or the sticky partition without a key (KIP-794).
+        """Return the partition for a record: chosen by its key, or the sticky partition if it has no key (KIP-794).
 
         ``size``: bytes of the record. Raises UsageError if the user's partitioner returns no valid partition.
         """

@@ -75,7 +75,7 @@ def test_jaas_config_provides_user_and_password_also_with_shaded_class(mechanism
         (
             "OAUTHBEARER",
             {"sasl_oauthbearer_token_endpoint_url": "ftp://x"},
-            "expected an address with http:, https: or file:",
+            "expected an address that starts with http:, https: or file:",
         ),
         (
             "OAUTHBEARER",

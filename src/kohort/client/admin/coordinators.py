@@ -17,7 +17,7 @@ from kohort.wire.schema import Message
 MAX_KEYS_PER_LOOKUP: Final = 1000
 
 MAX_TRIES_WITH_RESULTS: Final = 6
-"""Maximum attempts for a group whose coordinator loads, after another group has its result; takes about 3 s."""
+"""Maximum number of attempts while a group's coordinator loads, after another group has its result: about 3 s."""
 
 WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 """Error codes of a group of the other type (classic or consumer), and of a broker that disables that type."""

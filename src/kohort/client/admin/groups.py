@@ -29,7 +29,7 @@ from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResp
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 MEMBER_TYPES: Final = MappingProxyType({0: CLASSIC, 1: CONSUMER})
-"""Member types by their number in ConsumerGroupDescribe; version 0 (before Kafka 4.0) returns -1 instead."""
+"""Name of each member type number in ConsumerGroupDescribe; version 0 (before Kafka 4.0) returns -1 instead."""
 
 
 def described_classic_group(group: group_admin.DescribedGroup, node_id: int) -> GroupDescription:

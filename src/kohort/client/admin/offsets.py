@@ -74,7 +74,7 @@ def by_leader_of(
 
 
 NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
-"""ListOffsets codes of the names that ``list_offsets`` takes; ``max_timestamp`` needs version 7 (Kafka 3.0)."""
+"""Code in ListOffsets for each name that ``list_offsets`` takes; ``max_timestamp`` needs version 7 (Kafka 3.0)."""
 HIGH_WATERMARK: Final = -1
 
 

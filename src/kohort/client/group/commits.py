@@ -40,7 +40,7 @@ class CommitOrder:
         self._last = 0
         self._written: dict[TopicPartition, int] = {}
         self._outcome_unknown: dict[TopicPartition, PendingOffset] = {}
-        """Latest commit of each partition whose response was lost or invalid; the broker may have written it."""
+        """For each partition the latest commit whose response was lost or invalid; the broker may have written it."""
 
     def next_number(self, *, is_alone: bool) -> int:
         if is_alone:
@@ -273,7 +273,7 @@ class Commits(ConsumerSource):
         return {p: code for p, code in errors.items() if p not in missing}
 
     def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
-        """True if retrying the commit of a partition is useless: the partition was deleted, or is revoked next."""
+        """True if retrying a partition's commit is useless: the partition was deleted, or is about to be revoked."""
         if commit.before_revocation:
             return True
         since_ms, answered_at_ms = commit.unknown_since_ms, self._metadata.answered_at_ms

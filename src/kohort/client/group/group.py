@@ -33,7 +33,10 @@ class Group(NamedTuple):
 
 
 def group_of(context: ConsumerContext, no_offset: Callable[[TopicPartition, PartitionState], None]) -> Group:
-    """Build the group state of a consumer. ``no_offset`` is called for each partition without a committed offset."""
+    """Build a consumer's membership, rebalance and commits.
+
+    ``no_offset`` is called for each partition without a committed offset.
+    """
     config = context.config
     assert config.group_id is not None
     key = CoordinatorKey(config.group_id)

@@ -65,7 +65,7 @@ class ClassicMembership(MemberSource):
         self.messages = MemberMessages(config, assignors, subscription)
         self._join_reason = ""
         self._is_incompatible = False
-        """True if the coordinator rejected all assignors of the member: DescribeGroups names the group's assignor."""
+        """True if all assignors of the member were rejected, until DescribeGroups returns the group's assignor."""
         self._is_leader = False
         self._heartbeat: Unsent | None = None
         self._heartbeats_paused = False

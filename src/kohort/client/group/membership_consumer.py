@@ -117,7 +117,7 @@ class ConsumerMembership(MemberSource):
             self._go(_S.ACKNOWLEDGING)
 
     def prepare_leave(self) -> bool:
-        """Keep the member in the group until the callback for revoked partitions ends; return True for a member."""
+        """Stay in the group until the callback for revoked partitions ends; return True if the consumer is a member."""
         is_member = self.state in IN_GROUP and self.generation.generation_id > wire.JOINING_EPOCH
         if self.state in IN_GROUP:
             self._go(_S.PREPARE_LEAVING)

@@ -122,7 +122,7 @@ class ClassicRebalance(Rebalancing):
         self, revoked: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...], assigned: list[TopicPartition]
     ) -> None:
         if not self._membership.generation.is_member:
-            return  # the membership ended during the offset commit; the next join reports its partitions as lost
+            return  # the membership ended during the offset commit; the next join reports the owned partitions as lost
         if revoked:
             names = ", ".join(map(str, revoked))
             self._membership.request_rejoin(f"partitions were revoked and can be given to others: {names}")

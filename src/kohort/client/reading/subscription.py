@@ -67,7 +67,7 @@ class PartitionState:
     state: FetchState = FetchState.INITIALIZING
     position: Position | None = None
     topic_id: bytes | None = None
-    """Topic id of the topic at ``position``; None until the first fetch after a seek, or without topic ids."""
+    """Topic id of the topic at ``position``; None until a fetch after a seek, or if the cluster has no topic ids."""
     fetch_offset: int = 0
     run: int = 0
     paused: bool = False
@@ -161,7 +161,7 @@ class SubscriptionState:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
         self.group_topics: frozenset[str] = frozenset()
-        """Topics of all group members, if this member is the group leader."""
+        """Topics that any group member subscribes to, if this member is the group leader."""
         self.assigned: dict[TopicPartition, PartitionState] = {}
         self._transitions = TransitionCount()
         self._not_fetching: list[tuple[TopicPartition, PartitionState]] = []

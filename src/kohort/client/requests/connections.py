@@ -187,7 +187,7 @@ class Connection:
         self._handshake_version = APIS[API_VERSIONS].high
         self._handshakes = 0
         self.features: dict[str, int] = {}
-        """Finalized feature levels of the cluster, by feature name (KIP-584)."""
+        """Finalized level of each feature of the cluster (KIP-584)."""
         self._served: dict[int, tuple[int, int]] = {}
         self._login: ClientLogin | None = None
         self._expected: ExpectedNode | None = None

@@ -165,7 +165,8 @@ def _method(config: ClientConfig, mechanism: str, options: Mapping[str, str]) ->
         scheme = endpoint.partition(":")[0].lower()
         if scheme not in {"http", "https", "file"}:
             raise ConfigError(
-                f"sasl.oauthbearer.token.endpoint.url={endpoint!r}: expected an address with http:, https: or file:"
+                f"sasl.oauthbearer.token.endpoint.url={endpoint!r}: expected an address that starts with "
+                "http:, https: or file:"
             )
         return TokenMethod.FILE if scheme == "file" else TokenMethod.OIDC
     is_unsecured = any(key.startswith("unsecuredLogin") for key in options)
@@ -183,7 +184,7 @@ def _check_oidc(config: ClientConfig, found: Credentials) -> None:
             config.sasl_oauthbearer_assertion_private_key_file is None
         ):
             raise ConfigError(
-                "sasl.oauthbearer.grant.type of an assertion needs sasl.oauthbearer.assertion.private.key.file or "
+                f"sasl.oauthbearer.grant.type={JWT_BEARER} needs sasl.oauthbearer.assertion.private.key.file or "
                 "sasl.oauthbearer.assertion.file"
             )
         return

@@ -355,7 +355,7 @@ class Engine:
         channel = least_loaded(self._channels.values(), DATA)
         if channel is not None:
             for pending in self._to_any_node:
-                # On one connection a coordinator lookup would wait for a long-polling fetch.
+                # A coordinator lookup on the same connection would wait for a long-polling fetch.
                 other = self._channel(channel.node_id, pending.unsent.channel) if channel.is_long_polling else channel
                 (channel if other.failures or other.is_long_polling else other).waiting.append(pending)
             self._to_any_node = []

@@ -139,7 +139,7 @@ class Metadata:
             del self._learnt[next(iter(self._learnt))]
 
     def rebootstrap(self) -> None:
-        """Drop the known nodes and request metadata from the bootstrap addresses; keep topics until the response."""
+        """Drop known nodes and request metadata from bootstrap addresses; keep topics until the response arrives."""
         self._nodes, self._learnt, self.cluster_id = {}, {}, None
         self._must_refresh = True
 

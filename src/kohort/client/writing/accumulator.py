@@ -120,7 +120,7 @@ class Accumulator:
     def extend(
         self, topic: str, partition: int, columns: SendColumns, now_ms: int
     ) -> list[tuple[ProduceBatch, int, int]]:
-        """Add many records to batches of one partition; return the batches, with first and last record index."""
+        """Add many records to batches of one partition; return each batch with its first and last record index."""
         filled: list[tuple[ProduceBatch, int, int]] = []
         ends = list(accumulate(columns.sizes(), initial=0))
         at, count, limit = 0, len(ends) - 1, self.limit(topic)

@@ -213,7 +213,7 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def record_timestamp(batch: ProduceBatch, index: int) -> int:
-    """Return a record's timestamp in ms: append time if the topic uses it, else its own; -1 if unknown."""
+    """Return a record's timestamp in ms: append time if the topic uses it, else the record's own; -1 if unknown."""
     if batch.append_time_ms >= 0:
         return batch.append_time_ms
     return batch.timestamps[index] if index < len(batch.timestamps) else -1
