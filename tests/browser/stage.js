@@ -1,4 +1,4 @@
-/** A page with nothing but the timeline, or the board, of a group of the canned console. */
+/** A page that contains only the timeline or the what-if board of a group of the canned console. */
 import { h, render } from "preact";
 import { Timeline } from "/static/timeline/timeline.js";
 import { WhatIfBoard } from "/static/timeline/board.js";

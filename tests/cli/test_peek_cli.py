@@ -41,7 +41,7 @@ def test_peek_shows_records_around_committed_offset(run, ask, orders):
     assert record["headers"] == [{"name": "h", "value": {"base64": "/g=="}}]
 
 
-def test_peek_reports_committed_offset_at_or_beyond_log_end_or_log_start(run, ask, broker, orders):
+def test_peek_reports_committed_offset_at_log_end_and_outside_log(run, ask, broker, orders):
     place = kohort.TopicPartition("orders", 0)
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets("g", {place: 10})

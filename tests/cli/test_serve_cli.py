@@ -87,7 +87,7 @@ def test_embedded_broker_rejects_public_listener_without_login():
         assert broker.bootstrap == "h:1"
 
 
-def test_scram_user_of_add_scram_logs_in():
+def test_user_added_with_add_scram_logs_in():
     listen = ("--listen", "SASL_PLAINTEXT://127.0.0.1:0", "--set", "listeners=SASL_PLAINTEXT://127.0.0.1:0")
     with Served(*listen, "--add-scram", "SCRAM-SHA-256=[name=alice,password=a-secret]") as served:
         login = {

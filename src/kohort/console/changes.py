@@ -261,7 +261,7 @@ def _execute(admin: Admin, plan: PlannedChange, about: GroupDescription | None) 
 
 
 def _raise_first(errors: Mapping[Any, KohortError], count: int) -> None:
-    """Raise the first error if the change failed for each of the ``count`` partitions or members."""
+    """Raise the first error if the change failed for all ``count`` partitions or members."""
     if errors and len(errors) >= count:
         raise next(iter(errors.values()))
 

@@ -253,7 +253,7 @@ class JournalThread:
                         with closing(source):
                             self._follow(source)
             except Wakeup:
-                return  # ``JournalThread.end`` called ``wakeup`` of the consumer
+                return  # ``JournalThread.end`` stops this thread with ``wakeup`` of the consumer
             except Exception as error:  # noqa: BLE001 - a stopped thread would leave an old journal
                 self._status = JournalReport(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
                 self.was_read.set()

@@ -46,7 +46,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections that exceed a time limit, twice a second."""
+        """Twice a second, close the connections that exceed a time limit."""
         if counter % 5 == 0:
             cut_overdue(self.server_state.connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)

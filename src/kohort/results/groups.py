@@ -228,7 +228,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     stable_share_1h: float | None = None
     """Share of the last hour in which the group did not rebalance; null without a journal."""
     topics: list[str] = []
-    """Topics with a subscription or committed offsets of the group, at most 100."""
+    """Topics that the group subscribes to or has committed offsets for, at most 100."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):

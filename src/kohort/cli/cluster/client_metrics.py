@@ -160,7 +160,7 @@ Examples:
 
 @client_metrics.command(help=SHOW_HELP, short_help="Show the last metrics that clients pushed.")
 @click.argument("client", required=False)
-@click.option("--group", metavar="GROUP", help="Group of the clients to show.")
+@click.option("--group", metavar="GROUP", help="Show only clients of this group.")
 @click.option("--metric", metavar="PREFIX", default="", help="Prefix of metric names to show.")
 @click.option("--since", "back_ms", type=DURATION, default="15m", help="Age of the oldest push to show [15m].")
 @cluster_options

@@ -20,7 +20,7 @@ several_groups = with_options(
     ),
     click.option("--all-groups", is_flag=True, help="All consumer groups, of either protocol."),
 )
-"""Decorator that adds GROUP..., --group and --all-groups to a command, as ``names``, ``more`` and ``all_groups``."""
+"""Decorator that gives a command the parameters ``names`` (GROUP...), ``more`` (--group) and ``all_groups``."""
 
 
 def is_one(given: Mapping[str, Any]) -> bool:

@@ -111,7 +111,7 @@ def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
 
 
 def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return a member's last assignment in a column (None: not a member), and True if still a member at its end."""
+    """Return a member's last assignment in a column (None: not a member); True if a member when the column ends."""
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
     within = [s for s in lane.assignments if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BACK_MS: Final = 3_600_000
 READ_S: Final = 2.0
-"""Maximum time to read the journal for the group list, in seconds: without a journal, only some columns are empty."""
+"""Maximum time to read the journal for the group list, in seconds; after that, the list has no rebalances."""
 
 
 def recent_rebalances(

@@ -112,7 +112,7 @@ def shipping(
 def _new_rebalances(
     watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
-    """Yield the rebalances that the watcher finds. Leave out those before its first start, unless ``once``."""
+    """Yield the rebalances that the watcher finds. Leave out rebalances before its first start, unless ``once``."""
     from kohort.watch.background import NewRebalances
 
     is_first, waited = not kept.positions(), False

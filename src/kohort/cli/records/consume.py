@@ -188,7 +188,7 @@ class RecordPrinter:
     def __init__(
         self, consumer: Consumer, *, most: int | None, idle: float | None, ends: dict[TopicPartition, int] | None
     ) -> None:
-        """Stop conditions: ``most`` records, ``idle`` seconds without a record, offsets ``ends``; None: never."""
+        """Stop conditions: ``most`` records, ``idle`` seconds without a record, offsets ``ends``; None: unused."""
         self.count = 0
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._consumer = consumer

@@ -145,7 +145,7 @@ def produce(
     form = line_format(kind, key_separator, key_field, null_value)
     fixed = [(name, value.encode()) for name, value in pairs(headers, "--header").items()]
     with cluster.admin() as admin:
-        admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail before the first line is read if no broker answers
+        admin.describe_cluster(timeout_ms=ADMIN_MS)  # if no broker answers, fail before the first line is read
     with cluster.producer({}) as producer:
         tally = Tally(topic, is_shown=not quiet and sys.stderr.isatty())
 

@@ -215,7 +215,7 @@ def console(
         from kohort.watch.opening import WatchClients
 
         with cluster.admin() as admin:
-            admin.describe_cluster()  # fail before the console starts if no broker answers
+            admin.describe_cluster()  # if no broker answers, fail before the console starts
         settings = LiveSettings(interval, max_groups, journal_size, store, watch)
         source = LiveSource(WatchClients(cluster.admin, cluster.consumer), cluster.address, settings)
     if export is not None:

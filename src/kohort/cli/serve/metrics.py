@@ -81,7 +81,7 @@ def _serve(sampler: MetricsSampler, cluster: ClusterAccess, listen: str, *, allo
 
     address = parse_page_address(listen, "--listen", allow_anyone=allow_anyone)
     sampler.is_served = True
-    sampler.admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail before the server starts if no broker answers
+    sampler.admin.describe_cluster(timeout_ms=ADMIN_MS)  # if no broker answers, fail before the server starts
     with serving(Pages(sampler.make), address, any_host=allow_anyone) as url:
         click.echo(f"metrics of {cluster.address} on {url}")
         sys.stdout.flush()

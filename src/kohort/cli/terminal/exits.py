@@ -62,7 +62,7 @@ BY_KIND: Final = (
     (ConnectionFailed, ExitCode.UNREACHABLE),
     (ApiTimeout, ExitCode.UNREACHABLE),
 )
-"""Exit code of each error class. ApiError is missing: its exit code depends on its error code (``BY_CODE``)."""
+"""Exit code of each error class; the exit code of an ApiError depends on its error code (``BY_CODE``)."""
 
 _NAMES: Final = MappingProxyType(
     {

@@ -11,7 +11,7 @@ export function Patterns() {
 }
 
 /**
- * Number of rebalances by family of causes, as one bar with a legend.
+ * Number of rebalances of each family of causes, as one bar with a legend.
  * @param {{byCause: Record<string, number>}} props
  */
 export function CauseBar({ byCause }) {
@@ -34,7 +34,7 @@ export function Legend({ families }) {
   return html`<ul class="legend">${families.map((one) => html`<li><${Swatch} family=${one.family} /> ${one.name} <b>${one.times}</b></li>`)}</ul>`;
 }
 
-/** Sum of the causes by family, in the order of families. */
+/** Number of rebalances of each family of causes, in the order of the families. */
 export function byFamily(byCause) {
   const times = FAMILY_NAMES.map(() => 0);
   for (const [cause, number] of Object.entries(byCause)) times[familyOf(cause)] += number;

@@ -11,7 +11,7 @@ export const OF_CLUSTER = { on: ["groups"], betweenMs: 5000 };
 const KEPT = 40;
 const KEPT_LENGTH = 4_000_000;
 
-/** Cache of answers by request, so that a view opens at once when it is opened again. @type {Map<string, any>} */
+/** Cached answer of each request, so that a view opens at once when it is opened again. @type {Map<string, any>} */
 const remembered = new Map();
 let length = 0;
 

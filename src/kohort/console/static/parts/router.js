@@ -1,5 +1,5 @@
 /**
- * The address of the page: the view and all choices in it, so that a link shows the same.
+ * The address of the page: the view and all choices in it, so that a link opens the same view.
  *
  * A served page uses paths (/groups/orders/members?sort=lag). An exported file has them after a "#".
  */

@@ -24,7 +24,7 @@ export function pixelsOf(colours) {
 
 /**
  * Spans of some rows as an image, without backgrounds.
- * @param {Uint32Array} pixels colour of each kind of mark, by style and hue
+ * @param {Uint32Array} pixels colour of each kind of mark, indexed by style and hue
  * @param {Uint32Array} pixels of the image, `width` wide
  */
 export function fillDense({ model, view, placed, rows, top, spots }, pixels, into, width, height, ratio) {

@@ -18,7 +18,7 @@ export const SIGNS = {
   moved: { tone: "calm", line: "M-4.4 -2H4M1.6 -4.4L4 -2L1.6 0.4M4.4 2.6H-4M-1.6 0.2L-4 2.6L-1.6 5", fill: "", words: "another coordinator" },
 };
 
-/** Sign of a removed member, by the reason of the removal. */
+/** Reason of a removal, and the sign for the removed member. */
 const HOW = { max_poll_exceeded: "poll", session_expired: "expired" };
 
 /**

@@ -81,7 +81,7 @@ function Causes({ model, view, cursor, onRound, onOpen }) {
   </div>`;
 }
 
-/** Labels of causes and their widths: the first round of each rebalance; the cursor's rebalance has priority. */
+/** Labels of causes and their widths, at the first round of each rebalance; the cursor's rebalance has priority. */
 function labelled(model, view, here) {
   const wanted = [];
   for (const family of model.families) {

@@ -47,7 +47,7 @@ function lifeOf(lane, untilMs) {
 }
 
 /**
- * Spans in which a lane owned each partition: [{partition, from, until, open}], by `from`, then by name.
+ * Spans in which a lane owned each partition: [{partition, from, until, open}], sorted by `from`, then by name.
  * `open` is true if the lane still owns the partition.
  */
 export function ownedSpans(lane, untilMs) {
@@ -89,7 +89,7 @@ export function givePlaces(spans) {
   return freeFrom.length;
 }
 
-/** Times in which the members of a row owned partitions but were silent or away: [{from, until, say}], by `from`. */
+/** Times in which the members of a row owned partitions but were silent or away: [{from, until, say}], sorted by `from`. */
 export function silencesOf(lanes, untilMs) {
   return lanes
     .flatMap((lane) => lane.silences ?? [])
@@ -127,7 +127,7 @@ export function byPartition(a, b) {
 
 /**
  * Times in which a partition had no owner: between two owners, and as reported by moves.
- * @param {{from: number, until: number}[]} spans of that partition, by `from`
+ * @param {{from: number, until: number}[]} spans of that partition, sorted by `from`
  */
 export function gapsOf(spans, moves) {
   const gaps = [];

@@ -49,7 +49,7 @@ export function layOut({ timeline, rebalances = [], events = [], mode = "members
 
 const NOTHING = { blockers: [], glyphs: [], arrivals: [] };
 
-/** Row number by member id. */
+/** Map of member ids to row numbers. */
 function rowNumbers(lanes) {
   const at = new Map();
   lanes.forEach((row, number) => {

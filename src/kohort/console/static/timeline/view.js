@@ -104,7 +104,7 @@ export function spanBox(model, row, height, span) {
   return [inset, height - 2 * inset];
 }
 
-/** Places of all spans by row, computed once for all windows: [{from, until}]. */
+/** Places of the spans of each row, computed once for all windows: [{from, until}]. */
 export function spotsOf(model, scale) {
   return model.rows.map(({ spans }) => {
     const from = new Float64Array(spans.length);

@@ -1,4 +1,4 @@
-/** Rejected requests by client, with their meaning. */
+/** Rejected requests of each client, with a verdict. */
 import { html } from "../parts/html.js";
 import { Badge } from "../parts/badge.js";
 import { Answer } from "../parts/failure.js";

@@ -106,7 +106,7 @@ function chosenRows(groups, { filter, health, state, cause, topic }) {
   );
 }
 
-/** Number of groups by health; a click on a number filters the list. */
+/** Number of groups of each health; a click on a number filters the list. */
 function Counts({ groups, chosen, outage }) {
   const shown = (times) => (outage ? html`<${Unknown} why=${sinceWords(outage)} />` : times);
   return html`<div class="counts" role="group" aria-label="Filter by health">

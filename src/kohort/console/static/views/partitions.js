@@ -37,7 +37,7 @@ export function PartitionsView({ group, status }) {
     <${Table} caption="Partitions" columns=${columnsWith(moves)} rows=${shown} keyOf=${(one) => `${one.topic}-${one.partition}`} order="status.up" rowHeight=${46} empty="No partition matches." />`;
 }
 
-/** Number of owner changes by partition, in the rebalances of the time span; null without a journal. */
+/** Number of owner changes of each partition in the rebalances of the time span; null without a journal. */
 function movesOf(body) {
   if (!body) return null;
   const times = new Map();

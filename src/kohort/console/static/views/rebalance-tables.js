@@ -5,7 +5,7 @@ import { Table } from "../parts/table.js";
 import { Ago, Known, Member, Text } from "../parts/text.js";
 import { plain, visible } from "../parts/words.js";
 
-/** Members of a rebalance, by member id. */
+/** Members of a rebalance as a map: member id to member. */
 function membersById(one) {
   return new Map([...one.members_before, ...one.members, ...one.standing.map((each) => each.member)].map((member) => [member.member_id, member]));
 }
@@ -81,7 +81,7 @@ function Awaited({ from, names }) {
 
 const FEW = 3;
 
-/** Partitions by name; many partitions as a number that opens the list. */
+/** Names of partitions; many partitions are shown as a number that opens the list. */
 export function Places({ of }) {
   if (!of?.length) return "0";
   if (of.length <= FEW) return html`<${Text} value=${of.join(", ")} limit=${80} />`;

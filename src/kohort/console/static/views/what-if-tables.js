@@ -1,4 +1,4 @@
-/** Tables of a prediction: outcome, load by member, moved partitions, comparison of assignors. */
+/** Tables of a prediction: outcome, load of each member, moved partitions, comparison of assignors. */
 import { html } from "../parts/html.js";
 import { number } from "../parts/format.js";
 import { Table } from "../parts/table.js";
