@@ -65,5 +65,5 @@ def _record_at(body: Buffer, start: int, header: BatchHeader) -> KeyedRecord:
         at += key_size
     value_size, at = read_varint(body, at)
     if at > end or at + value_size > end or not 0 <= offset_delta <= header.last_offset_delta:
-        raise CorruptRecord("a record contradicts its length or its batch", offset=header.base_offset)
+        raise CorruptRecord("a record does not match its length or the offsets of its batch", offset=header.base_offset)
     return KeyedRecord(offset_delta, timestamp_delta, key, value_size < 0, start, rest, end)

@@ -114,7 +114,7 @@ def test_replay_of_member_tombstones_leaves_no_state():
     assert group.classic_members == 0
 
 
-def test_replay_accepts_an_assignment_before_the_member_metadata_after_compaction():
+def test_replay_of_a_compacted_log_accepts_an_assignment_before_its_member_metadata():
     group = written(CurrentWritten("g", "m", value_of(HAS_0_AND_1)), MemberWritten("g", "m", SAID)).consumer["g"]
 
     assert group.members["m"].metadata == SAID

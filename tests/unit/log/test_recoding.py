@@ -133,7 +133,7 @@ def test_decompression_is_limited_to_16_megabytes(over):
 
 
 ONE = parse_batch_header(batch(["v"], key=b"k"))
-DOES_NOT_FIT = "^a record contradicts its length or its batch$"
+DOES_NOT_FIT = "^a record does not match its length or the offsets of its batch$"
 
 
 def record(*, size=None, delta=0, key=b"k", value=b"v", value_size=None, key_size=None):

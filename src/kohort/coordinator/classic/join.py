@@ -231,7 +231,7 @@ def _existing_member(
     rebalance = group.round
     if message.member_id in rebalance.pending_join:
         if message.group_instance_id is not None:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "static members have no pending member id")
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a static member cannot join with a pending member id")
         _add_member(group, request, message, message.member_id, ctx, out)
         return
     member = group.check_member(message.member_id, message.group_instance_id)

@@ -302,7 +302,7 @@ def _parsed(option: str, line: str) -> tuple[str, dict[str, str]]:
     _base64_value(option, found, "salt")
     salted = _base64_value(option, found, "saltedpassword")
     if salted and (not found.get("salt") or len(salted) != hashlib.new(HASHES[mechanism]).digest_size):
-        raise ConfigError(f"{option}: a saltedpassword needs its salt and the length of the hash")
+        raise ConfigError(f"{option}: saltedpassword needs a salt, and must be as long as the hash")
     return mechanism, found
 
 

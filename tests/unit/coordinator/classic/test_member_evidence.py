@@ -121,7 +121,7 @@ class TestLeave:
         assert (trigger.member.member_id, [who.member_id for who in trigger.others]) == (a, [b, c])
 
     @pytest.mark.parametrize("version", [3, 4, 5])
-    def test_leave_group_accepts_several_members_from_v3(self, stage, version):
+    def test_leave_group_accepts_several_members_since_v3(self, stage, version):
         (a, b), _ = stage.stable(2)
 
         answer = stage.answer(stage.leave(a, b, version=version))

@@ -150,7 +150,7 @@ def test_topic_search_of_a_second_pattern_uses_the_current_partition_counts(stag
     assert events(stage) == raised, "the topic hash already contains the partitions"
 
 
-def test_journaled_target_delay_counts_from_the_epoch_that_new_pattern_matches_raised(stage):
+def test_journaled_target_delay_counts_from_the_epoch_that_newly_matched_topics_raised(stage):
     come(stage, "m2", "t.*")
     stage.topics.make("tc", 1)
     stage.advance(NOT_WITHIN_MS)

@@ -347,7 +347,7 @@ def test_topic_name_that_is_costly_to_match_counts_twice_in_a_search_step():
 
 
 class TestPatternMemory:
-    def test_pattern_matches_count_towards_the_memory_limit_and_are_refused_beyond_it(self):
+    def test_topics_that_match_a_pattern_count_towards_the_memory_limit_and_are_refused_beyond_it(self):
         stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=50_000)
 
         joined = come(stage, "t.*")

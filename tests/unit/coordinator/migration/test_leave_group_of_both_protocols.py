@@ -45,7 +45,7 @@ def test_leave_group_to_a_consumer_group_answers_one_member_before_v3(stage, ver
     assert members(stage).keys() == {"m1", "m2"}
 
 
-def test_leave_group_to_a_consumer_group_answers_each_member_from_v3(stage):
+def test_leave_group_to_a_consumer_group_answers_each_member_since_v3(stage):
     fenced = MemberIdentity(member_id="m1", group_instance_id="i")
     unknown = MemberIdentity(member_id="", group_instance_id="j")
 

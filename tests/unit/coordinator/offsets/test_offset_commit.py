@@ -191,7 +191,7 @@ class TestPartitionErrors:
         assert code == (ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE)
         assert len(stage.records()) == int(fits)
 
-    def test_offset_commit_uses_topic_ids_from_v10(self, stage):
+    def test_offset_commit_uses_topic_ids_since_v10(self, stage):
         unknown = b"\x09" * 16
         p = OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
         topics = [

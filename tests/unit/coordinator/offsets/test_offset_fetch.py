@@ -54,7 +54,7 @@ def test_offset_fetch_up_to_v7_returns_offsets_of_one_group(stage, version):
     )
 
 
-def test_offset_fetch_with_null_topics_returns_all_offsets_from_v2(stage):
+def test_offset_fetch_with_null_topics_returns_all_offsets_since_v2(stage):
     stage.commit({("t", 1): 5, ("t", 0): 4, ("u", 0): 7})
 
     assert fetch(stage, 7, None) == OffsetFetchResponse(
@@ -72,7 +72,7 @@ def test_offset_fetch_of_an_unknown_group_returns_no_offsets_and_creates_no_grou
     assert stage.records() == []
 
 
-def test_offset_fetch_returns_offsets_of_several_groups_from_v8(stage):
+def test_offset_fetch_returns_offsets_of_several_groups_since_v8(stage):
     stage.commit({("t", 1): 5}, group="a")
     stage.commit({("u", 0): 7}, group="b")
 
@@ -94,7 +94,7 @@ def test_offset_fetch_returns_offsets_of_several_groups_from_v8(stage):
     )
 
 
-def test_offset_fetch_uses_topic_ids_from_v10(stage):
+def test_offset_fetch_uses_topic_ids_since_v10(stage):
     stage.commit({("t", 1): 5, ("u", 1): 6})
     unknown = b"\x09" * 16
     asked = [
@@ -108,7 +108,7 @@ def test_offset_fetch_uses_topic_ids_from_v10(stage):
     assert group.topics[1].topic_id == unknown
 
 
-def test_offset_fetch_of_all_topics_omits_deleted_topics_from_v10(stage):
+def test_offset_fetch_of_all_topics_omits_deleted_topics_since_v10(stage):
     stage.commit({("t", 1): 5, ("u", 1): 6})
     stage.topics.delete("t")
 
@@ -136,7 +136,7 @@ class TestErrorPlaces:
     def test_offset_fetch_v2_to_v7_returns_its_error_at_top_level(self, stage):
         assert fetch(stage, 7, {"t": [3]}) == OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
-    def test_offset_fetch_returns_its_error_per_group_from_v8(self, stage):
+    def test_offset_fetch_returns_its_error_per_group_since_v8(self, stage):
         assert fetch_groups(stage, 8, a=None) == OffsetFetchResponse(
             groups=[OffsetFetchResponseGroup(group_id="a", error_code=ErrorCode.NOT_COORDINATOR)]
         )

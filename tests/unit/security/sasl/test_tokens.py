@@ -202,7 +202,7 @@ def test_failed_key_fetches_back_off():
     assert waits == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
 
 
-def test_keys_are_refreshed_hourly_and_kept_on_failure():
+def test_signing_keys_are_refreshed_hourly_and_kept_after_a_failed_fetch():
     made = keys()
     assert made.wake_at_ms == NOW_MS + HOUR_MS
     assert made.take_fetch(NOW_MS + HOUR_MS)
