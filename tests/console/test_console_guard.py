@@ -62,7 +62,7 @@ def test_every_post_needs_token_origin_and_type(path, orders, client):
 
 
 @pytest.mark.parametrize("path", [path for path in POSTS if ":" in path])
-def test_every_change_is_refused_unless_changes_are_allowed(path, orders, broker, folder):
+def test_console_refuses_every_change_by_default(path, orders, broker, folder):
     with console(live(broker), folder) as client:
         told = client.post(path, {"to": "earliest"})
         assert (told.status, told.json["advice"]) == (403, "start kohort console with --allow-changes")

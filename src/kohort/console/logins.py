@@ -1,4 +1,4 @@
-"""Logins of the console: sessions by cookie, limits on wrong passwords, the login page."""
+"""Logins of the console: sessions with cookies, limits on wrong passwords, the login page."""
 
 from __future__ import annotations
 

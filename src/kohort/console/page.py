@@ -62,7 +62,7 @@ class ConsolePage:
         self.index = self._html.replace("  </head>", f"{links}  </head>", 1)
         self.index_gzipped = gzip.compress(self.index.encode(), BEST_LEVEL, mtime=0)
         self.gzipped = lru_cache(MOST_GZIPPED)(partial(gzipped, level=BEST_LEVEL))
-        """Function that compresses the content of a static file; None if gzip saves less than a tenth."""
+        """Function that compresses the content of a static file; returns None if gzip saves less than a tenth."""
 
     def file(self, name: str) -> StaticFile | None:
         """Return a static file by its path; None for a missing file, or a path outside the folder."""

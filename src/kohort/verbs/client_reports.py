@@ -191,7 +191,7 @@ def software_of_triggers(
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> CausesSoftware:
-    """Count rebalances by the client software of the triggering member, from the journal or client metrics.
+    """Count rebalances for each client software of triggering members, from the journal or client metrics.
 
     ``reports`` is None if the cluster stores no client metrics.
     """

@@ -59,9 +59,9 @@ def check_scenario(options: Mapping[str, Any]) -> None:
     if max(len(options[name]) for name in ("remove", "kill", "partitions")) > MOST_NAMES:
         raise UsageError(f"--remove, --kill, --partitions: expected at most {MOST_NAMES} of each")
     if options["in_rate"] is not None and not options["in_rate"] >= 0:
-        raise UsageError("--in-rate: expected records per second")
+        raise UsageError("--in-rate: expected a number of records per second, 0 or more")
     if options["drain_rate"] is not None and not options["drain_rate"] > 0:
-        raise UsageError("--drain-rate: expected records per second")
+        raise UsageError("--drain-rate: expected a number of records per second above 0")
 
 
 def scenario_of(snapshot: GroupSnapshot, options: Mapping[str, Any]) -> Scenario:

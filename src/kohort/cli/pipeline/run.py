@@ -181,7 +181,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 
 @click.command(short_help="Run the tests in a pipeline file; no broker is needed.")
 @click.argument("file", type=FILE)
-@click.option("--only", metavar="TEXT", default="", help="Run only tests with this text in their names.")
+@click.option("--only", metavar="TEXT", default="", help="Run only the tests whose names contain TEXT.")
 @click.option("--watch", is_flag=True, help="Repeat the tests after each change of FILE or its Python files.")
 @output_of(PipelineTested)
 def test(file: Path, only: str, watch: bool, output: str) -> None:
