@@ -15,11 +15,11 @@ from kohort.errors import ConfigError
 
 ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}
 EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
-"""kohort's own assignors: every member of the group must offer them, and other Kafka clients do not have them."""
+"""kohort's own assignors, by name. Other Kafka clients lack them, but every member of the group must offer them."""
 
 
 def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
-    """Return the configured assignors in the configured order: found by name, or given as objects.
+    """Return the assignors for a list of names and Assignor objects, in the order of the list.
 
     Raises ConfigError for an unknown or repeated name.
     """
@@ -36,8 +36,9 @@ def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
 
 
 def is_cooperative(assignors: Sequence[Assignor]) -> bool:
-    """Return True if all configured assignors are cooperative: members keep their partitions while they rejoin.
+    """Return True if all these assignors are cooperative: the member then keeps its partitions while it rejoins.
 
-    The default list is eager because of range: each member whose list drops range becomes cooperative.
+    The default list contains range and is therefore eager. A member becomes cooperative when range is removed from its
+    list.
     """
     return all(assignor.cooperative for assignor in assignors)

@@ -20,13 +20,13 @@ from kohort.wire.schema import Message, int32
 
 
 class CooperativeUserData(Message, versions="0"):
-    """User data of cooperative-sticky: the member's generation, for Subscription versions that lack this field."""
+    """User data of cooperative-sticky: the member's generation, which Subscription versions 0 and 1 lack."""
 
     generation: int = int32()
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return each member's partitions; partitions that another member must revoke first are left out."""
+    """Return each member's partitions, without the partitions that their previous owner must revoke first."""
     dealt = deal(topics, members, read_claim)
     transferring = dealt.transferring
     if transferring is None:
@@ -39,7 +39,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 def moving_partitions(
     members: Iterable[MemberSubscription], assignment: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[TopicPartition, str]:
-    """Return the partitions that move from one member to another, each with its new owner."""
+    """Return a mapping of the partitions that move from one member to another, to their new owners."""
     gained: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member in members:
@@ -50,7 +50,10 @@ def moving_partitions(
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return a member's owned partitions and their generation, from its Subscription (before v2: from user data)."""
+    """Return a member's owned partitions and their generation from its Subscription.
+
+    Before Subscription version 2 the generation is in the user data.
+    """
     owned = as_runs(member.owned)
     if member.generation is not None:
         return MemberData(owned, member.generation)

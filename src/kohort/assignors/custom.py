@@ -1,4 +1,4 @@
-"""Assignors that users write: a function and a name.
+"""User-defined assignors: a function with a name.
 
     @kohort.assignor("by-size")
     def by_size(topics, members):
@@ -6,7 +6,8 @@
 
     Consumer(group_id="g", partition_assignment_strategy=[by_size, "range"])
 
-All members offer the assignor's name; the leader runs the function and checks its result before the SyncGroup.
+All members of the group must offer the assignor. The group leader runs the function, and checks its result before it
+sends the SyncGroup request.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from kohort.errors import UsageError
 from kohort.model import TopicPartition
 
 AssignFunction = Callable[[SubscribedTopics, Sequence[MemberSubscription]], Mapping[str, Iterable[TopicPartition]]]
-"""Function from topics (with partition counts) and members to each member's partitions by member id."""
+"""Function that gets topics (with partition counts) and members, and returns a mapping of member ids to partitions."""
 UserData = Callable[[Iterable[TopicPartition], int], bytes | None]
 
 
 def assignor(
     name: str, *, user_data: UserData = no_user_data, cooperative: bool = False
 ) -> Callable[[AssignFunction], Assignor]:
-    """Make an assignor of the decorated function, for ``partition_assignment_strategy``.
+    """Convert the decorated function to an assignor for ``partition_assignment_strategy``.
 
-    ``user_data(owned, generation)``: bytes that each member sends when it joins (at most some KiB; None: nothing); the
-    leader finds them as ``member.user_data``. ``cooperative``: members keep their partitions while they rejoin, and
-    moving partitions are withheld for one generation, without any work in the function.
+    ``user_data(owned, generation)`` returns bytes that each member sends when it joins (at most some KiB), or None; the
+    leader's function gets them as ``member.user_data``. With ``cooperative`` members keep their partitions while they
+    rejoin; kohort withholds moving partitions for one generation, and the function need not know about it.
 
-    The leader's ``poll`` raises UsageError if the function fails, names an unknown member or partition, or assigns a
-    partition to a member that does not subscribe to its topic.
+    The leader's ``poll`` raises UsageError if the function raises an error, returns an unknown member or partition, or
+    assigns a partition to a member that does not subscribe to the topic.
     """
 
     def made(function: AssignFunction) -> Assignor:
@@ -65,7 +66,9 @@ def _checked(
     members: Sequence[MemberSubscription],
 ) -> Assignment:
     if not isinstance(given, Mapping):
-        raise UsageError(f"assignor {name!r} returned {type(given).__name__}: expected partitions by member id")
+        raise UsageError(
+            f"assignor {name!r} returned {type(given).__name__}: expected a mapping of member ids to partitions"
+        )
     subscribed = {m.member_id: set(m.topics) for m in members}
     found: Assignment = {member_id: [] for member_id in subscribed}
     for member_id, partitions in given.items():

@@ -1,15 +1,16 @@
 """kohort's own assignors: co-partitioned, rack-aware, redundant. Every member of the group must offer them.
 
-co-partitioned: partition n of all topics with the same subscribers goes to one member, also if the topics' partition
-counts differ. range does so for equal counts only, and moves nearly all partitions when a member joins. Members keep
-their partition numbers up to an equal count per member; unowned numbers go to the members with fewest partitions.
+co-partitioned: topics with the same subscribers are assigned together: one member gets partition n of all these topics,
+even if their partition counts differ. (range does so only for topics with equal partition counts, and moves nearly all
+partitions when a member joins.) Each member keeps its previous partition numbers, as far as the members then have
+equally many numbers. Other numbers go to the members with fewest partitions.
 
-rack-aware: a partition goes to the least loaded member in a rack of its replicas, else to the least loaded subscriber.
-Kafka's assignors prefer balance to racks (KIP-881); this one prefers racks, to save traffic between zones. Racks:
-``client.rack`` of the members, and the replicas' brokers.
+rack-aware: a partition goes to the least loaded subscriber in a rack of the partition's replicas; if there is none, to
+the least loaded subscriber. Kafka's assignors prefer balance to racks (KIP-881); this assignor prefers racks, to save
+traffic between zones. A member's rack is its ``client.rack``; a replica's rack is that of its broker.
 
-redundant: each partition goes to several members, as hot standby or for comparison. The group has one committed offset
-per partition: let one member commit, or commit elsewhere.
+redundant: each partition goes to several members, as hot standby or for comparison. The group has only one committed
+offset for each partition: let only one member commit, or store offsets outside of Kafka.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _deal(
         else:
             left.append(n)
     for n in left:
-        # members below the minimum partition count come first, then members with exactly the minimum
+        # candidates are the members below the minimum count of numbers, or else those with exactly the minimum
         open_to = [m for m in readers if taken[m] < least] or [m for m in readers if taken[m] == least]
         taker = min(open_to, key=lambda m: len(given[m]))
         taken[taker] += 1
@@ -93,7 +94,7 @@ def assign_by_rack(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
         for t, of_topic in readers.items()
         for p in topics.partitions(t)
     }
-    # Partitions with few local members come first, partitions without a local member last.
+    # Assign partitions with few members in their racks first, and those without such members last.
     for partition in sorted(near, key=lambda p: len(near[p]) or len(ordered) + 1):
         candidates = near[partition] or [m.member_id for m in readers[partition.topic]]
         assignment[min(candidates, key=lambda m: len(assignment[m]))].append(partition)
@@ -106,9 +107,9 @@ RACK_AWARE = Assignor("rack-aware", assign_by_rack, no_user_data)
 
 
 def redundant(copies: int) -> Assignor:
-    """Return an assignor that assigns each partition to ``copies`` members, or to all if there are fewer.
+    """Return an assignor that assigns each partition to ``copies`` subscribers, or to all if there are fewer.
 
-    Its name is ``redundant-<copies>``. Raises ConfigError if ``copies`` is less than 1.
+    The assignor's name is ``redundant-<copies>``. Raises ConfigError if ``copies`` is less than 1.
     """
     if copies < 1:
         raise ConfigError(f"redundant(copies={copies}): expected at least 1 copy of each partition")
@@ -121,7 +122,7 @@ def _assign_copies(copies: int, topics: SubscribedTopics, members: Sequence[Memb
     for topic in known_topics(topics, members):
         readers = [m.member_id for m in ordered if topic in m.topics]
         for partition in topics.partitions(topic):
-            # The sort is stable: of members with equally many partitions, the first in member order come first.
+            # sorted() is stable: members with equally many partitions stay in member order.
             for member_id in sorted(readers, key=lambda m: len(assignment[m]))[:copies]:
                 assignment[member_id].append(partition)
     return assignment

@@ -1,10 +1,10 @@
-"""Previous owners of partitions, as the members report them to sticky assignors.
+"""Previous owner of each partition, as members report it to sticky assignors.
 
 The rules: protocol/assignors.md#previous-ownership.
 
-Each sticky assignor reads the partitions that a member reports as owned (from user data, or from its Subscription) as
-``MemberData``. If two members report the same partition, the member of the newer generation owns it. Partitions are
-represented by numbers (``PartitionNumbers``).
+``MemberData`` has the partitions that a member reports as owned, in its user data or in its Subscription. If two
+members report the same partition, the previous owner is the member that reports the newer generation. Partitions are
+represented by integers (``PartitionNumbers``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Run = tuple[str, Sequence[int]]
 
 
 class PartitionNumbers:
-    """Mapping between partitions and integers, for the topics ``names`` with partition counts ``counts``."""
+    """Converts partitions to integers and back, for the topics ``names`` with the partition counts ``counts``."""
 
     def __init__(self, names: Sequence[str], counts: Mapping[str, int]) -> None:
         self.topics = len(names)
@@ -38,7 +38,7 @@ class PartitionNumbers:
         return range(rank, rank + self._counts[rank] * self.topics, self.topics)
 
     def of_runs(self, runs: Iterable[Run]) -> list[int]:
-        """Return the integers of all partitions in ``runs`` that exist, in the order of ``runs``."""
+        """Return the integers of the partitions in ``runs``, in the same order, without nonexistent partitions."""
         found: list[int] = []
         step = self.topics
         for topic, partitions in runs:
@@ -62,7 +62,7 @@ class PartitionNumbers:
         step = self.topics
         given = list(numbers)
         pairs = zip(map(self._names.__getitem__, [n % step for n in given]), [n // step for n in given], strict=True)
-        # map() creates each partition without a Python call.
+        # map() with tuple.__new__ creates each partition without a call of a Python function.
         return list(map(tuple.__new__, repeat(TopicPartition), pairs))
 
     def __iter__(self) -> Iterator[int]:
@@ -71,12 +71,12 @@ class PartitionNumbers:
 
 
 def as_runs(partitions: Iterable[TopicPartition]) -> list[Run]:
-    """Group consecutive partitions of one topic into a run; runs keep the order of ``partitions``."""
+    """Combine neighbours in ``partitions`` that have the same topic into one run, in the given order."""
     return [(topic, [p for _, p in run]) for topic, run in groupby(partitions, key=itemgetter(0))]
 
 
 class MemberData(NamedTuple):
-    """Partitions that a member reports as owned, and their generation (None: unknown)."""
+    """Partitions that a member reports as owned, and the generation in which it owned them (None: unknown)."""
 
     runs: Sequence[Run]
     generation: int | None
@@ -87,20 +87,20 @@ ReadMemberData = Callable[[MemberSubscription], MemberData]
 
 @dataclass(slots=True)
 class Ownership:
-    """Previous owner of each partition, after conflicts between members' reports are resolved."""
+    """Previous owners of partitions, without conflicts between the reports of members."""
 
     owned: dict[str, dict[int, None]] = field(default_factory=dict)
-    """Previously owned partitions by member id, in the order of the member's report."""
+    """Mapping of member ids to previously owned partitions, which are in the order of the member's report."""
     contested: set[int] = field(default_factory=set)
-    """Partitions that two members report for the same generation: neither member keeps them."""
+    """Partitions that two members report with the same generation: neither member keeps them."""
     older: dict[int, str] = field(default_factory=dict)
-    """Member id of the latest owner before the newest generation, by partition."""
+    """Mapping of partitions to the latest owner in a generation before the newest one."""
 
 
 def decide_ownership(
     members: Sequence[MemberSubscription], numbering: PartitionNumbers, read: ReadMemberData
 ) -> Ownership:
-    """Return the previous owner of each partition; partitions that do not exist are left out."""
+    """Return the previous owners of partitions; ignore nonexistent partitions."""
     generations: dict[str, int | None] = {}
     claims: dict[str, list[int]] = {}
     for member in members:
@@ -134,7 +134,7 @@ def _weigh(
                 owner[number] = member_id
                 owned[number] = None
                 continue
-            # The first of two members counts with the generation of its Subscription, not of its user data.
+            # As in Kafka, the generation of ``other`` is that of its Subscription, not that of its user data.
             if generation < stated[other]:
                 continue
             found.owned[other].pop(number, None)

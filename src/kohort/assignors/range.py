@@ -1,7 +1,7 @@
 """range assignor: each member gets a run of consecutive partitions of each topic, in its own rack where possible.
 
-The rules: protocol/assignors.md#range; the rack phase is KIP-881. Topics with equal subscribers and partition counts
-are divided equally, so that one member gets partition n of each (co-partitioning), also in the rack phase.
+The rules: protocol/assignors.md#range (racks: KIP-881). Topics with equal subscribers and equal partition counts are
+divided equally: one member gets partition n of all these topics (co-partitioning), also if racks decide.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _TopicState:
         return max(0, self._base + (self._extras > 0) - self._taken[member_id])
 
     def fits(self, member_id: str, partition: TopicPartition) -> bool:
-        """Return True if a replica of the partition is in the member's rack, or the member has no rack."""
+        """Return True if a replica of the partition is in the member's rack, or if the member has no rack."""
         rack = self._racks[member_id]
         return not rack or rack in self._topics.racks_of(partition)
 
@@ -67,7 +67,10 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def _deal_ranges(state: _TopicState, may_take: Callable[[str, TopicPartition], bool], assignment: Assignment) -> None:
-    """Assign each member in order its share of a topic: the lowest unassigned partitions that ``may_take`` allows."""
+    """Assign a topic's partitions to its subscribers in order.
+
+    Each subscriber gets the lowest unassigned partitions that ``may_take`` allows, up to its number of partitions.
+    """
     for member in state.members:
         allowance = state.allowance(member.member_id)
         taken = [p for p in state.unassigned if may_take(member.member_id, p)][:allowance]
@@ -87,7 +90,10 @@ def _deal_by_rack(states: Iterable[_TopicState], assignment: Assignment) -> None
 
 
 def _deal_alike(states: list[_TopicState], assignment: Assignment) -> None:
-    """Assign partition n of co-partitioned topics to the first member with a local replica in every topic."""
+    """Assign partition n of all co-partitioned topics to the first member that may take it in every topic.
+
+    The member needs a free place in each topic and, if it has a rack, replicas of these partitions in this rack.
+    """
     remaining = [m.member_id for m in states[0].members]
     for number in range(states[0].size):
         for member_id in remaining:

@@ -1,7 +1,7 @@
 """Input and result of an assignor (protocol/assignors.md#common-rules).
 
-An assignor is a pure function from members and their topics' partitions to the partitions of each member. The leader of
-a classic group runs one; other code may run one to predict an assignment.
+An assignor is a pure function: from members and the partitions of their topics it computes each member's partitions.
+The leader of a classic group runs it; other code may run it to predict an assignment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kohort.model import TopicPartition, java_string_hash
 NO_GENERATION: Final = -1
 
 Assignment = dict[str, list[TopicPartition]]
-"""Assigned partitions by member id; a member without partitions has an empty list."""
+"""Mapping of member ids to assigned partitions; a member without partitions has an empty list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SubscribedTopics:
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """Assignor by its name on the wire. ``cooperative``: members may keep their partitions while they rejoin."""
+    """Assignor, with its name in JoinGroup. ``cooperative``: members may keep their partitions while they rejoin."""
 
     name: str
     assign: Callable[[SubscribedTopics, Sequence[MemberSubscription]], Assignment]
@@ -65,12 +65,12 @@ def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:
 
 
 def java_order(text: str) -> bytes:
-    """Return the sort key of a string in Java's String.compareTo: its UTF-16 code units."""
+    """Return the sort key of a string, equivalent to Java's String.compareTo: its UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort members: static members by instance id, then dynamic members by member id."""
+    """Sort members: first static members, by instance id; then dynamic members, by member id."""
     return sorted(
         members,
         key=lambda m: (m.instance_id is None, java_order(m.member_id if m.instance_id is None else m.instance_id)),
@@ -78,7 +78,7 @@ def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
 
 
 def table_size(entries: int) -> int:
-    """Return the bucket count of a Java HashMap with ``entries`` entries: 16, doubled until at most 75 % full."""
+    """Return the bucket count of a Java HashMap with ``entries`` entries: 16, doubled until at most 75 % are used."""
     size = 16
     while entries > size * 3 // 4:
         size *= 2
@@ -86,15 +86,16 @@ def table_size(entries: int) -> int:
 
 
 def java_bucket(code: int, size: int) -> int:
-    """Return the bucket index of a hash code in a Java HashMap of ``size`` buckets, the order of iteration."""
+    """Return the bucket index of a hash code in a Java HashMap of ``size`` buckets. Iteration goes by bucket index."""
     code &= 0xFFFFFFFF
     return (code ^ code >> 16) & (size - 1)
 
 
 def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort members as the Java client's HashMap does: the first members get one more partition than the last.
+    """Sort members into the order of the Java client's HashMap, because the first members get one more partition.
 
-    Java keeps the insertion order within a hash bucket; kohort sorts by member id, so the given order never matters.
+    Within a hash bucket Java has the insertion order. Here members in a bucket are sorted by member id, so the result
+    does not depend on the given order.
     """
     size = table_size(len(members))
     return sorted(members, key=lambda m: (java_bucket(java_string_hash(m.member_id), size), java_order(m.member_id)))
@@ -109,7 +110,10 @@ def known_topics(topics: SubscribedTopics, members: Iterable[MemberSubscription]
 def racks_matter(
     topics: SubscribedTopics, partitions: Iterable[TopicPartition], members: Iterable[MemberSubscription]
 ) -> bool:
-    """Return True if racks can matter: members share racks with replicas, and not all partitions have equal racks."""
+    """Return True if racks can change the assignment.
+
+    They can if members and replicas have racks in common, and if not all partitions have the same racks.
+    """
     of_members = {member.rack for member in members if member.rack}
     if not of_members or not topics.racks:
         return False

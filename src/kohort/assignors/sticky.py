@@ -1,7 +1,7 @@
 """sticky assignor: balance first, then fewest moved partitions (protocol/assignors.md#previous-ownership, KIP-54).
 
-Eager: members revoke all partitions before they rejoin, so that user data reports their previous partitions.
-cooperative-sticky shares the code for equal and for different subscriptions, and for partitions of two members.
+sticky is eager: members revoke all partitions before they rejoin, so they report their previous partitions as user
+data. cooperative-sticky uses ``deal``, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StickyTopic(Message):
 
 
 class StickyUserData(Message, versions="0-1"):
-    """User data of the sticky assignor: a member's previous partitions, and from version 1 their generation."""
+    """User data of the sticky assignor: a member's previous partitions and, from version 1 on, their generation."""
 
     previous_assignment: list[StickyTopic] = array(StickyTopic)
     generation: int = int32("1+", default=-1)
@@ -41,7 +41,7 @@ class StickyUserData(Message, versions="0-1"):
 class Dealt(NamedTuple):
     """Assignment of a sticky assignor.
 
-    ``transferring``: moving partitions with their new owners; None if the members' subscriptions differ.
+    ``transferring`` maps moving partitions to their new owners; it is None if the members' subscriptions differ.
     """
 
     assignment: Assignment
@@ -49,7 +49,7 @@ class Dealt(NamedTuple):
 
 
 def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: ReadMemberData) -> Dealt:
-    """Assign partitions with fewest moves; ``read`` returns the partitions that a member owned before."""
+    """Assign partitions with as few moves as possible. ``read`` returns the previous partitions of a member."""
     if not members:
         return Dealt({}, {})
     ordered = in_hash_order(members)

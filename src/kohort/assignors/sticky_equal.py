@@ -1,8 +1,8 @@
 """Sticky assignment for members with equal subscriptions (protocol/assignors.md#equal-subscriptions).
 
 With P partitions and M members, each member gets floor(P/M) partitions or one more, and keeps as many of its previous
-partitions as that allows. Linear, except for sorting. Partitions are represented by integers (``PartitionNumbers``):
-(topic, partition) pairs would cost most of the time.
+partitions as possible. The time is linear, except for sorts. Partitions are represented by integers
+(``PartitionNumbers``): most of the time would be spent on (topic, partition) pairs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kohort.model import TopicPartition
 
 
 class EqualSubscriptions:
-    """Assignment of members with equal subscriptions, during its computation."""
+    """Computation of an assignment for members with equal subscriptions."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class EqualSubscriptions:
         for member_id in self._assignment:
             self._keep(member_id)
         unassigned = self._left_over()
-        # Unlike in range and roundrobin, static members are not first: all are sorted by member id.
+        # Static members are not first, as they are in range and roundrobin: all members are sorted by member id.
         self._under_min.sort(key=java_order)
         self._exactly_min.sort(key=java_order)
         if self._by_rack:
@@ -55,7 +55,7 @@ class EqualSubscriptions:
         return {member_id: self._numbering.partitions(numbers) for member_id, numbers in self._assignment.items()}
 
     def transferring(self) -> dict[TopicPartition, str]:
-        """Return the partitions that ``assign`` moved to another member, each with its new owner."""
+        """Return a mapping of the partitions that ``assign`` has moved between members, to their new owners."""
         return {self._numbering.partition(number): new_owner for number, new_owner in self._transferring.items()}
 
     def _left_over(self) -> list[int]:
@@ -136,7 +136,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Assign partitions round robin until all members have the minimum; assign the rest one per member."""
+        """Assign partitions in turn until all members have the minimum; then one of the others to each member."""
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0
         while under:

@@ -1,9 +1,10 @@
 """Sticky assignment for members with different subscriptions (protocol/assignors.md#mixed-subscriptions).
 
-Members keep the partitions of topics that they subscribe to; unowned ones go to the least loaded subscribers. Then
-partitions move one by one from more to less loaded members. Instead of the reverse of an earlier move of the same
-topic, the earlier move is undone. Partitions are represented by integers (``PartitionNumbers``): the remainder of the
-integer by the number of topics is the topic.
+Members keep their partitions of topics that they subscribe to; unowned partitions go to the least loaded subscribers.
+Then partitions move one by one from more to less loaded members. If a partition of the topic has moved between the two
+members in the opposite direction before, that partition moves back instead.
+
+Partitions are represented by integers (``PartitionNumbers``): the integer modulo the number of topics is the topic.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class _Pair(NamedTuple):
 
 
 class _Moved:
-    """Partitions that moved between two members, in the order of a Java HashSet."""
+    """Partitions that have moved between two members, in the order of a Java HashSet."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}
         self._most = 0
-        """Largest number of partitions in this set so far: a Java HashSet never shrinks."""
+        """Largest number of partitions that this set ever had: a Java HashSet never shrinks."""
 
     def add(self, partition: TopicPartition) -> None:
         self.partitions[partition] = None
@@ -55,7 +56,8 @@ def _hash_code(partition: TopicPartition) -> int:
 class PartitionMovements:
     """Source member and target member of each moved partition.
 
-    Two moves of a partition count as one, from the first source; a return to that source cancels both.
+    Several moves of a partition count as one move from the first source to the last target. A move back to the first
+    source cancels all of them.
     """
 
     def __init__(self) -> None:
@@ -63,7 +65,7 @@ class PartitionMovements:
         self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Return a partition of the topic that moved from ``target`` to ``source`` before; else ``partition``."""
+        """Return a partition of the same topic that has moved from ``target`` to ``source``; else ``partition``."""
         if partition in self._by_partition:
             source = self._by_partition[partition].source
         opposite = self._by_topic.get(partition.topic, {}).get(_Pair(target, source))
@@ -85,7 +87,7 @@ class PartitionMovements:
 
 
 class _Imbalance(NamedTuple):
-    """Possible move of a partition: member ``holder`` has at least two partitions more than member ``taker``."""
+    """Possible move of a partition from ``holder`` to ``taker``, which has at least two partitions fewer."""
 
     taker: str
     holder: str
@@ -95,8 +97,8 @@ class _Imbalance(NamedTuple):
 class Loads:
     """Members sorted by number of partitions, then by member id.
 
-    ``held``: partitions as integers, whose remainder by ``topics`` is the topic; callers report each change afterwards.
-    ``subscribed``: subscribed topics of each member.
+    ``held``: each member's partitions as integers (modulo ``topics``: the topic). The caller changes it, and calls
+    ``note_change`` after each change. ``subscribed``: each member's subscribed topics.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class Loads:
         self._topics = topics
         self._by_id = sorted(held, key=java_order)
         self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
-        # A sort key is the member's number of partitions times the number of members, plus the rank of its id.
+        # A sort key is: number of the member's partitions * number of members + position of its id in sorted order.
         self._order = sorted(self._key(m, len(held[m])) for m in held)
         self._of_topic = {m: Counter(number % topics for number in numbers) for m, numbers in held.items()}
         self._least: dict[int, str | None] = {}
@@ -121,7 +123,7 @@ class Loads:
         return (self._by_id[key % len(self._by_id)] for key in self._order)
 
     def note_change(self, member_id: str, number: int, by: int) -> None:
-        """Update the order after the gain (``by`` 1) or the loss (``by`` -1) of a partition."""
+        """Update the order after a member has gained (``by=1``) or lost (``by=-1``) the partition ``number``."""
         key = self._key(member_id, len(self._held[member_id]))
         del self._order[bisect_left(self._order, key - by * len(self._by_id))]
         insort(self._order, key)
@@ -141,7 +143,7 @@ class Loads:
         return self._least[rank]
 
     def are_balanced(self) -> bool:
-        """Return True if no member can take a subscribed partition from a member with at least two partitions more."""
+        """Return True if no move of a partition to a subscriber with at least two partitions fewer is possible."""
         if self._balanced is None:
             if not self._still_imbalanced():
                 self._known_imbalance = self._find_imbalance()
@@ -184,14 +186,14 @@ class Loads:
 
 
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
-    """Return the sum of the differences in partition counts over all pairs of members; 0 is perfect balance."""
+    """Return the sum, over all pairs of members, of the difference of their partition counts; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # in ascending order, the i-th partition count is the larger one of i pairs
+    # in ascending order, the count with index i is the larger one in i pairs
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 
 class MixedSubscriptions:
-    """Assignment of members with different subscriptions, during its computation."""
+    """Computation of an assignment for members with different subscriptions."""
 
     def __init__(
         self,
@@ -202,7 +204,7 @@ class MixedSubscriptions:
     ) -> None:
         self._numbering = numbering
         self._racks = {m.member_id: m.rack for m in members}
-        # Many members share one tuple of topic names: convert each distinct tuple once.
+        # Many members have the same tuple of topic names: convert each distinct tuple once.
         distinct = {
             subscribed: (numbering.ranks(subscribed), sum(topics.counts.get(t, 0) for t in subscribed))
             for subscribed in {m.topics for m in members}
@@ -263,7 +265,7 @@ class MixedSubscriptions:
         self._loads.note_change(member_id, number, 1)
 
     def _deal(self, unassigned: Iterable[int]) -> None:
-        """Assign each partition to the least loaded subscriber in a replica's rack, else in any rack."""
+        """Assign each partition to the least loaded subscriber in a rack of its replicas, else in any rack."""
         step = self._numbering.topics
         left = []
         for number in unassigned:
@@ -281,7 +283,7 @@ class MixedSubscriptions:
         return next((m for m in self._loads if rank in self._subscribed[m] and not self._misfit(m, number)), None)
 
     def _set_fixed_members_aside(self) -> dict[str, dict[int, None]]:
-        """Exclude the members that can neither lose nor gain partitions; return their partitions by member id."""
+        """Exclude the members that can neither lose nor gain partitions; return a mapping of them to partitions."""
         fixed = {m: held for m, held in self._held.items() if not self._can_take_part(m, held)}
         for member_id in fixed:
             self._loads.forget(member_id)
@@ -315,7 +317,7 @@ class MixedSubscriptions:
         older = self._older.get(number)
         if older in self._held and rank in self._subscribed[older] and self._has_less(older, size):
             return older
-        # Balance precedes racks: the least loaded subscriber gets the partition.
+        # Balance is more important than racks: the least loaded subscriber gets the partition.
         least = self._loads.least(rank)
         return least if least is not None and self._has_less(least, size) else None
 

@@ -1,1 +1,1 @@
-"""Server-side assignors (KIP-848): pure functions with Apache Kafka's results."""
+"""Server-side assignors (KIP-848): pure functions with the same results as Apache Kafka's assignors."""

@@ -1,4 +1,4 @@
-"""Server-side assignors of ``group.consumer.assignors``, in Kafka's default order."""
+"""Server-side assignors that ``group.consumer.assignors`` can name."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from kohort.assignors.server.spec import ServerAssignor
 from kohort.assignors.server.uniform import UNIFORM
 
 SERVER_ASSIGNORS: Final[dict[str, ServerAssignor]] = {a.name: a for a in (UNIFORM, RANGE)}
-"""Server-side assignors by name, in Kafka's order; a consumer group uses the first one by default."""
+"""Mapping of names to server-side assignors, in Kafka's order. Consumer groups use the first one by default."""

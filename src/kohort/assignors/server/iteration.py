@@ -1,8 +1,8 @@
 """Order in which Kafka's coordinator iterates over members, topics and partitions: the order of Java's hash tables.
 
-Some assignments depend on this order: which member gets one more partition, which topic comes first, which partitions a
-member keeps. Table sizes are those of Java 17; Java 19 and later halve sets of 12, 24, 48, ... elements. Java turns
-hash buckets of eight or more elements into trees, whose order is not reproduced here.
+This order decides which member gets one more partition, which topic is assigned first, and which partitions a member
+keeps. The bucket counts are those of Java 17; for sets of 12, 24, 48, ... elements Java 19 and later use half as many.
+Java sorts the elements of a bucket with eight or more elements as a tree; this module does not reproduce that order.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ SORT_US: Final = 0.5
 """Estimated cost in microseconds of hashing and sorting one member id."""
 
 _FIBONACCI: Final = 0x9E3779B97F4A7C15
-"""2**64 divided by the golden ratio: Kafka's own hash tables multiply hash codes by it."""
+"""2**64 divided by the golden ratio. Kafka's timeline hash tables multiply hash codes by this number."""
 
 
 def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:
-    """Sort member ids, given in join order, into the order of Kafka's member table of a group.
+    """Sort member ids, given in the order of the joins, into the order of a group's member table in Kafka.
 
-    Kafka's timeline hash tables begin with 2 slots and double beyond four thirds; iteration runs from the last slot to
-    the first. A table never shrinks: ``most`` is the largest number of members so far.
+    Kafka's timeline hash tables start with 2 slots. The number of slots doubles when it is less than three quarters of
+    the number of elements. Iteration runs from the last slot to the first. A table never shrinks: ``most`` is the
+    largest number of members that the group ever had.
     """
     return at_once(group_order(member_ids, most, Pace()))
 
 
 def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[list[str]]:
-    """Sort member ids like ``in_group_order``, into Kafka's order; yield between steps for large groups."""
+    """Sort member ids as ``in_group_order`` does, but in steps: yield between the steps for a large group."""
     slots = 2
     while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2
@@ -48,7 +49,7 @@ def in_member_order(member_ids: Collection[str]) -> list[str]:
 
 
 def member_order(member_ids: Collection[str], pace: Pace) -> Steps[list[str]]:
-    """Sort member ids into the order of a Java HashMap; for large groups in steps, with a yield between them."""
+    """Sort member ids as ``in_member_order`` does, but in steps: yield between the steps for a large group."""
     size = table_size(len(member_ids))
     hashes = yield from _hashes(member_ids, pace)
     return _sorted_by(list(member_ids), [java_bucket(code, size) for code in hashes])
@@ -70,9 +71,9 @@ def _sorted_by(member_ids: list[str], keys: list[int]) -> list[str]:
 
 
 def in_name_order(names: Collection[str], subscribed: int = 0) -> list[str]:
-    """Sort topic names into the order of a Java HashSet; names in the same hash bucket keep the given order.
+    """Sort topic names into the order of a Java HashSet; names in the same hash bucket are in alphabetical order.
 
-    ``subscribed``: number of names in the whole subscription, if ``names`` are only some of them.
+    ``subscribed``: number of topic names in the subscription, if ``names`` has only some of them.
     """
     size = _set_size(max(len(names), subscribed))
     return sorted(sorted(names), key=lambda name: java_bucket(java_string_hash(name), size))
@@ -96,16 +97,16 @@ def in_owned_order(topics: Collection[bytes]) -> list[bytes]:
 
 
 def in_partition_order(partitions: Collection[int]) -> list[int]:
-    """Sort partition numbers into the order of a Java HashSet, where a number above the table size may come first.
+    """Sort partition numbers into the order of a Java HashSet: by number modulo the bucket count.
 
-    Kafka keeps the order of assignment within a hash bucket; kohort sorts by number.
+    Numbers in the same hash bucket are in ascending order; in Kafka they are in the order of their assignment.
     """
     size = _set_size(len(partitions))
     return sorted(partitions, key=lambda partition: (java_bucket(partition, size), partition))
 
 
 def topic_rank(topic: bytes) -> tuple[int, int]:
-    """Return the sort key of a topic id in Java's Uuid.compareTo: two signed numbers."""
+    """Return the sort key of a topic id, equivalent to Kafka's Uuid.compareTo: two signed numbers."""
     return int.from_bytes(topic[:8], signed=True), int.from_bytes(topic[8:], signed=True)
 
 

@@ -1,6 +1,6 @@
 """Server-side range assignor: each member gets a run of consecutive partitions of each topic.
 
-The rules: protocol/assignors.md#server-side-assignors (Kafka's RangeAssignor of the coordinator).
+The rules: protocol/assignors.md#server-side-assignors (RangeAssignor of Kafka's coordinator).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from kohort.steps import Pace, Steps
 
 
 class RangeAssignor(ServerAssignor):
-    """Server-side range assignor; it ignores previous assignments.
+    """Server-side range assignor. It ignores previous assignments.
 
-    Members with equal subscriptions get equal partition numbers of all topics with equal partition counts. Static
-    members come first, by instance id, then dynamic members by member id.
+    If all members have equal subscriptions, a member gets the same partition numbers of all topics with equal partition
+    counts. Static members come first, sorted by instance id, then dynamic members, sorted by member id.
     """
 
     name = "range"

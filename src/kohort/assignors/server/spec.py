@@ -1,6 +1,6 @@
 """Input and result of server-side assignors (KIP-848, protocol/assignors.md#server-side-assignors).
 
-Unlike client assignors they use topic ids, and start from the previous target assignment instead of the members'
+Unlike client-side assignors they use topic ids, and start from the previous target assignment instead of the members'
 owned partitions. ``builtin.SERVER_ASSIGNORS`` lists them.
 """
 
@@ -17,18 +17,23 @@ from kohort.steps import Pace, Steps, at_once
 MEMBER_US: Final = 2
 TOPIC_US: Final = 2
 PARTITION_US: Final = 0.2
-"""Estimated cost in microseconds of one pass of an assignor over one member, topic of a member, or partition."""
+"""Estimated cost in microseconds of one partition, or of one subscribed topic of a member, in a loop over them."""
 Targets = dict[str, dict[bytes, frozenset[int]]]
-"""Target assignments: member id to topic id to partitions. Every member has an entry; empty topics are absent."""
+"""Target assignments: mapping of member ids to mappings of topic ids to partitions.
+
+Every member has an entry, which lacks topics without assigned partitions.
+"""
 
 
 class MemberSpec(NamedTuple):
     """Member of a consumer group, as input of a server-side assignor.
 
-    ``topics``: ids (16 bytes) of existing subscribed topics, by name or pattern. ``owned``: previous target assignment,
-    partitions by topic id. ``names``: subscribed topic names, existing or not. ``regex``: subscription pattern. Kafka's
-    assignors ignore racks. ``uniform`` treats subscriptions as different if names or patterns differ, or if a member
-    has both.
+    - ``topics``: ids (16 bytes) of the existing topics to which the member subscribes with names or a pattern
+    - ``owned``: previous target assignment, a mapping of topic ids to partitions
+    - ``rack_id``: ignored by Kafka's assignors
+    - ``names``: subscribed topic names, also of missing topics
+    - ``regex``: subscription pattern; ``uniform`` treats subscriptions as different if names or patterns differ, or if
+      a member has names and a pattern
     """
 
     topics: frozenset[bytes]
@@ -46,11 +51,11 @@ class ServerAssignor(ABC):
     """Name in ``group.consumer.assignors`` and in the ServerAssignor field of ConsumerGroupHeartbeat."""
 
     def assign(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> Targets:
-        """Return each member's target assignment by member id; unchanged partition sets are the same objects as before.
+        """Return a mapping of member ids to target assignments. An unchanged set of partitions remains the same object.
 
-        Where Kafka's result depends on a hash map, ids in the same hash bucket keep the order of ``members`` and of
-        ``partition_counts``. ``iteration.in_group_order`` and ``iteration.in_name_order`` sort as Kafka does; a joining
-        member comes last. Raises UsageError for a subscribed topic without a partition count.
+        Kafka's result depends on the order of hash tables: for Kafka's result sort ``members`` with
+        ``iteration.in_group_order`` (a joining member comes last), and ``partition_counts`` with
+        ``iteration.in_name_order``. Raises UsageError for a subscribed topic without a partition count.
         """
         return at_once(self.steps(members, partition_counts, Pace()))
 
@@ -58,13 +63,13 @@ class ServerAssignor(ABC):
     def steps(
         self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
     ) -> Steps[Targets]:
-        """Compute the target assignments in steps: a group of 30,000 members takes half a second."""
+        """Compute the target assignments in steps: for a group of 30,000 members it takes half a second."""
 
 
 class PreviousTargets:
-    """Previous target assignments, without unsubscribed topics, deleted partitions and second owners.
+    """Previous target assignments, without unsubscribed topics and nonexistent partitions.
 
-    ``taken``: partitions that have an owner, by topic id.
+    Only the first of several owners of a partition counts. ``taken`` maps topic ids to partitions that have an owner.
     """
 
     def __init__(self, partition_counts: Mapping[bytes, int]) -> None:
@@ -73,7 +78,7 @@ class PreviousTargets:
         self._counts = partition_counts
 
     def read(self, ordered: Iterable[str], members: Mapping[str, MemberSpec], pace: Pace) -> Steps[None]:
-        """Read the previous target assignments of the members, in the order of the member ids ``ordered``."""
+        """Read the previous target assignments of the members ``ordered``, in this order."""
         for member_id in ordered:
             kept = self.by_member[member_id] = self._of(members[member_id])
             if pace.is_due(MEMBER_US + TOPIC_US * len(kept)):
@@ -102,7 +107,7 @@ class PreviousTargets:
 
 def check_topics(members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> None:
     """Raise UsageError if a subscribed topic has no partition count."""
-    # Most members share one set of topics, whose hash is cached: check each distinct set once.
+    # Most members share one frozenset of topics, which caches its hash: check each distinct set once.
     for topics in dict.fromkeys(member.topics for member in members.values()):
         if not topics <= partition_counts.keys():
             missing = min(topics - partition_counts.keys()).hex()

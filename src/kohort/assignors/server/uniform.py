@@ -1,8 +1,10 @@
 """uniform assignor (server-side): equal numbers of partitions first, then fewest moved partitions; racks are ignored.
 
-The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). Selects one of Kafka's two builders,
-and contains the homogeneous one, for equal subscriptions: P partitions and M members give each member P div M, and P
-mod M members one more, preferably members that already have one more. Linear, except for sorting the members.
+The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). As in Kafka, there are two algorithms:
+this module has the one for members with equal subscriptions (Kafka: homogeneous), and selects between the two.
+
+With P partitions and M members each member gets P div M partitions, and P mod M members get one more: preferably those
+that have one more already. The time is linear, except for the sort of the members.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from kohort.steps import Pace, Steps
 
 
 class UniformAssignor(ServerAssignor):
-    """Give each member equally many partitions, or one more, as far as the subscriptions allow."""
+    """Balance the members' partition counts to a difference of at most one, as far as the subscriptions allow."""
 
     name = "uniform"
 
@@ -56,7 +58,7 @@ UNIFORM: Final = UniformAssignor()
 
 
 class EqualTargets:
-    """Target assignment of members with equal subscriptions, during its computation."""
+    """Computation of the target assignment for members with equal subscriptions."""
 
     def __init__(
         self, first: MemberSpec, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
@@ -78,7 +80,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # A member below the maximum gets P div M partitions while more members follow than may get one more.
+            # Give the extra partition to a later member while enough members follow.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:
@@ -102,14 +104,14 @@ class EqualTargets:
                 yield
 
     def _keep(self, member_id: str, may_have: int) -> int:
-        """Keep at most ``may_have`` of a member's partitions (a number); return the number of partitions kept."""
+        """Remove all but ``may_have`` partitions from a member's target assignment; return how many remain."""
         room = may_have
         target = self._targets[member_id]
         for topic, partitions in list(target.items()):
             if len(partitions) > room:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
-                if room:  # assigning to an existing topic key keeps its place, as in Java's HashMap
+                if room:  # assignment to an existing key keeps the order of the keys, as in Java's HashMap
                     target[topic] = frozenset(in_order[:room])
                 else:
                     del target[topic]
@@ -121,7 +123,7 @@ class EqualTargets:
         for topic, partition in islice(rest, room):
             gained.setdefault(topic, []).append(partition)
         had = self._targets[member_id]
-        # Java's computeIfAbsent puts a member's new topics before the older topics of the same hash bucket.
+        # Kafka's computeIfAbsent() puts new topics of a member before its other topics in the same hash bucket.
         target = {topic: frozenset(gained[topic]) for topic in reversed(gained) if topic not in had}
         for topic, partitions in had.items():
             target[topic] = partitions.union(gained[topic]) if topic in gained else partitions

@@ -1,8 +1,9 @@
-"""uniform assignor for members with different subscriptions: Kafka's heterogeneous case.
+"""uniform assignor for members with different subscriptions (Kafka: heterogeneous).
 
-Members keep their partitions; unowned partitions go to the least loaded subscribers. Then, topic by topic, partitions
-move from most to least loaded members, until the partition counts of a topic's subscribers differ by one at most. Where
-subscriptions overlap, a move can unbalance another topic: several passes are needed, and some results are not optimal.
+Members keep their partitions; unowned partitions go to the least loaded subscribers. Then, for one topic after the
+other, partitions move from the most to the least loaded subscribers, until the partition counts of the topic's
+subscribers differ by one at most. A move for one topic can unbalance the subscribers of another topic. Therefore the
+loop over all topics is repeated, and some results are not optimal.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from kohort.assignors.server.spec import MEMBER_US, PARTITION_US, MemberSpec, Pr
 from kohort.steps import Pace, Steps
 
 MAX_PASSES: Final = 16
-"""Maximum number of balancing passes over all topics; with equal subscriptions the second pass moves nothing."""
+"""Maximum number of balancing loops over all topics. With equal subscriptions the second loop moves no partition."""
 MOVE_US: Final = 1
 _UNASSIGNED: Final = -1
 
 
 class MixedTargets:
-    """Target assignment of members with different subscriptions; members are indices in Kafka's order."""
+    """Target assignment of members with different subscriptions. A member is an index into Kafka's order of members."""
 
     def __init__(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace) -> None:
         self._members = members
@@ -30,7 +31,10 @@ class MixedTargets:
         self._previous = PreviousTargets(partition_counts)
         self._subscribers: dict[bytes, list[int]] = {}
         self._owners: dict[bytes, list[int]] = {}
-        """Owner of each partition, by topic id; topics with most partitions per subscriber come first."""
+        """Mapping of topic ids to the owners of partitions 0, 1, ...
+
+        Topics with most partitions per subscriber come first.
+        """
         self._sizes = [0] * len(members)
 
     def assign(self) -> Steps[Targets]:
@@ -133,7 +137,10 @@ class MixedTargets:
 
 
 def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]) -> dict[bytes, frozenset[int]]:
-    """Return sets of partitions by topic id: first the topics new to the member, last added first, as in Kafka."""
+    """Return a member's target assignment, with the topics in the order of Kafka's map.
+
+    New topics of the member come first, the last added one at the front; then its previous topics.
+    """
     target = {}
     for topic in (*(topic for topic in reversed(now) if topic not in before), *before):
         if topic in now:
@@ -143,13 +150,13 @@ def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]
 
 
 class _LeastLoaded:
-    """Iterator over the members with fewest partitions; each returned member gets one partition."""
+    """Iterator over the least loaded subscribers. The caller assigns one partition to each returned member."""
 
     def __init__(self, by_size: Sequence[int], sizes: Sequence[int]) -> None:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[0]] - 1
-        """Partition count that the iterator's current members have before each of them gets a partition."""
+        """Partition count of the members that are being returned, before they get one partition more."""
         self._end = 0
         self._at = 0
 
@@ -164,21 +171,22 @@ class _LeastLoaded:
 
 
 class _MostLoaded:
-    """Iterator over the members with most partitions, from last to first; each returned member loses one partition.
+    """Iterator over the most loaded subscribers, from the last to the first.
 
-    Members without partitions of the topic are skipped.
+    The caller takes one partition of the topic from each returned member. Members without partitions of the topic are
+    skipped.
     """
 
     def __init__(self, by_size: list[int], sizes: Sequence[int]) -> None:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[-1]] + 1
-        """Partition count that the iterator's current members have before each of them loses a partition."""
+        """Partition count of the members that are being returned, before they lose one partition."""
         self._start = self._end = len(by_size)
         self._at = len(by_size) - 1
 
     def next_of(self, to_give: Mapping[int, Sequence[int]]) -> int | None:
-        """Return the next most loaded member with a partition in ``to_give``; None if no member is left."""
+        """Return the next most loaded member that has a partition in ``to_give``; None if there is none."""
         while (member := self._next()) is not None:
             if to_give.get(member):
                 return member
