@@ -192,7 +192,7 @@ def test_create_acls_returns_result_for_each_acl(world):
         results[bad]
 
 
-def test_delete_acls_returns_deleted_acls_per_filter(world):
+def test_delete_acls_returns_deleted_acls_for_each_filter(world):
     acl = AclBinding("cluster", "kafka-cluster", "User:alice", "alter", "deny")
     gone = DeleteAclsMatchingAcl(
         resource_type=4, resource_name="kafka-cluster", pattern_type=3, principal="User:alice", host="*",
@@ -314,7 +314,7 @@ def test_describe_scram_users_without_permission_raises_error(world):
     assert world.asked(DescribeUserScramCredentialsRequest).users is None
 
 
-def test_describe_client_quotas_returns_quotas_by_entity(world):
+def test_describe_client_quotas_returns_quotas_of_each_entity(world):
     def part(kind, name):
         return QuotaEntityPart(entity_type=kind, entity_name=name)
 

@@ -23,7 +23,7 @@ def lost(stage: ScriptedCoordinator, user: User, topic: str) -> None:
     stage.loop.run_until(lambda: user.machine.metadata.topic(topic) is None)
 
 
-def test_owned_topic_keeps_name_after_metadata_lose_it(stage: ScriptedCoordinator):
+def test_owned_topic_that_is_missing_in_metadata_keeps_its_name(stage: ScriptedCoordinator):
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"], **FRESH)
     stage.until(lambda: user.owned == "t-0 u-0" and user.membership.is_stable)

@@ -93,7 +93,7 @@ def test_unknown_fetch_session_id_starts_new_session():
     assert (request.session_id, request.session_epoch, len(asked(request))) == (0, 0, 2)
 
 
-def test_other_fetch_session_errors_start_new_session():
+def test_invalid_epoch_or_lost_request_starts_new_fetch_session():
     session = opened()
     session.build(wanted(t0=0, t1=0))
     assert not session.take(answer(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
@@ -105,7 +105,7 @@ def test_other_fetch_session_errors_start_new_session():
     assert session.build(wanted(t0=0, t1=0))[:2] == (9, 0)
 
 
-def test_fetch_response_with_other_partitions_is_ignored():
+def test_fetch_response_with_partitions_outside_session_is_ignored():
     session = opened()
     session.build(wanted(t0=0, t1=0))
     assert not session.take(answer("u0"))

@@ -86,7 +86,7 @@ def test_node_with_full_prefetch_buffer_gets_no_fetch(stage: ScriptedGroup):
     assert offsets_asked(stage) == [0, 10]
 
 
-def test_partition_with_buffered_fetches_is_not_fetched_again(stage: ScriptedGroup):
+def test_partition_with_full_prefetch_buffer_is_not_fetched(stage: ScriptedGroup):
     user = reader(stage, max_partition_fetch_bytes=1)
     stage.loop.run(5000)
     assert offsets_asked(stage) == [0]

@@ -113,7 +113,7 @@ def test_leader_query_response_for_moved_position_is_ignored(asker: Asker):
     assert [q.partition for q in asker.questions.ended(first)] == [T2]
 
 
-def test_partition_in_another_state_is_not_queried(asker: Asker):
+def test_partition_in_another_fetch_state_is_not_queried(asker: Asker):
     asker.subscription.seek(T0, Position(5, 3))
     assert asker.subscription.state(T0).state is FetchState.AWAIT_VALIDATION
 

@@ -54,7 +54,7 @@ def test_list_offsets_retries_retriable_errors_until_deadline():
         stage.settled(user.machine.list_offsets({tp("t-0"): EARLIEST}, stage.now_ms + 5000))
 
 
-def test_list_offsets_ends_at_permanent_error():
+def test_list_offsets_call_fails_at_permanent_error():
     stage = ScriptedGroup()
     stage.then(ListOffsetsRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     user = stage.user()

@@ -159,7 +159,7 @@ def test_login_at_listener_without_sasl_suggests_security_protocol():
     assert "this listener does not use SASL: set security.protocol=PLAINTEXT" in str(error)
 
 
-def test_rejected_login_backs_off_longer_and_next_call_retries():
+def test_rejected_login_is_retried_by_next_call_after_long_back_off():
     place = world()
     refuse_password(place.one)
     tries: list[int] = []
@@ -175,7 +175,7 @@ def test_rejected_login_backs_off_longer_and_next_call_retries():
     assert ask(place, -1) == HeartbeatResponse()
 
 
-def test_rejecting_broker_does_not_block_other_brokers():
+def test_broker_that_rejects_login_does_not_block_other_brokers():
     place = world()
     refuse_password(place.one)
 
@@ -229,7 +229,7 @@ def test_invalid_bytes_during_login_close_only_that_connection(at, garbage):
     assert ask(place) == HeartbeatResponse()
 
 
-def test_closed_connection_without_login_hints_at_sasl():
+def test_error_of_connection_closed_before_login_hints_at_sasl():
     place = World(bootstrap_servers=["one:9092"])
     place.one.on(HeartbeatRequest, lambda *_: HANG_UP)
 
@@ -281,7 +281,7 @@ def test_renewal_waits_for_requests_in_flight_and_delays_new_ones():
     assert names(place.one)[-4:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat", "Heartbeat"]
 
 
-def test_renewal_response_follows_earlier_responses_in_flight():
+def test_session_renewal_waits_for_responses_to_earlier_requests():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)

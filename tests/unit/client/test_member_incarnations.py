@@ -1,4 +1,4 @@
-"""Consecutive memberships of a consumer group member: member id, user epoch, late responses, leave."""
+"""Consecutive memberships of a consumer group member: member id, epoch, late responses, leave."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_member_id_is_a_random_uuid_that_differs_for_each_consumer(stage: Script
     assert (len(uuids), {uuid.version for uuid in uuids}) == (40, {4})
 
 
-# Member epoch of the user's partitions
+# Member epoch in the consumer's group metadata
 
 
 def test_member_before_join_has_no_generation(stage: ScriptedCoordinator):
@@ -58,7 +58,7 @@ def test_member_before_join_has_no_generation(stage: ScriptedCoordinator):
     assert not user.machine.is_stable
 
 
-def test_user_epoch_is_set_after_assigned_callback(stage: ScriptedCoordinator):
+def test_group_metadata_epoch_is_set_after_on_partitions_assigned(stage: ScriptedCoordinator):
     user = stage.member()
     user.poll()
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
@@ -72,7 +72,7 @@ def test_user_epoch_is_set_after_assigned_callback(stage: ScriptedCoordinator):
     assert epoch_of_user(user) == 1, "the assignment is not acknowledged yet"
 
 
-def test_user_epoch_follows_member_epoch(stage: ScriptedCoordinator):
+def test_group_metadata_epoch_follows_member_epoch(stage: ScriptedCoordinator):
     user = stage.joined()
 
     stage.epoch = 5
@@ -81,7 +81,7 @@ def test_user_epoch_follows_member_epoch(stage: ScriptedCoordinator):
     assert epoch_of_user(user) == 5
 
 
-def test_user_epoch_of_lost_partitions_lasts_until_new_assignment(stage: ScriptedCoordinator):
+def test_group_metadata_epoch_of_lost_partitions_lasts_until_new_assignment(stage: ScriptedCoordinator):
     user = stage.joined()
     fenced(stage, user)
     stage.epoch = 9
@@ -94,7 +94,7 @@ def test_user_epoch_of_lost_partitions_lasts_until_new_assignment(stage: Scripte
     assert epoch_of_user(user) == 9
 
 
-def test_member_fenced_before_assignment_has_no_user_epoch(stage: ScriptedCoordinator):
+def test_member_fenced_before_assignment_has_no_group_metadata_epoch(stage: ScriptedCoordinator):
     user = stage.member()
     user.poll()
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
@@ -219,7 +219,7 @@ def test_leave_before_join_response_sends_no_member_epoch(stage: ScriptedCoordin
     assert user.membership.state is S.PREPARE_LEAVING
 
 
-def test_new_target_is_ignored_while_leaving(stage: ScriptedCoordinator):
+def test_new_target_assignment_is_ignored_while_member_leaves(stage: ScriptedCoordinator):
     user = stage.joined()
     user.machine.prepare_leave()
     before = len(stage.beats)

@@ -89,7 +89,7 @@ def test_failed_or_unanswered_joins_count_as_failed_rebalances(
     assert failed_attempts(stage, user) == 1
 
 
-def test_member_id_required_rejoins_at_once_without_failure(stage: ScriptedGroup):
+def test_member_id_required_error_causes_rejoin_but_counts_as_no_failure(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.MEMBER_ID_REQUIRED)
     user = stage.user("t", group_id="g", retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     stage.polls(1_000)

@@ -203,7 +203,7 @@ def test_heartbeats_start_after_join_response(stage: ScriptedGroup):
         (HANG_UP, ["", MEMBER]),
     ],
 )
-def test_failed_sync_group_rejoins(stage: ScriptedGroup, answer: object, member_ids: list[str]):
+def test_failed_sync_group_makes_member_rejoin(stage: ScriptedGroup, answer: object, member_ids: list[str]):
     stage.then(SyncGroupRequest, answer)
 
     member(stage)
@@ -327,7 +327,7 @@ def test_heartbeat_to_wrong_node_looks_up_coordinator_and_keeps_generation(stage
     assert user.membership.generation == generation
 
 
-def test_expired_session_looks_up_coordinator(stage: ScriptedGroup):
+def test_expired_session_makes_member_look_up_coordinator(stage: ScriptedGroup):
     member(stage, session_timeout_ms=6000, request_timeout_ms=60_000)
     stage.then(HeartbeatRequest, *[SILENCE] * 3)
 

@@ -155,7 +155,7 @@ def test_partitions_are_revoked_before_assignment_and_then_acknowledged(stage: S
 
     assert user.told[1:] == [("revoked", "t-0"), ("assigned", "t-2")]
     assert told_at == [("revoked", "t-0 t-1"), ("assigned", "t-1 t-2")], (
-        "partitions are owned during their revoked callback"
+        "partitions are owned during on_partitions_revoked"
     )
     assert (stage.beats[-1].member_epoch, owned_of(stage.beats[-1])) == (2, "t-1 t-2")
 
@@ -185,7 +185,7 @@ def test_poll_returns_no_records_of_partitions_being_revoked(stage: ScriptedCoor
     assert user.owned == "t-0 t-1", "partitions are owned while their commit is in flight"
 
 
-def test_second_target_assignment_waits_for_end_of_first(stage: ScriptedCoordinator):
+def test_second_target_assignment_waits_until_first_is_reconciled(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     stage.assign("t-0")
@@ -280,7 +280,7 @@ def test_partitions_with_running_callback_are_reported_as_owned(stage: ScriptedC
     assert set(again) == {"t-0 t-1"}
 
 
-def test_fenced_member_rejoins_after_lost_callback(stage: ScriptedCoordinator):
+def test_fenced_member_rejoins_after_on_partitions_lost(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
 
@@ -382,7 +382,7 @@ def test_retriable_heartbeat_error_is_retried(stage: ScriptedCoordinator, answer
     assert len(stage.sent(FindCoordinatorRequest)) == lookups
 
 
-def test_join_error_names_cluster_without_consumer_protocol(stage: ScriptedCoordinator):
+def test_join_error_on_cluster_without_consumer_protocol_names_needed_version(stage: ScriptedCoordinator):
     del stage.one.ranges[Heartbeat.API_KEY]
     stage.member()
 

@@ -104,7 +104,7 @@ def test_metadata_requests_are_sent_one_at_a_time(metadata):
     assert asked(metadata, 10_000) is None
 
 
-def test_metadata_above_maximum_age_are_requested_again(metadata):
+def test_metadata_older_than_maximum_age_are_requested_again(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
 
@@ -299,7 +299,7 @@ def test_denied_or_leaderless_topic_does_not_count_as_missing(metadata):
     assert not metadata.lacks(TopicPartition("u", 0))
 
 
-def test_earlier_topic_id_and_partition_beyond_topic_count_as_missing(metadata):
+def test_earlier_topic_id_and_partition_out_of_range_count_as_missing(metadata):
     metadata.track_all()
     answer(metadata, 0, topic(topic_id=b"n" * 16))
 

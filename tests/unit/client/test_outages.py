@@ -74,7 +74,7 @@ def test_outage_is_logged_for_each_subject_and_again_after_forget(notes: Notes, 
     assert said(notes) == ["A; retrying", "B; retrying", "A; retrying"]
 
 
-def test_unread_log_lines_are_bounded(notes: Notes):
+def test_number_of_unread_log_lines_is_bounded(notes: Notes):
     for n in range(MAX_NOTES + 5):
         notes.warn(str(n))
 

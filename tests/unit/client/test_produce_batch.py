@@ -43,7 +43,7 @@ def filled(given_records, codec=Codec.NONE) -> ProduceBatch:
 
 
 @given(records)
-def test_encoded_records_equal_reference_encoder(given_records):
+def test_encoded_batch_equals_batch_of_reference_encoder(given_records):
     batch = filled(given_records)
     batch.seal()
     batch.number(77, 3, 12)
@@ -95,7 +95,7 @@ def accumulator(**options):
     return Accumulator(ProducerConfig(bootstrap_servers=["one:9092"], **options))
 
 
-def test_batch_has_batch_size_and_larger_record_gets_its_own_batch():
+def test_batch_is_at_most_batch_size_and_larger_record_gets_its_own_batch():
     acc = accumulator(batch_size=1000)
     for size in [100] * 50 + [5_000] + [100] * 50:
         acc.append("t", 0, None, bytes(size), (), 0, 0)

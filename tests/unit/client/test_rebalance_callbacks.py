@@ -63,7 +63,7 @@ def reasons(stage: ScriptedGroup) -> list[str]:
 # Eager assignors
 
 
-def test_eager_member_without_partitions_gets_revoked_callback(stage: ScriptedGroup):
+def test_eager_member_without_partitions_gets_on_partitions_revoked(stage: ScriptedGroup):
     gives(stage)
     user = member(stage, **EAGER)
 
@@ -73,7 +73,7 @@ def test_eager_member_without_partitions_gets_revoked_callback(stage: ScriptedGr
     assert user.told == [("assigned", ""), ("revoked", ""), ("assigned", ""), ("revoked", ""), ("assigned", "")]
 
 
-def test_repeated_eager_join_calls_revoked_callback_once(stage: ScriptedGroup):
+def test_repeated_eager_join_calls_on_partitions_revoked_once(stage: ScriptedGroup):
     user = member(stage, **EAGER)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(SyncGroupRequest, E.GROUP_AUTHORIZATION_FAILED, E.GROUP_AUTHORIZATION_FAILED)
@@ -85,7 +85,7 @@ def test_repeated_eager_join_calls_revoked_callback_once(stage: ScriptedGroup):
     assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "t-0")]
 
 
-def test_revoked_callback_runs_again_after_lost_membership(stage: ScriptedGroup):
+def test_on_partitions_revoked_runs_again_after_lost_membership(stage: ScriptedGroup):
     user = member(stage, **EAGER)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, E.UNKNOWN_MEMBER_ID)
@@ -144,7 +144,7 @@ def test_cooperative_member_commits_records_read_during_rebalance():
     assert stands == [True, True, True], "poll() returns no more records of revoked partitions"
 
 
-def test_membership_lost_during_commit_loses_all_partitions():
+def test_member_loses_all_partitions_if_membership_ends_during_commit():
     stage = ScriptedCoordinator()
     user = member(stage, auto_commit_interval_ms=60_000, **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3" and all(s.has_position for s in states(user)))
@@ -158,7 +158,7 @@ def test_membership_lost_during_commit_loses_all_partitions():
     assert user.told[told:] == [("lost", "t-0 t-1 t-2 t-3"), ("assigned", "t-2")]
 
 
-def test_membership_lost_during_revoked_callback_loses_remaining_partitions():
+def test_member_loses_kept_partitions_if_membership_ends_in_on_partitions_revoked():
     stage = ScriptedCoordinator()
     user = member(stage, enable_auto_commit="false", **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3")
@@ -181,7 +181,7 @@ def states(user: User) -> list[Any]:
     return list(user.machine.subscription.assigned.values())
 
 
-def test_leave_during_join_loses_owned_partitions(stage: ScriptedGroup):
+def test_member_that_leaves_during_join_loses_owned_partitions(stage: ScriptedGroup):
     user = member(stage, **COOPERATIVE)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, SILENCE)
@@ -256,7 +256,7 @@ def test_partition_subscribed_again_during_revocation_is_read_without_gap():
     stage.produce("u", 0, b"after that")
 
     stage.until(lambda: user.values() == [b"after that"])
-    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "")], "u-0 had no revoked callback"
+    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "")], "u-0 had no on_partitions_revoked"
 
 
 def test_repeated_join_sends_current_subscription():

@@ -68,7 +68,7 @@ def test_rebalance_is_not_due_after_unsubscribe(stage: ScriptedCoordinator, prot
 
 
 @PROTOCOLS
-def test_rebalance_is_due_after_its_commit(stage: ScriptedCoordinator, protocol: str):
+def test_rebalance_is_due_when_its_offset_commit_is_complete(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol)
     rebalance = user.machine.group.rebalance
     stage.until(lambda: all(state.position is not None for state in user.machine.subscription.assigned.values()))

@@ -29,7 +29,7 @@ def gives_up_what_it_has_read(stage: ScriptedCoordinator, **options: object) -> 
     return user
 
 
-def test_rebalance_ends_when_assigned_callback_has_run(stage: ScriptedCoordinator):
+def test_rebalance_ends_when_on_partitions_assigned_has_run(stage: ScriptedCoordinator):
     user = stage.member()
     rebalances = user.machine.metrics.rebalances
     user.poll()
@@ -94,7 +94,7 @@ def test_pending_commit_blocks_reconciliation_unless_membership_is_lost(stage: S
     stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
     stage.loop.run_until(lambda: user.membership.state is S.FENCED)
 
-    assert user.machine.needs_user, "the lost callback does not wait for the commit"
+    assert user.machine.needs_user, "on_partitions_lost does not wait for the commit"
     user.poll()
     assert user.told[-1] == ("lost", "t-0")
 
@@ -104,7 +104,7 @@ def test_unsubscribe_during_reconciliation_drops_its_callbacks(stage: ScriptedCo
     stage.assign("t-1")
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
     user.machine.enter_poll(stage.now_ms)
-    assert user.machine.advance(stage.now_ms) is not None, "the revoked callback of t-0 is due"
+    assert user.machine.advance(stage.now_ms) is not None, "on_partitions_revoked of t-0 is due"
     stage.settled(user.leave())
     assert user.told[-1] == ("revoked", "t-0")
     user.alive = True

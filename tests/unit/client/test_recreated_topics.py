@@ -93,7 +93,7 @@ def test_recreated_topic_without_reset_policy_raises_error_until_seek(stage: Con
     assert user.values() == OLD + NEW[20:]
 
 
-def test_position_after_seek_is_not_reset_by_earlier_recreation(stage: ConsumerStage):
+def test_position_after_seek_is_not_reset_by_earlier_recreation_of_topic(stage: ConsumerStage):
     user = reader(stage)
     recreate(stage)
     user.machine.subscription.seek(T0, Position(25))
@@ -118,7 +118,7 @@ def test_paused_partition_of_recreated_topic_is_reset_and_stays_paused(stage: Co
 
 
 @pytest.mark.parametrize("options", MEMBERS)
-def test_offset_of_earlier_topic_is_not_committed_for_recreated_topic(stage: ConsumerStage, options: dict[str, Any]):
+def test_offset_in_deleted_topic_is_not_committed_for_recreated_topic(stage: ConsumerStage, options: dict[str, Any]):
     user = member(stage, enable_auto_commit="false", **options)
     recreate(stage)
 
@@ -129,7 +129,7 @@ def test_offset_of_earlier_topic_is_not_committed_for_recreated_topic(stage: Con
     assert stage.settled(user.machine.committed([T0], stage.now_ms + 5 * SECONDS)) == {T0: None}
 
 
-def test_offset_of_earlier_topic_is_not_committed_by_topic_name():
+def test_offset_in_deleted_topic_is_not_committed_under_name_of_recreated_topic():
     stage = ScriptedGroup()
     low, _ = stage.one.ranges[OffsetCommitRequest.API_KEY]
     stage.one.ranges[OffsetCommitRequest.API_KEY] = (low, 9)

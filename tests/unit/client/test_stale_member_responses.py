@@ -181,7 +181,7 @@ def test_paused_heartbeats_resume_with_next_generation(alone: Alone):
     assert alone.failures, "the authorization error of the heartbeat waits for the next poll"
 
 
-def test_sync_with_rebalance_in_progress_rejoins_with_reason():
+def test_member_rejoins_with_reason_after_sync_with_rebalance_in_progress():
     alone = Alone(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
 
     alone.synced(alone.syncs(5), code=E.REBALANCE_IN_PROGRESS)
@@ -313,7 +313,7 @@ def test_join_after_leave_has_no_member_id(alone: Alone):
     assert alone.joins().request.member_id == ""
 
 
-def test_user_generation_is_unset_before_first_assignment(alone: Alone):
+def test_group_metadata_generation_is_unset_before_first_assignment(alone: Alone):
     assert not alone.member.user_generation.is_member
     alone.synced(alone.syncs(5))
     assert not alone.member.user_generation.is_member
@@ -322,7 +322,7 @@ def test_user_generation_is_unset_before_first_assignment(alone: Alone):
     assert alone.member.user_generation == (5, ME, "range")
 
 
-def test_user_generation_outlives_lost_membership(alone: Alone):
+def test_group_metadata_generation_outlives_lost_membership(alone: Alone):
     alone.synced(alone.syncs(5))
     alone.member.accept([tp("t-0")])
     alone.beaten(alone.beats(), E.UNKNOWN_MEMBER_ID)

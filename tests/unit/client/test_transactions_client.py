@@ -620,7 +620,7 @@ def with_ids(answer: MetadataResponse, topic_id: bytes) -> MetadataResponse:
     return MetadataResponse(brokers=answer.brokers, topics=topics)
 
 
-def test_txn_offset_commit_error_by_topic_id_names_topic():
+def test_txn_offset_commit_error_for_topic_id_names_topic():
     world = World(second=True).ready()
     world.codes[TxnOffsetCommitRequest] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 

@@ -55,7 +55,7 @@ class Reconciliation(Rebalancing):
     def acknowledge(self) -> None:
         callback = self.callback
         super().acknowledge()
-        # after a revoked callback the member no longer owns the partitions, even if it was fenced during the callback
+        # after on_partitions_revoked the member no longer owns the partitions, even if it was fenced meanwhile
         if callback is not None and callback.kind == "revoked":
             revoked = set(callback.partitions)
             self._subscription.assign_from_group([p for p in self._subscription.assigned if p not in revoked])
