@@ -88,7 +88,7 @@ class Cost:
     """
     parts: Parts | None = None
     older_parts: tuple[int, Parts] | None = None
-    """First API version to which ``parts`` applies, and the division for older versions."""
+    """First API version that ``parts`` divides, and the ``Parts`` for older versions."""
     one_step: str = ""
     """Note for maintainers: why the handler is short for every request, so that no request needs to be divided."""
 

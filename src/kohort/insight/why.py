@@ -116,7 +116,7 @@ LOST_MS: Final = 1_000
 
 
 def _round_story(rebalance: Rebalance) -> Story:
-    """Describe a rebalance of a classic group; the removal with the longest wait is named before the trigger."""
+    """Describe a rebalance of a classic group; the removal that it waited for longest comes before the trigger."""
     opened, waited_for = find_cause(rebalance), _find_costly_removal(rebalance)
     lost = [find_expiry_in(rebalance, r.member, r.vitals, r.at_ms) for r in rebalance.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(rebalance, r.vitals) else "JOIN_TIMEOUT" for r in rebalance.not_rejoined]

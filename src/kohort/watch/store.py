@@ -29,7 +29,7 @@ OLDER: Final = ("1",)
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
-"""Divisor for the number of entries that an oversized journal loses at once, oldest first: 10 is one tenth."""
+"""An oversized journal loses one entry in so many at once, the oldest ones: 10 means one tenth."""
 ENTRY_BYTES: Final = 100
 """Assumed size of an entry's row in the file, without group name and value, in bytes."""
 BUSY_S: Final = 10.0

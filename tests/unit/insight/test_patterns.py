@@ -201,7 +201,7 @@ class TestStorm:
         confidence = {pattern.pattern: pattern.confidence for pattern in find_patterns(seen, group.now_ms)}
         assert confidence["REBALANCE_STORM"] == "high"
 
-    def test_nine_rebalances_or_cooperative_followups_are_no_storm_pattern(self, group):
+    def test_nine_rebalances_are_no_storm(self, group):
         replicas(group)
         for i in range(9):
             group.after(17 + i * i).rebalances("METADATA_CHANGED")

@@ -126,7 +126,7 @@ class TestRefusedJoin:
         (entry,) = stage.entries(JoinRejected)
         assert (entry.offered, entry.accepted, entry.types) == (("cooperative-sticky",), ("range",), None)
 
-    def test_join_with_unsupported_assignor_is_an_event_with_both_assignors_in_its_sentence(self, stage):
+    def test_join_with_unsupported_assignor_is_an_event_that_names_offered_and_accepted_assignors(self, stage):
         settled_pair(stage)
         stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
 

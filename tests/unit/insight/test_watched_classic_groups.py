@@ -500,7 +500,7 @@ class TestRestartedCoordinator:
         assert latest(stage).cause == "NEW_MEMBER"
 
 
-def test_watched_rebalance_finding_has_departures_by_member_id(stage):
+def test_finding_of_watched_rebalance_lists_departed_member_ids(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(10_000, commits=["a", "b", "c"])
     left = group.leave("c")

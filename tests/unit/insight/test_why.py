@@ -448,7 +448,7 @@ class TestFailedRound:
         assert (before.generation, before.end) == (generation + 1, "superseded")
         assert "another round began" in explain(before).sentence
 
-    def test_rebalance_that_lost_its_coordinator_has_end_interrupted(self, stage):
+    def test_rebalance_that_lost_its_coordinator_ends_as_interrupted(self, stage):
         ids, _ = trio(stage)
         stage.join(ids["demo-0"], client_id="demo-0")
         stage.restart()

@@ -93,7 +93,7 @@ def test_java_home_that_is_too_old_is_skipped_for_java_on_path(tmp_path: Path) -
     assert (found.home, found.origin) == (new, "PATH")
 
 
-def test_java_of_the_wheel_is_run_by_a_script_if_no_other_java_is_found(
+def test_java_from_pypi_is_started_by_a_wrapper_script_if_no_other_java_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = java_that_says(tmp_path / "wheel", "25.0.2") / "bin" / "java"

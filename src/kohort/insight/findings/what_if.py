@@ -62,7 +62,7 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     pause_from_s: float
     """Best case: sum over all partitions of the time without reads due to rebalances, in seconds."""
     pause_to_s: float
-    """Worst case: sum over all partitions of the time without reads due to rebalances, in seconds."""
+    """Seconds for which rebalances stop the reads, in the worst case; the seconds of all partitions are added."""
     loads: tuple[MemberLoadFinding, ...]
     idle: tuple[str, ...]
     drain: DrainFinding | None = None

@@ -113,7 +113,7 @@ def _may_have_lasted(round_ms: tuple[int | None, int | None], timeout_ms: int) -
 
 
 def _matches_missed_poll(departure: Departure, poll_ms: int) -> bool:
-    # aiokafka sends its session timeout as poll interval, so an expired session is as likely as a missed poll
+    # aiokafka uses one timeout for sessions and polls: the member may have missed heartbeats or a poll
     if (
         departure.back is None
         or poll_ms <= (departure.signs.session_timeout_ms or 0)

@@ -98,7 +98,7 @@ def _assignor_change(snapshot: GroupSnapshot, scenario: Scenario) -> AssignorCha
     check_assignor(change.then)
     if now is not None:
         check_assignor(change.now)
-    elif change.converts:  # a group with an unknown assignor keeps its present assignment until it is converted
+    elif change.converts:  # the assignor of this group is unknown: assume its present assignment
         change = AssignorChange(change.then, change.then)
     return change
 

@@ -123,7 +123,7 @@ def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: Assign
         without, after = _assignor_change(change, number, len(members))
         leaving = frozenset({member.member_id})
         if member.instance_id is not None:
-            # the new process of a static member has no earlier assignment
+            # a restarted process reports no owned partitions, also if its member is static
             forgot = after != before and not after.server_side
             yield GroupStep(
                 after, leaving, (replace(back, is_new=forgot),), away=member.member_id, reassigns=after != before

@@ -173,7 +173,7 @@ class Sink(SinkWriter):
     has_keys: ClassVar[bool] = True
     """False for a kind of sink that has no settings in a pipeline file."""
     stores_rows: ClassVar[bool] = False
-    """True if this kind of sink adds rows to a folder and never replaces earlier rows; summaries read the folder."""
+    """True if this kind of sink adds rows to a folder and never replaces earlier rows, as a summary needs."""
     name: str
     counts: str = ""
     line: int = field(default=0, compare=False)

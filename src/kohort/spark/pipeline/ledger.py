@@ -55,7 +55,7 @@ class Entry:
     """Number of input rows of each source, for stateful pipelines; empty until Spark reports the progress."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """Number of source rows that the window rows of each sink aggregate, for stateful pipelines."""
+    """Number of source rows that are aggregated in the window rows of each sink, for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
     """Number of rows that each Spark operator keeps in its state for later micro-batches."""
 

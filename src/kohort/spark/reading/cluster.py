@@ -252,5 +252,5 @@ def selected_partitions(
     chosen = {TopicPartition(t, p) for t, partitions in options.assign.items() for p in partitions}
     if chosen - found and not absent_ok:
         names = ", ".join(map(str, sorted(chosen - found)))
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"assign names partitions that do not exist: {names}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign has partitions that do not exist: {names}")
     return chosen & found

@@ -90,7 +90,7 @@ class StatefulRunner(BatchRunner):
     """Applies rules to the result of the steps and writes the rows; Spark's progress event has the input row counts."""
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
-        # Persist the rows: their plan has state in Spark, and must run only once.
+        # Persist the rows: a second run of their plan would change the state of the stream again.
         judged = frames.judge(raw, self._pipeline.rules).persist()
         entry = Entry(batch, marked=False, stateful=True)
         try:
