@@ -18,7 +18,7 @@ FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 0x7FFFFFFF
 EVICTION_MS: Final = 120_000
 PARTITIONS_PER_SLOT: Final = 200
-"""All sessions together hold at most this many partitions for each slot of ``max.incremental.fetch.session.cache.slots``."""
+"""All sessions together hold this many partitions for each slot of ``max.incremental.fetch.session.cache.slots``."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ASK_US: Final = 2
 ENTRY_US: Final = 0.8

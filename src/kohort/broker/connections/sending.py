@@ -44,7 +44,7 @@ class AnswerSender:
         return True
 
     def send(self, connection: Connection, answer: Sequence[Buffer], out: list[Output]) -> None:
-        """Send a response; the rest of a large one follows in later events. Raises StorageError for an unreadable log."""
+        """Send a response; the rest of a large one follows in later events. Raises StorageError (unreadable log)."""
         if not connection.is_blocked and LogSlice not in map(type, answer):  # usual case: a small response in memory
             self._hand(connection, answer, out)
         else:
