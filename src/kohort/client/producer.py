@@ -28,8 +28,8 @@ class RecordMetadata(NamedTuple):
     """Topic, partition, offset and timestamp of a written record.
 
     ``offset`` is -1 with ``acks=0``, or if the broker already had the batch. ``timestamp_ms`` is the record's time in
-    ms since 1970: the time it was sent with, or the time of the append if the topic's ``message.timestamp.type`` is
-    LogAppendTime.
+    ms since 1970: the timestamp given to ``send``, or the time of the append if the topic's ``message.timestamp.type``
+    is LogAppendTime.
     """
 
     topic: str

@@ -229,7 +229,7 @@ def test_invalid_bytes_during_login_close_only_that_connection(at, garbage):
     assert ask(place) == HeartbeatResponse()
 
 
-def test_error_of_connection_closed_before_login_hints_at_sasl():
+def test_error_of_connection_closed_after_api_versions_hints_at_sasl():
     place = World(bootstrap_servers=["one:9092"])
     place.one.on(HeartbeatRequest, lambda *_: HANG_UP)
 
@@ -262,7 +262,7 @@ def test_session_is_renewed_between_85_and_95_percent_of_lifetime():
     assert names(place.one)[-3:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat"]
 
 
-def test_renewal_waits_for_requests_in_flight_and_delays_new_ones():
+def test_session_renewal_delays_later_requests():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -281,7 +281,7 @@ def test_renewal_waits_for_requests_in_flight_and_delays_new_ones():
     assert names(place.one)[-4:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat", "Heartbeat"]
 
 
-def test_session_renewal_waits_for_responses_to_earlier_requests():
+def test_session_renewal_starts_while_earlier_requests_are_in_flight():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)

@@ -121,7 +121,7 @@ def test_commit_without_coordinator_fails_at_deadline(stage: ScriptedGroup):
     assert stage.now_ms == deadline_ms
 
 
-def test_auto_commit_outage_is_logged_at_once(stage: ScriptedGroup):
+def test_commit_to_broker_without_offset_commit_api_fails_at_once(stage: ScriptedGroup):
     del stage.one.ranges[OffsetCommitRequest.API_KEY]
     user = member(stage, **BY_HAND)
 

@@ -209,7 +209,7 @@ def test_leave_without_coordinator_completes_at_once(stage: ScriptedCoordinator)
     assert user.leave().done
 
 
-def test_leave_before_join_response_sends_no_member_epoch(stage: ScriptedCoordinator):
+def test_leave_before_join_response_is_not_leave_of_a_member(stage: ScriptedCoordinator):
     stage.then(Heartbeat, SILENCE)
     user = stage.member()
     user.poll()

@@ -212,7 +212,7 @@ def test_new_subscription_does_not_wait_for_earlier_commit(stage: ScriptedGroup)
     assert len(stage.sent(JoinGroupRequest)) == joins + 1
 
 
-def test_assignment_with_unsubscribed_topics_is_rejected():
+def test_assignment_that_no_longer_matches_subscription_causes_rejoin():
     stage = ScriptedCoordinator()
     user = stage.user("t", group_id="g", **COOPERATIVE)
     stage.until(lambda: user.membership.new_assignment is not None)

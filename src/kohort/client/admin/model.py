@@ -141,7 +141,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as listed, without members. ``state`` (KIP-518) and ``group_type`` (KIP-848) are empty on old brokers."""
+    """A listed group without its members. ``state`` (KIP-518) and ``group_type`` (KIP-848) are empty on old brokers."""
 
     group_id: str
     protocol_type: str

@@ -60,7 +60,7 @@ class PartitionState:
              └──nothing committed──▶ AWAIT_RESET ◀┘ ◀───── offset out of range ───┘ back to AWAIT_VALIDATION
 
     ``position`` is the next record to return, ``fetch_offset`` the next to fetch; records between them are buffered.
-    Seek, reset and truncation start another ``run``; fetches of an earlier run are dropped.
+    Seek, reset and truncation increase the position number ``run``; fetches with a lower number are dropped.
     """
 
     transitions: TransitionCount = field(default_factory=TransitionCount)

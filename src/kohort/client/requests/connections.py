@@ -2,7 +2,7 @@
 
 A connection begins with ApiVersions at this client's highest version. A broker that does not know the version
 answers UNSUPPORTED_VERSION in version 0, and the client repeats ApiVersions at the highest version that both know
-(KIP-511, protocol/requests.md#apiversions). The request may name the expected node and cluster (KIP-1242). A broker
+(KIP-511, protocol/requests.md#apiversions). ApiVersions may name the expected node and cluster (KIP-1242). A broker
 answers in the order of the requests.
 """
 
