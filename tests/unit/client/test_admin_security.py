@@ -120,7 +120,7 @@ def test_acl_binding_accepts_all_spellings_of_kafka_names():
         ("pattern_type", "match", "pattern_type='match' is allowed in filters only"),
     ],
 )
-def test_acl_binding_rejects_unknown_name(field, value, words):
+def test_acl_binding_rejects_unknown_names_and_names_for_filters(field, value, words):
     good = {"resource_type": "topic", "resource_name": "t", "principal": "User:a", "operation": "read"}
     with pytest.raises(UsageError) as refused:
         AclBinding(**{**good, field: value})
@@ -280,7 +280,7 @@ def test_scram_password_is_hidden_in_repr_and_can_be_pickled():
         ({"iterations": 20000}, "iterations=20000"),
     ],
 )
-def test_scram_upsertion_rejects_invalid_iterations(change, words):
+def test_scram_credential_change_rejects_invalid_mechanism_password_or_iterations(change, words):
     with pytest.raises(UsageError, match=words):
         UserScramCredentialUpsertion(**{"user": "alice", "password": PASSWORD, **change})
     with pytest.raises(UsageError, match="mechanism='GSSAPI'"):

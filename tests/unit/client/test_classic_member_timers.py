@@ -138,7 +138,7 @@ def test_member_with_answered_heartbeats_keeps_its_coordinator(stage: ScriptedGr
 # Heartbeats and back-off during a rebalance
 
 
-def test_heartbeat_before_assignment_causes_no_second_rebalance(stage: ScriptedGroup):
+def test_rebalance_in_progress_before_assignment_causes_no_second_rebalance(stage: ScriptedGroup):
     user = leading_without_metadata(stage, heartbeat_interval_ms=3_000)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
 

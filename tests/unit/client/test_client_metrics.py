@@ -61,7 +61,7 @@ def test_rebalance_metrics_record_duration_and_reason(protocol: str):
     assert found.value("heartbeat-total") >= 1
 
 
-def test_consumer_without_group_has_no_group_metrics():
+def test_rebalance_metrics_before_first_join_are_empty():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g")

@@ -183,7 +183,7 @@ def test_token_description_has_claims_but_not_the_token():
 
 
 @pytest.mark.parametrize("text", ["", "opaque", "a.b.c", "a.e30", "a.W10.c", "a.bnVsbA.c", "a.\xff.c"])
-def test_invalid_jwt_has_no_description(text: str):
+def test_invalid_jwt_has_no_claims(text: str):
     assert claims_of(text) == {}
 
 

@@ -143,7 +143,7 @@ def test_describe_consumer_group_returns_epochs_and_target_assignments(world):
     assert world.broker.requests(DescribeGroupsRequest) == []
 
 
-def test_classic_group_is_requested_after_consumer_group_lookup_fails(world):
+def test_classic_group_is_requested_after_consumer_group_describe_fails(world):
     group = world.describe("old")["old"]
 
     assert (group.group_type, group.protocol_type, group.assignor) == ("classic", "connect", "x")

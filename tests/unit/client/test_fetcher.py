@@ -262,7 +262,7 @@ def test_offset_out_of_range_without_policy_is_raised_once(stage: ScriptedGroup)
     stage.until(lambda: user.values() == values(7, 10))
 
 
-def test_preferred_replica_gets_fetches_until_it_expires(stage: ScriptedGroup):
+def test_preferred_replica_gets_next_fetch(stage: ScriptedGroup):
     user = reader(stage)
     from kohort.model import Node
 

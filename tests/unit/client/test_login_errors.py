@@ -1,4 +1,4 @@
-"""Client errors if all brokers reject the login, or if the client trusts no broker's certificate."""
+"""Client errors if a broker's certificate is untrusted: permanent, with a long back-off."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refuse(world: World, outputs: list[Output]) -> list[Output]:
     return out
 
 
-def test_call_fails_after_every_address_rejects_login():
+def test_call_fails_if_certificate_of_every_address_is_untrusted():
     world = World()
     unsent = world.asker.ask(HeartbeatRequest(group_id="g"))
 
@@ -35,7 +35,7 @@ def test_call_fails_after_every_address_rejects_login():
     assert str(error) == f"no broker accepts this client: one:9092 ({UNTRUSTED}); two:9092 ({UNTRUSTED})"
 
 
-def test_request_to_node_that_rejects_login_fails():
+def test_request_to_node_with_untrusted_certificate_fails():
     world = World()
     unsent = world.asker.ask(HeartbeatRequest(group_id="g"), 1)
 
@@ -45,7 +45,7 @@ def test_request_to_node_that_rejects_login_fails():
 
 
 @pytest.mark.parametrize(("is_refusal", "most"), [(True, 12), (False, 90)])
-def test_rejected_login_has_longer_back_off_than_lost_connection(is_refusal: bool, most: int):
+def test_untrusted_certificate_has_longer_back_off_than_lost_connection(is_refusal: bool, most: int):
     world = World(bootstrap_servers=["one:9092"])
     world.metadata.track({"t"})
     tries = 0

@@ -152,7 +152,7 @@ def test_commit_with_too_large_metadata_counts_as_one_error_in_metrics(stage: Sc
         (E.UNKNOWN_TOPIC_ID, 0, 1),
     ],
 )
-def test_coordinator_is_looked_up_before_commit_is_repeated(
+def test_commit_retry_looks_up_moved_coordinator_or_unknown_topic(
     stage: ScriptedGroup, code: ErrorCode, lookups: int, refreshes: int
 ):
     user = member(stage, **BY_HAND)

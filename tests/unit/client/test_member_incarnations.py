@@ -138,7 +138,7 @@ def test_commit_of_manual_assignment_in_active_group_is_rejected(stage: Scripted
     assert not isinstance(caught.value, CommitFailed), "the consumer was never a member of the group"
 
 
-def test_denied_commit_error_names_missing_acl(stage: ScriptedCoordinator):
+def test_denied_commit_error_names_partition_and_group(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.GROUP_AUTHORIZATION_FAILED)
 
@@ -209,7 +209,7 @@ def test_leave_without_coordinator_completes_at_once(stage: ScriptedCoordinator)
     assert user.leave().done
 
 
-def test_leave_before_join_response_is_not_leave_of_a_member(stage: ScriptedCoordinator):
+def test_consumer_that_leaves_before_join_response_is_no_member(stage: ScriptedCoordinator):
     stage.then(Heartbeat, SILENCE)
     user = stage.member()
     user.poll()

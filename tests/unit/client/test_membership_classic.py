@@ -133,7 +133,7 @@ def test_permanent_join_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
     ],
     ids=["assignor", "protocol type", "no right to describe"],
 )
-def test_error_of_join_with_incompatible_assignors_names_both_assignor_lists(
+def test_error_of_join_with_incompatible_assignors_names_those_of_member_and_group(
     stage: ScriptedGroup, group: DescribedGroup, uses: str
 ):
     stage.then(JoinGroupRequest, E.INCONSISTENT_GROUP_PROTOCOL)
@@ -163,7 +163,7 @@ def test_join_of_group_with_other_protocol_type_is_rejected(stage: ScriptedGroup
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "another"}])
-def test_join_response_with_unknown_assignor_sends_no_sync_group(stage: ScriptedGroup, wrong: dict[str, str]):
+def test_join_response_with_unknown_protocol_sends_no_sync_group(stage: ScriptedGroup, wrong: dict[str, str]):
     answer = {"protocol_type": "consumer", "protocol_name": "range", "leader": MEMBER, "member_id": MEMBER, **wrong}
     stage.one.on(JoinGroupRequest, lambda _r, _v: JoinGroupResponse(generation_id=1, **answer))
     user = stage.user("t", group_id="g")
@@ -245,7 +245,7 @@ def test_permanent_sync_group_error_is_raised(stage: ScriptedGroup, code: ErrorC
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "other"}])
-def test_sync_group_with_other_protocol_name_is_rejected(stage: ScriptedGroup, wrong: dict[str, str]):
+def test_sync_group_with_other_protocol_type_or_name_is_rejected(stage: ScriptedGroup, wrong: dict[str, str]):
     stage.one.on(SyncGroupRequest, lambda _r, _v: SyncGroupResponse(**wrong))
     stage.user("t", group_id="g")
 

@@ -73,9 +73,7 @@ def test_offset_fetch_from_version_8_has_group_list():
         (-1, -1, None),
     ],
 )
-def test_committed_offset_zero_without_leader_epoch_is_valid(
-    offset: int, epoch: int, committed: OffsetAndMetadata | None
-):
+def test_committed_offset_is_none_only_below_zero(offset: int, epoch: int, committed: OffsetAndMetadata | None):
     partition = OffsetFetchResponsePartition(
         partition_index=3, committed_offset=offset, committed_leader_epoch=epoch, metadata=None
     )

@@ -185,7 +185,7 @@ def test_client_with_second_address_survives_foreign_protocol_at_first_address(s
     stage.until(lambda: user.records)
 
 
-def test_silent_address_error_suggests_tls(stage: ScriptedGroup):
+def test_log_line_of_silent_address_suggests_tls(stage: ScriptedGroup):
     stage.one.on(ApiVersionsRequest, lambda *_: SILENCE)
     user = stage.user("t", group_id="g", socket_connection_setup_timeout_ms=3000)
     stage.polls(3500)
@@ -301,7 +301,7 @@ def test_lasting_transient_error_code_is_logged(stage: ScriptedGroup, request_: 
 # Close
 
 
-def test_consumer_close_waits_for_timeout_or_until_disconnected(stage: ScriptedGroup):
+def test_close_timeout_of_consumer_is_shorter_while_disconnected(stage: ScriptedGroup):
     user = reader(stage)
     stage.until(lambda: user.records)
     engine = user.machine.engine

@@ -320,7 +320,7 @@ def test_invalid_assignment_of_custom_assignor_fails_the_rebalance(stage: Script
     stage.until(lambda: user.owned == "t-0")
 
 
-def test_first_join_sends_generation_minus_one(stage: ScriptedGroup):
+def test_group_metadata_before_first_join_has_generation_minus_one(stage: ScriptedGroup):
     user = stage.user("t", group_id="g")
 
     before = user.machine.group_metadata()

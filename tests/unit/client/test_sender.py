@@ -293,7 +293,7 @@ def test_duplicate_sequence_number_counts_as_delivered():
 
 
 @pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
-def test_unknown_producer_id_restarts_sequence_in_next_epoch(code):
+def test_lost_producer_state_restarts_sequence_in_next_epoch(code):
     world = World()
     world.wait(world.send_alone(b"a"))
     world.codes = [code]

@@ -211,7 +211,7 @@ def test_rejoin_with_unknown_member_id_gets_new_member_id(alone: Alone):
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "other"}, {"assignment": b"\0"}])
-def test_sync_with_other_protocol_type_is_rejected_and_stops_heartbeats(alone: Alone, wrong: dict[str, Any]):
+def test_invalid_sync_response_is_rejected_and_stops_heartbeats(alone: Alone, wrong: dict[str, Any]):
     alone.synced(alone.syncs(5), **wrong)
 
     assert alone.failures

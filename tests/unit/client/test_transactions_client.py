@@ -275,7 +275,7 @@ def test_transaction_abort_waits_for_requests_in_flight():
     assert world.asked()[-2:] == ["produce 1/0", "commit"]
 
 
-def test_batch_without_response_requires_abort_and_new_producer_epoch():
+def test_rejected_batch_requires_abort_and_new_producer_epoch():
     world = World().ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.INVALID_RECORD]
@@ -400,7 +400,7 @@ def test_transaction_abort_of_fenced_producer_raises_producer_fenced():
         world.abort()
 
 
-def test_unknown_producer_id_at_abort_gets_new_producer_id():
+def test_unknown_producer_id_at_end_of_transaction_gets_new_producer_id():
     world = World().ready()
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     world.codes = {AddPartitionsToTxnRequest: [ErrorCode.NONE], EndTxnRequest: [mapping, mapping]}
@@ -433,7 +433,7 @@ def test_partitions_with_unconfirmed_add_are_aborted_by_new_epoch():
 @pytest.mark.parametrize(
     "code", [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.INVALID_TRANSACTION_TIMEOUT]
 )
-def test_denied_transactional_id_stops_producer(code):
+def test_permanent_init_producer_id_error_stops_producer(code):
     world = World()
     world.codes[InitProducerIdRequest] = [code]
 
@@ -508,7 +508,7 @@ def test_second_protocol_begins_transaction_implicitly_and_ends_with_new_epoch()
     assert (versions[EndTxnRequest], versions[TxnOffsetCommitRequest]) == (5, 6)
 
 
-def test_second_protocol_abort_after_lost_batch_returns_new_epoch():
+def test_second_protocol_abort_after_rejected_batch_returns_new_epoch():
     world = World(second=True).ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.TRANSACTION_ABORTABLE]
@@ -582,7 +582,7 @@ def test_txn_offset_commit_uses_topic_names_on_old_broker():
     ],
     ids=["a cluster without ids", "a topic that cannot be had"],
 )
-def test_txn_offset_commit_uses_names_for_topics_without_id(topic):
+def test_txn_offset_commit_uses_topic_names_if_a_topic_has_no_id(topic):
     world = World(second=True)
     world.node.on(MetadataRequest, lambda *asked: with_topic(metadata(*asked), topic))
     world.ready()
