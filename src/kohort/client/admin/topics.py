@@ -54,7 +54,7 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
 
 
 def ask_every_broker(metadata: Metadata, request: Message) -> Operation[Results[int, Any]]:
-    """Send a request to every broker; retry transient errors once. The results map node ids to responses or errors."""
+    """Send a request to every broker; retry transient errors once. Returns a response or an error for each node id."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)

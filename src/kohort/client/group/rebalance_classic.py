@@ -66,7 +66,7 @@ class ClassicRebalance(Rebalancing):
         if self._joined_topics is None:
             if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
                 return False  # the topics that match the pattern are unknown until metadata arrive
-            # replaces the rejoin reason that was set when the previous membership ended
+            # the reason of the subscription replaces the reason for which the previous membership ended
             membership.rejoin_reason = "the consumer subscribed"
         elif membership.state is MemberState.UNJOINED:
             membership.request_rejoin("the member is not in the group")
