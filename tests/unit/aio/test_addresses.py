@@ -51,7 +51,7 @@ def connected(addresses, loop_factory):
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
-def test_dead_address_leaves_time_for_the_next_address(listening, nobody, loop_factory):
+def test_address_without_answer_leaves_time_for_next_address(listening, nobody, loop_factory):
     here = listening.getsockname()
     assert connected([info("127.0.0.1", nobody), info(*here)], loop_factory) == here
 
@@ -62,7 +62,7 @@ def test_address_that_refuses_connections_is_skipped(listening, loop_factory):
     assert connected([info("127.0.0.1", 1), info(*here)], loop_factory) == here
 
 
-def test_connect_raises_error_of_the_last_address(nobody):
+def test_failed_connection_raises_error_of_last_address(nobody):
     with pytest.raises(ConnectionRefusedError):
         connected([info("127.0.0.1", nobody), info("127.0.0.1", 1)], asyncio.new_event_loop)
 

@@ -28,7 +28,7 @@ def encoded(table: object) -> list[bytes]:
 
 
 @pytest.mark.parametrize("table", [TABLE.to_batches()[0], TABLE.to_reader(), Frame()], ids=["batch", "reader", "frame"])
-def test_send_arrow_takes_readers_and_data_frames_as_tables(table: object) -> None:
+def test_send_arrow_accepts_record_batch_readers_and_data_frames(table: object) -> None:
     assert encoded(table) == encoded(TABLE)
 
 

@@ -29,7 +29,7 @@ def test_each_log_message_is_one_line_with_its_level(told):
     assert told.wake_at_ms is None
 
 
-def test_client_input_cannot_forge_a_log_line(told):
+def test_client_input_with_line_breaks_forges_no_log_line(told):
     told.write([warning("no topic 'x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J'")], NOW)
     told.write([warning("y" * 1_280_090, "flood")], NOW)
     told.write([warning("z\n" * 1_280_090, "flood")], NOW)
@@ -40,7 +40,7 @@ def test_client_input_cannot_forge_a_log_line(told):
     assert all(len(line) < 1_100 and line.isprintable() for _, line in lines)
 
 
-def test_hundred_thousand_bad_connections_write_few_log_lines(told):
+def test_log_has_few_lines_for_100000_bad_connections(told):
     for i in range(100_000):
         told.write([warning(f"malformed request {i}", "malformed").about("10.0.0.1")], NOW + i)
 
@@ -54,7 +54,7 @@ def test_hundred_thousand_bad_connections_write_few_log_lines(told):
     ]
 
 
-def test_log_message_about_another_host_or_reason_is_written_immediately(told):
+def test_log_message_with_another_host_or_reason_is_written_immediately(told):
     for host in ("10.0.0.1", "10.0.0.2"):
         for reason in ("malformed", "short"):
             for _ in range(3):
@@ -63,7 +63,7 @@ def test_log_message_about_another_host_or_reason_is_written_immediately(told):
     assert len(told.lines()) == 4
 
 
-def test_second_log_message_of_a_kind_is_written_after_a_minute(told):
+def test_repeated_log_message_is_written_after_a_minute(told):
     told.write([warning("first", "a")], NOW)
     told.write([warning("second", "a")], NOW + 1)
     told.write([], told.wake_at_ms - 1)
@@ -78,7 +78,7 @@ def test_second_log_message_of_a_kind_is_written_after_a_minute(told):
     assert told.lines() == [("WARNING", "third")]
 
 
-def test_log_messages_about_a_thousand_hosts_write_a_hundred_lines_and_a_count(told):
+def test_log_has_hundred_lines_and_a_count_for_messages_about_thousand_hosts(told):
     for i in range(1_000):
         told.write([warning("malformed", "malformed").about(f"10.0.{i // 256}.{i % 256}")], NOW)
     assert len(told.lines()) == KINDS_MAX + 1
@@ -95,7 +95,7 @@ def test_log_messages_below_the_log_level_use_no_memory(told):
     assert told.wake_at_ms is None
 
 
-def test_internal_error_is_logged_with_its_stack_and_no_forged_line(told):
+def test_internal_error_is_logged_with_stack_but_without_forged_lines(told):
     def decode(depth):
         if depth:
             decode(depth - 1)

@@ -15,7 +15,7 @@ def both(make_call, answer):
     yield lambda: asyncio.run(run_call_async(make_call(), later))
 
 
-def test_client_call_gets_the_result_of_its_wait_and_returns_a_value():
+def test_client_call_gets_result_of_each_wait_and_returns_a_value():
     def call():
         first = yield Wait(lambda: 1, 10)
         second = yield Wait(lambda: 2, 20)
@@ -34,7 +34,7 @@ def test_client_call_without_waits_returns_immediately():
         assert carry_out() == 5
 
 
-def test_error_of_a_wait_is_raised_inside_the_client_call():
+def test_error_of_a_wait_is_raised_inside_client_call():
     def failing(_wait):
         raise OSError("no")
 

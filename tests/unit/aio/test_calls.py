@@ -62,7 +62,7 @@ def test_client_call_without_waits_returns_its_result(run):
     assert run(call()) == 7
 
 
-def test_error_of_a_wait_is_raised_at_the_yield_of_the_call(run):
+def test_error_of_a_wait_is_raised_at_the_yield_of_the_client_call(run):
     def call() -> Call[str]:
         with suppress(ApiTimeout):
             yield Run(failing(ApiTimeout("too late")))
@@ -71,7 +71,7 @@ def test_error_of_a_wait_is_raised_at_the_yield_of_the_call(run):
     assert run(call()) == "went on"
 
 
-def test_wait_error_that_the_call_does_not_handle_is_raised_to_the_user(run):
+def test_unhandled_error_of_a_wait_is_raised_to_the_user(run):
     def call() -> Call[None]:
         yield Run(failing(ApiTimeout("too late")))
 
@@ -79,7 +79,7 @@ def test_wait_error_that_the_call_does_not_handle_is_raised_to_the_user(run):
         run(call())
 
 
-def test_error_raised_by_the_call_itself_is_raised_to_the_user(run):
+def test_error_raised_inside_a_client_call_is_raised_to_the_user(run):
     def call() -> Call[None]:
         yield Run(lambda: None)
         raise ApiTimeout("of its own")
@@ -88,7 +88,7 @@ def test_error_raised_by_the_call_itself_is_raised_to_the_user(run):
         run(call())
 
 
-def test_finally_clause_of_a_call_may_wait_after_an_interrupt(run):
+def test_finally_clause_of_client_call_may_wait_after_an_interrupt(run):
     done: list[str] = []
 
     def call() -> Call[None]:
@@ -103,7 +103,7 @@ def test_finally_clause_of_a_call_may_wait_after_an_interrupt(run):
     assert done == ["said goodbye", "ended"]
 
 
-def test_second_interrupt_still_runs_the_outer_finally_clause(run):
+def test_outer_finally_clause_runs_after_a_second_interrupt(run):
     done: list[str] = []
 
     def call() -> Call[None]:
@@ -120,7 +120,7 @@ def test_second_interrupt_still_runs_the_outer_finally_clause(run):
     assert done == ["ended"]
 
 
-def test_stop_iteration_in_user_code_does_not_end_the_call():
+def test_stop_iteration_raised_by_user_code_does_not_end_client_call():
     def call() -> Call[str]:
         yield Run(lambda: next(iter([])))
         return "the end"

@@ -1,4 +1,4 @@
-"""Driver of a client's engine: its sockets and timers."""
+"""Driver of a client's request engine: sockets and timer."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_failed_connection_is_reported_to_engine_as_closed():
     assert closed.reason == "Connection refused"
 
 
-def test_several_kicks_of_driver_run_engine_once():
+def test_driver_runs_engine_once_after_several_kicks():
     async def story():
         engine = Engine()
         driver = Driver(engine)
@@ -126,7 +126,7 @@ def test_driver_runs_engine_at_its_wake_time():
     assert run(story()) is True
 
 
-def test_driver_wait_ends_at_its_timeout_and_when_driver_stops():
+def test_wait_of_driver_ends_at_timeout_and_when_driver_stops():
     async def story():
         driver = Driver(Engine())
         late = await driver.until(lambda: None, 10)
@@ -138,7 +138,7 @@ def test_driver_wait_ends_at_its_timeout_and_when_driver_stops():
     assert run(story()) == (None, None)
 
 
-def test_error_of_a_wait_condition_is_raised_in_the_waiting_call():
+def test_error_in_condition_of_a_wait_is_raised_by_the_waiting_call():
     async def story():
         engine = Engine()
         driver = Driver(engine)
@@ -156,7 +156,7 @@ def test_error_of_a_wait_condition_is_raised_in_the_waiting_call():
         run(story())
 
 
-def test_internal_error_of_client_fails_all_current_and_later_waits():
+def test_internal_error_of_engine_fails_current_and_later_waits():
     async def story():
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
 
@@ -181,7 +181,7 @@ def test_internal_error_of_client_fails_all_current_and_later_waits():
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "no..host"])
-def test_invalid_host_name_closes_the_connection_with_its_reason(host):
+def test_connection_to_invalid_host_name_is_closed_with_reason(host):
     async def story():
         engine = Engine(lambda given: [Open(7, host, 9092)] if given == Tick() else ())
         driver = Driver(engine)

@@ -6,7 +6,7 @@ from kohort.aio.producing import producer
 from kohort.aio.producing.producer import acquire_with_retries
 
 
-def test_outer_lock_is_acquired_after_another_thread_releases_it(monkeypatch):
+def test_producer_acquires_outer_lock_that_another_thread_releases(monkeypatch):
     outer_lock = threading.Lock()
     outer_lock.acquire()
     monkeypatch.setattr(producer.time, "sleep", lambda _seconds: outer_lock.locked() and outer_lock.release())
@@ -15,7 +15,7 @@ def test_outer_lock_is_acquired_after_another_thread_releases_it(monkeypatch):
     assert outer_lock.locked()
 
 
-def test_outer_lock_that_stays_locked_blocks_no_thread():
+def test_producer_does_not_wait_for_an_outer_lock_that_stays_locked():
     outer_lock = threading.Lock()
     outer_lock.acquire()
 

@@ -32,7 +32,7 @@ def storage(tmp_path):
         yield storage
 
 
-def test_private_file_is_readable_for_owner_only_despite_a_leftover_file(storage, tmp_path):
+def test_private_file_that_replaces_a_leftover_file_is_readable_for_owner_only(storage, tmp_path):
     left = tmp_path / "data" / "users.json.tmp"
     left.write_bytes(b"torn")
     left.chmod(0o644)
@@ -138,7 +138,7 @@ def test_background_flush_ends_and_reports_flushed_size(storage):
     file.close()
 
 
-def test_failed_flush_leaves_the_file_size_unflushed(storage, monkeypatch):
+def test_failed_flush_does_not_increase_flushed_size(storage, monkeypatch):
     def refuse(_fd):
         raise OSError(5, "the disk is broken")
 
@@ -153,7 +153,7 @@ def test_failed_flush_leaves_the_file_size_unflushed(storage, monkeypatch):
     file.close()
 
 
-def test_many_buffers_are_written_in_order(storage):
+def test_3000_buffers_are_written_to_file_in_order(storage):
     file = storage.open("x")
     parts = [str(i).encode() for i in range(3000)]
 
@@ -174,7 +174,7 @@ def test_partial_file_write_is_continued(storage, monkeypatch):
     file.close()
 
 
-def test_failed_write_truncates_the_file_to_its_earlier_size(storage, monkeypatch):
+def test_failed_append_truncates_file_to_previous_size(storage, monkeypatch):
     file = storage.open("x")
     file.append([b"before"])
     real = os.pwritev
@@ -211,7 +211,7 @@ def test_data_folder_cannot_be_opened_by_two_processes(storage):
     assert f"DataDirInUse: the data folder {storage.place} is in use by process {os.getpid()}" in done.stderr
 
 
-def test_data_folder_creation_error_names_the_folder(tmp_path):
+def test_error_for_uncreatable_data_folder_names_folder(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(StorageError, match=r"cannot make the data folder .*file/data"):
@@ -231,7 +231,7 @@ def test_log_survives_clean_stops_and_crashes(storage):
     stage.topics.close()
 
 
-def test_torn_last_batch_of_log_loses_no_other_batch(tmp_path):
+def test_recovery_truncates_only_a_torn_last_batch(tmp_path):
     whole = batch(["last"], at_ms=1)
     with FileStorage(tmp_path / "data", sync=False) as storage:
         stage = LogStage(storage)
@@ -271,7 +271,7 @@ def test_base_offset_with_a_flipped_bit_is_repaired(tmp_path):
         stage.topics.close()
 
 
-def test_idle_broker_opens_no_file_of_an_empty_partition(storage, tmp_path):
+def test_empty_partition_needs_no_open_file(storage, tmp_path):
     topics = Topics(storage, BrokerConfig(), random.Random(1), NOW)
     before = open_files(tmp_path)
     topics.create("__consumer_offsets", 50, {"cleanup.policy": "compact"}, NOW, internal=True)
@@ -288,12 +288,12 @@ def test_closed_log_has_no_open_file(storage, tmp_path):
     values_from(stage.log, 0)
 
     stage.topics.close()
-    storage.close()  # waits for background flushes, which have duplicate file handles
+    storage.close()  # waits for background flushes, which use file handles of their own
 
     assert open_files(tmp_path) == 0
 
 
-def test_renamed_file_keeps_its_handle(storage):
+def test_open_file_is_readable_after_it_was_renamed(storage):
     storage.make_folder("a")
     file = storage.open("a/x")
     file.append([b"one"])
@@ -307,7 +307,7 @@ def test_renamed_file_keeps_its_handle(storage):
         storage.rename("a/z", "a/x")
 
 
-def test_large_file_is_removed_in_the_background_and_its_name_is_free(tmp_path):
+def test_name_of_file_deleted_in_background_is_free_immediately(tmp_path):
     with FileStorage(tmp_path / "data") as storage:
         storage.make_folder("a")
         storage.make_folder("b")
@@ -323,7 +323,7 @@ def test_large_file_is_removed_in_the_background_and_its_name_is_free(tmp_path):
     assert not (tmp_path / "data" / "b").exists()
 
 
-def test_log_in_files_is_compacted_while_it_is_read(tmp_path):
+def test_log_in_files_is_compacted_in_background(tmp_path):
     with FileStorage(tmp_path) as storage:
         stage = LogStage(storage, cleanup_policy="compact", min_cleanable_dirty_ratio="0.1", segment_bytes="20000")
         stage.fill(1000, key=b"k")
@@ -343,7 +343,7 @@ def test_log_in_files_is_compacted_while_it_is_read(tmp_path):
         stage.topics.close()
 
 
-def test_lent_file_buffer_equals_a_read(storage):
+def test_lent_file_buffer_has_the_same_bytes_as_a_read(storage):
     file = storage.open("file")
     file.append([bytes(range(250)) * 2000])
 

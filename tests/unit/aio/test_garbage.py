@@ -28,7 +28,7 @@ def full_collections() -> int:
     return gc.get_stats()[2]["collections"]
 
 
-def test_long_request_causes_no_full_garbage_collection():
+def test_garbage_collector_skips_old_generation_during_long_request():
     collections = ShortCollections()
     kept = []
     collections.after_event(in_long_work=True)

@@ -93,7 +93,7 @@ def test_group_session_runs_setup_handlers_cleanup_and_commit():
     assert group.waits.listener is None
 
 
-def test_handler_error_ends_group_session_and_commits_earlier_marks():
+def test_handler_error_ends_group_session_and_commits_marked_offsets():
     group = Group(ConsumerStage())
 
     def dislike(value: bytes) -> None:
@@ -108,7 +108,7 @@ def test_handler_error_ends_group_session_and_commits_earlier_marks():
     assert group.committed() == 1
 
 
-def test_setup_error_of_group_session_is_raised_after_cleanup():
+def test_error_in_setup_of_group_session_is_raised_after_cleanup():
     group = Group(ConsumerStage())
 
     class FailingSetup(RecordingHandler):
@@ -138,7 +138,7 @@ def test_marked_offsets_are_committed_before_partitions_are_revoked():
     assert group.committed() == 3
 
 
-def test_close_inside_a_handler_raises_usage_error():
+def test_close_of_consumer_group_inside_a_handler_raises_usage_error():
     group = Group(ConsumerStage())
     with pytest.raises(UsageError, match="call stop\\(\\) in handlers"):
         group.calls.begin_close(None, is_runner=True)
@@ -148,7 +148,7 @@ def test_close_inside_a_handler_raises_usage_error():
     assert group.calls.stopping
 
 
-def test_close_of_consumer_group_leaves_the_group():
+def test_closed_consumer_group_leaves_the_group():
     stage = ConsumerStage()
     group = Group(stage)
     group.consume(RecordingHandler(lambda value: group.calls.stop() if value == b"c" else None))

@@ -38,7 +38,7 @@ def page(status, body=b"", **headers):
             thread.join()
 
 
-def test_token_issuer_keys_are_fetched_over_http():
+def test_keys_of_token_issuer_are_fetched_over_http():
     issuer = Issuer()
     with token_service(issuer) as service:
         found = fetched(service.jwks_url)
@@ -46,7 +46,7 @@ def test_token_issuer_keys_are_fetched_over_http():
     assert (found.url, found.problem) == (service.jwks_url, "")
 
 
-def test_token_issuer_keys_are_read_from_a_file(tmp_path):
+def test_keys_of_token_issuer_are_read_from_a_file(tmp_path):
     path = Issuer().write_jwks(tmp_path / "my keys.json")
     assert fetched(path.as_uri()).content == path.read_bytes()
     assert fetched(f"file:{path}").content == path.read_bytes()
@@ -82,7 +82,7 @@ def test_http_error_of_key_server_is_reported(status, headers, words):
     assert words in found.problem
 
 
-def test_endless_response_of_key_server_is_cut_off(monkeypatch):
+def test_fetch_of_endless_response_from_key_server_ends(monkeypatch):
     monkeypatch.setattr(key_fetching, "MAX_BYTES", 1000)
     with page(200, b"x" * 2000) as url:
         assert fetched(url).problem == "the answer has more than 1000 bytes"

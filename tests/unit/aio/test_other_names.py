@@ -26,12 +26,12 @@ NOBODY = "127.0.0.1:1"
         (kohort.AsyncAdmin, "list_consumer_groups", r"use list_groups\(\)"),
     ],
 )
-def test_method_name_of_another_client_error_names_kohort_method(client, name, words):
+def test_error_for_method_name_of_another_client_names_kohort_method(client, name, words):
     with pytest.raises(AttributeError, match=words):
         getattr(client.__new__(client), name)
 
 
-def test_unknown_attribute_raises_pythons_error():
+def test_unknown_attribute_of_client_raises_error_of_python():
     with pytest.raises(AttributeError, match=r"^'Consumer' object has no attribute 'nothing_like_it'$"):
         kohort.Consumer.__new__(kohort.Consumer).nothing_like_it  # type: ignore[attr-defined]  # noqa: B018 - that is the question
 
@@ -39,7 +39,7 @@ def test_unknown_attribute_raises_pythons_error():
 @pytest.mark.parametrize(
     ("names", "client"), [(OF_CONSUMERS, kohort.Consumer), (OF_PRODUCERS, kohort.Producer), (OF_ADMINS, kohort.Admin)]
 )
-def test_kohort_methods_for_other_clients_names_exist(names, client):
+def test_methods_that_kohort_advises_exist(names, client):
     there = {name for name in dir(client) if not name.startswith("_")}
     for text in names.values():
         called = re.match(r"(\w+)\(", text)
@@ -54,23 +54,23 @@ def test_kohort_methods_for_other_clients_names_exist(names, client):
         ("fetch.message.max.bytes", r"here it is max\.partition\.fetch\.bytes \(docs/guides/coming-from\.md\)"),
     ],
 )
-def test_option_of_another_client_error_names_kohort_option(name, words):
+def test_error_for_option_of_another_client_names_kohort_option(name, words):
     with pytest.raises(ConfigError, match=words):
         kohort.Consumer({name: "1"}, bootstrap_servers=NOBODY)
 
 
-def test_foreign_option_names_are_no_kohort_options():
+def test_option_names_of_other_clients_are_no_kohort_options():
     ours = {option.name for config in (AdminConfig, ConsumerConfig, ProducerConfig) for option in options_of(config)}
     assert not ours & INSTEAD.keys()
     assert {text for text in INSTEAD.values() if re.fullmatch(r"[a-z.]+", text)} <= ours
 
 
-def test_client_with_topic_instead_of_options_raises_config_error():
+def test_topic_instead_of_options_of_client_raises_config_error():
     with pytest.raises(ConfigError, match="a mapping of options, not 'orders'; topics are for subscribe"):
         kohort.Consumer("orders", bootstrap_servers=NOBODY)
 
 
-def test_method_name_of_kafka_python_future_error_names_kohort_method():
+def test_error_for_method_name_of_kafka_python_future_names_kohort_method():
     there = {name for name in dir(Delivery) if not name.startswith("_")}
     for name, text in OF_DELIVERIES.items():
         assert set(re.findall(r"(\w+)\(", text)) <= there
@@ -81,11 +81,11 @@ def test_method_name_of_kafka_python_future_error_names_kohort_method():
 
 
 @pytest.mark.parametrize("client", [kohort.Consumer, kohort.AsyncConsumer, kohort.Producer, kohort.Admin, Delivery])
-def test_foreign_names_do_not_slow_down_attributes_and_are_not_listed(client):
+def test_method_names_of_other_clients_need_no_getattr_and_are_not_in_dir(client):
     assert not hasattr(client, "__getattr__")
     assert not {name for name in dir(client.__new__(client)) if not hasattr(client, name)} - {"__abstractmethods__"}
 
 
-def test_foreign_method_name_on_the_class_error_names_kohort_method():
+def test_error_for_method_name_of_another_client_on_class_names_kohort_method():
     with pytest.raises(AttributeError, match=r"^type object 'Producer' has no attribute 'produce': use send\("):
         kohort.Producer.produce  # type: ignore[attr-defined]  # noqa: B018 - that is the question

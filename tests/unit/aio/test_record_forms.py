@@ -29,7 +29,7 @@ def test_record_text_and_memoryviews_become_bytes():
     ]
 
 
-def test_iterable_of_records_is_split_into_bounded_chunks():
+def test_records_of_send_batch_are_split_into_chunks():
     assert [len(lot.values) for lot in lots((b"%d" % n for n in range(25)), size=10)] == [10, 10, 5]
     assert lots([]) == []
 

@@ -24,7 +24,7 @@ def test_embedded_broker_serves_on_a_free_port():
         assert len(one.cluster_id) == 22
 
 
-def test_data_folder_survives_the_broker(tmp_path):
+def test_embedded_broker_reads_data_folder_of_stopped_broker(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap) as client:
         client.create("a")
         client.produce("a", b"kept")
@@ -46,25 +46,25 @@ def test_embedded_broker_runs_on_the_callers_event_loop():
     assert asyncio.run(story()) == 7
 
 
-def test_broker_options_have_kafkas_names_or_keyword_names():
+def test_embedded_broker_accepts_option_names_with_dots_and_with_underscores():
     options = {"num.partitions": 3}
     with kohort.Broker(options, auto_create_topics_enable=True) as broker, RawClient(broker.bootstrap) as client:
         assert len(client.metadata("made").partitions) == 3
 
 
-def test_unknown_broker_option_error_names_the_nearest_option():
+def test_error_for_unknown_broker_option_names_the_most_similar_option():
     with pytest.raises(ConfigError, match=r"did you mean num\.partitions"):
         kohort.Broker({"num.partition": 3})
     with pytest.raises(ConfigError, match="expected an integer"):
         kohort.Broker(num_partitions="many")
 
 
-def test_stopped_broker_has_no_bootstrap_address():
+def test_bootstrap_address_of_stopped_broker_raises_usage_error():
     with pytest.raises(UsageError, match="not running"):
         _ = kohort.Broker().bootstrap
 
 
-def test_data_folder_in_use_is_refused_and_its_broker_continues(tmp_path):
+def test_second_broker_on_a_data_folder_is_refused_and_first_broker_continues(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as broker:
         with pytest.raises(DataDirInUse):
             kohort.Broker(data_dir=tmp_path).start()
@@ -72,7 +72,7 @@ def test_data_folder_in_use_is_refused_and_its_broker_continues(tmp_path):
             client.create("a")
 
 
-def test_port_in_use_is_refused_before_the_data_folder_is_opened(tmp_path):
+def test_port_in_use_is_reported_before_the_data_folder_is_opened(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is in use by another program"):
@@ -97,7 +97,7 @@ def test_wildcard_listener_requires_advertised_listeners():
         bind(parse_config(BrokerConfig, {"host.name": "0.0.0.0", "port": 0, "allow_anyone": True}))
 
 
-def test_failed_broker_start_leaves_no_files_and_sockets(tmp_path):
+def test_failed_broker_start_releases_the_data_folder(tmp_path):
     (tmp_path / "kohort-topics.json").write_text("{")
 
     with pytest.raises(kohort.StorageError, match=r"kohort-topics\.json"):
@@ -108,7 +108,7 @@ def test_failed_broker_start_leaves_no_files_and_sockets(tmp_path):
         pass
 
 
-def test_internal_error_of_the_broker_closes_one_connection(monkeypatch, caplog):
+def test_internal_error_of_broker_closes_only_the_connection_of_the_request(monkeypatch, caplog):
     from kohort.broker import dispatch
     from kohort.wire.messages.cluster import DescribeClusterRequest
 
@@ -125,7 +125,7 @@ def test_internal_error_of_the_broker_closes_one_connection(monkeypatch, caplog)
     assert "internal error of the broker, on Received" in caplog.text
 
 
-def test_many_bad_connections_write_two_log_lines_without_forgery(caplog):
+def test_log_has_two_lines_for_many_bad_connections_and_none_is_forged(caplog):
     forged = "x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J"
     with kohort.Broker(auto_create_topics_enable=False) as broker:
         for i in range(20):
@@ -149,7 +149,7 @@ def test_broker_server_can_be_stopped_twice():
     asyncio.run(story())
 
 
-def test_wall_clock_change_reaches_the_broker_before_the_next_event():
+def test_broker_gets_wall_clock_change_before_the_next_event():
     async def story() -> tuple[int, int]:
         clock = ManualClock()
         server = await Server.start(parse_config(BrokerConfig, {}), storage_in(None), clock=clock)

@@ -52,7 +52,7 @@ def test_commit_is_persisted_when_it_returns():
     assert tested.committed() == 3
 
 
-def test_commit_returns_after_callbacks_of_earlier_commits_in_order():
+def test_commit_returns_after_callbacks_of_earlier_async_commits_ran_in_order():
     tested = ConsumerUnderTest(ConsumerStage())
     tested.commit_async("first", 1)
     tested.commit_async("second", 2)
@@ -63,7 +63,7 @@ def test_commit_returns_after_callbacks_of_earlier_commits_in_order():
     assert tested.callbacks.promises() == []
 
 
-def test_unanswered_commit_times_out():
+def test_commit_without_response_times_out():
     tested = ConsumerUnderTest(ConsumerStage())
     began_at_ms = tested.waits.now_ms()
     tested.stage.loop.stop(ONE)
@@ -73,7 +73,7 @@ def test_unanswered_commit_times_out():
     assert tested.waits.now_ms() - began_at_ms == 700
 
 
-def test_positions_log_ends_and_offsets_for_times_are_queried():
+def test_positions_end_offsets_and_offsets_for_times_are_queried():
     tested = ConsumerUnderTest(ConsumerStage())
     assert tested.run(tested.calls.position(tp("t-0"))) == 3
     assert tested.run(tested.calls.partitions_for("t")) == 1
@@ -85,7 +85,7 @@ def test_positions_log_ends_and_offsets_for_times_are_queried():
         tested.run(tested.calls.offsets_for_times({tp("t-0"): -1}))
 
 
-def test_unsubscribe_calls_listener_first_and_raises_its_error_last():
+def test_unsubscribe_leaves_group_before_it_raises_the_listener_error():
     tested = ConsumerUnderTest(ConsumerStage())
     tested.waits.listener = Listener(ValueError("I had more to do"))
 
@@ -95,11 +95,11 @@ def test_unsubscribe_calls_listener_first_and_raises_its_error_last():
     assert tested.waits.listener.told == ["revoked t-0"]
     assert tested.user.owned == ""
     left = tested.stage.user("t", group_id="g")
-    # the group rebalances without waiting for the departed member
+    # another member gets the partition before the session timeout of the departed member
     tested.stage.until(lambda: left.owned == "t-0", limit_ms=5000)
 
 
-def test_close_of_consumer_commits_leaves_and_stops_fetching_despite_listener_error():
+def test_closed_consumer_commits_and_stops_fetching_despite_listener_error():
     tested = ConsumerUnderTest(ConsumerStage(), enable_auto_commit=True)
     tested.waits.listener = Listener(ValueError("no"))
     tested.commit_async("before", 1)

@@ -1,4 +1,4 @@
-"""Assignors that other Kafka clients lack, and user-defined ones."""
+"""Assignors that other Kafka clients lack, and user-defined assignors."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def remembering(found: Assignment, generation: int = 3) -> list[MemberSubscripti
     return [MemberSubscription(m, ("a", "b"), user_data=sticky.user_data(had, generation)) for m, had in found.items()]
 
 
-def test_co_partitioned_assignor_keeps_equal_partition_numbers_together_for_different_counts():
+def test_co_partitioned_assignor_gives_equal_numbers_to_one_member_despite_different_counts():
     found = extras.assign_together(SubscribedTopics({"a": 4, "b": 2}), members("x", "y"))
 
     assert shown(found) == {"x": "a-0 a-2 b-0", "y": "a-1 a-3 b-1"}
 
 
-def test_co_partitioned_assignor_keeps_partition_numbers_with_their_members_after_a_join():
+def test_co_partitioned_assignor_moves_partition_numbers_only_to_a_joining_member():
     topics = SubscribedTopics({"a": 6, "b": 6})
     before = extras.assign_together(topics, members("x", "y"))
 
@@ -47,7 +47,7 @@ def test_co_partitioned_assignor_keeps_partition_numbers_with_their_members_afte
     assert all(of["a"] == of["b"] for of in numbers)
 
 
-def test_co_partitioned_assignor_assigns_topics_with_other_subscribers_separately():
+def test_co_partitioned_assignor_assigns_topics_with_different_subscribers_separately():
     group = [MemberSubscription("x", ("a", "b")), MemberSubscription("y", ("a",)), MemberSubscription("z", ("b",))]
 
     found = extras.assign_together(SubscribedTopics({"a": 2, "b": 3}), group)
@@ -55,7 +55,7 @@ def test_co_partitioned_assignor_assigns_topics_with_other_subscribers_separatel
     assert shown(found) == {"x": "a-0 b-1", "y": "a-1", "z": "b-0 b-2"}
 
 
-def test_rack_aware_assignor_prefers_the_members_rack_to_balance():
+def test_rack_aware_assignor_prefers_racks_to_balance():
     racks = {tp: frozenset({"north"}) for tp in tps("a-0 a-1 a-2")} | {tps("a-3")[0]: frozenset({"south"})}
     group = [
         MemberSubscription("n", ("a",), rack="north"),
@@ -68,7 +68,7 @@ def test_rack_aware_assignor_prefers_the_members_rack_to_balance():
     assert shown(found) == {"n": "a-0 a-1 a-2", "s": "a-3", "nowhere": ""}
 
 
-def test_rack_aware_assignor_gives_a_partition_without_local_member_to_the_least_loaded():
+def test_rack_aware_assignor_gives_partition_without_member_in_its_racks_to_the_least_loaded():
     racks = {tps("a-0")[0]: frozenset({"north"})}
     group = [MemberSubscription("n", ("a",), rack="north"), MemberSubscription("m", ("a",))]
 
@@ -106,7 +106,7 @@ def test_decorated_function_becomes_an_assignor():
         assignors_named([all_to_one, all_to_one])
 
 
-def test_cooperative_user_defined_assignor_withholds_moving_partitions():
+def test_user_defined_cooperative_assignor_withholds_moving_partitions():
     cooperative = kohort.assignor("mine", cooperative=True)(lambda topics, members: {"x": tps("a-0"), "y": tps("a-1")})
     group = [
         MemberSubscription("x", ("a",), owned=tuple(tps("a-0 a-1")), generation=2),

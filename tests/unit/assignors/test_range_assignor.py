@@ -1,4 +1,4 @@
-"""range assignor: runs of neighbouring partitions per topic; by rack where possible."""
+"""range assignor: runs of consecutive partitions of each topic, in the members' racks where possible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_range_assignor_gives_the_extra_partitions_to_the_first_members():
     assert numbers(found) == {"a": ["t-0", "t-1", "t-2"], "b": ["t-3", "t-4"], "c": ["t-5", "t-6"]}
 
 
-def test_range_assignor_cuts_topics_with_equal_partition_counts_equally():
+def test_range_assignor_divides_topics_with_equal_partition_counts_equally():
     found = assign(SubscribedTopics({"t1": 3, "t2": 3}), members("a", "b", topics="t1 t2"))
 
     assert numbers(found) == {"a": ["t1-0", "t1-1", "t2-0", "t2-1"], "b": ["t1-2", "t2-2"]}
@@ -57,7 +57,7 @@ def racks(topic: str, *per_partition: str) -> dict[TopicPartition, frozenset[str
     return {TopicPartition(topic, i): frozenset(text.split()) for i, text in enumerate(per_partition)}
 
 
-def test_range_assignor_gives_members_partitions_of_their_rack():
+def test_range_assignor_gives_members_partitions_with_replicas_in_their_rack():
     topics = SubscribedTopics({"t": 4}, racks("t", "r2", "r1", "r2", "r1"))
 
     found = assign(topics, [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r2")])
@@ -65,7 +65,7 @@ def test_range_assignor_gives_members_partitions_of_their_rack():
     assert numbers(found) == {"a": ["t-1", "t-3"], "b": ["t-0", "t-2"]}
 
 
-def test_range_assignor_assigns_co_partitioned_topics_by_rack_together():
+def test_range_assignor_keeps_topics_co_partitioned_if_members_have_racks():
     topics = SubscribedTopics({"t": 2, "u": 2}, racks("t", "r2", "r1") | racks("u", "r2", "r1"))
 
     found = assign(

@@ -1,4 +1,4 @@
-"""roundrobin assignor: members get all partitions of all topics in turn."""
+"""roundrobin assignor: each partition of all topics goes to the next member."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kohort.assignors.roundrobin import assign
 from kohort.assignors.spec import MemberSubscription, SubscribedTopics
 
 
-def test_roundrobin_assignor_continues_with_the_next_member_across_topics():
+def test_roundrobin_assignor_starts_each_topic_with_the_next_member():
     members = [MemberSubscription("b", ("t", "u")), MemberSubscription("a", ("t", "u"))]
 
     found = assign(SubscribedTopics({"t": 3, "u": 3}), members)

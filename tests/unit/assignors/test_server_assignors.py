@@ -1,4 +1,4 @@
-"""Server-side assignors uniform and range (KIP-848): Apache Kafka's test cases, and more."""
+"""Server-side assignors uniform and range (KIP-848): test cases of Apache Kafka and of kohort."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kohort.assignors.server.spec import MemberSpec, Targets
 from kohort.assignors.server.uniform import UNIFORM
 from kohort.errors import UsageError
 
-# Topic ids of Kafka's tests: their hash codes decide the order of assignment.
+# Topic ids of Kafka's tests: the hash codes of the ids decide the order of assignment.
 IDS = {
     "T1": base64.urlsafe_b64decode("T1-A4s3VTwiI5CTbEp6POw=="),
     "T2": base64.urlsafe_b64decode("T2-B4s3VTwiI5YHbPp6YUe=="),
@@ -74,10 +74,10 @@ def test_default_server_assignor_is_uniform():
 
 @pytest.mark.parametrize("assignor", SERVER_ASSIGNORS.values(), ids=SERVER_ASSIGNORS)
 class TestBothAssignors:
-    def test_server_assignor_gives_an_empty_group_no_targets(self, assignor):
+    def test_server_assignor_returns_no_targets_for_an_empty_group(self, assignor):
         assert assignor.assign({}, counts(T1=3)) == {}
 
-    def test_server_assignor_gives_members_without_topics_no_partition(self, assignor):
+    def test_server_assignor_assigns_no_partition_to_members_without_topics(self, assignor):
         assert assignor.assign({"A": wants(""), "B": wants("")}, counts(T1=3)) == {"A": {}, "B": {}}
 
     def test_server_assignor_raises_usage_error_for_a_missing_partition_count(self, assignor):
@@ -85,7 +85,7 @@ class TestBothAssignors:
             assignor.assign({"A": wants("T2")}, counts(T1=3))
 
     @pytest.mark.parametrize("b_wants", ["T1 T2 T3", "T2 T3"])
-    def test_server_assignor_keeps_balanced_targets_in_any_member_order(self, assignor, b_wants):
+    def test_server_assignor_keeps_balanced_targets_for_every_order_of_members(self, assignor, b_wants):
         members = {"A": wants("T1 T2 T3"), "B": wants(b_wants), "C": wants("T1 T2 T3")}
         partitions = counts(T1=2, T2=5, T3=7)
         first = assignor.assign(members, partitions)
@@ -98,10 +98,10 @@ class TestBothAssignors:
 
 
 class TestUniformEqualSubscriptions:
-    def test_uniform_assignor_fills_members_with_equal_subscriptions_in_order(self):
+    def test_uniform_assignor_with_equal_subscriptions_fills_one_member_after_the_other(self):
         assert uniform({"A": wants("T1 T3"), "B": wants("T1 T3")}, T1=3, T3=2) == {"A": "T3:0,1", "B": "T1:0,1,2"}
 
-    def test_uniform_assignor_treats_one_pattern_of_all_members_as_equal_subscriptions(self):
+    def test_uniform_assignor_treats_subscriptions_with_one_common_pattern_as_equal(self):
         of_all = {"A": wants("T1 T3", regex="T.*"), "B": wants("T1 T3", regex="T.*")}
         assert uniform(of_all, T1=3, T3=2) == {"A": "T3:0,1", "B": "T1:0,1,2"}
 
@@ -109,7 +109,7 @@ class TestUniformEqualSubscriptions:
         other = of_all | {"B": wants("T1 T3", regex="T+.*")}
         assert uniform(both, T1=3, T3=2) == uniform(other, T1=3, T3=2) == {"A": "T1:0,2", "B": "T1:1 T3:0,1"}
 
-    def test_uniform_assignor_gives_fewer_partitions_than_members_to_the_last_members(self):
+    def test_uniform_assignor_leaves_first_members_without_partition_if_partitions_are_too_few(self):
         assert uniform(dict.fromkeys("ABC", wants("T3")), T3=2) == {"A": "", "B": "T3:0", "C": "T3:1"}
 
     def test_uniform_assignor_assigns_100_topics_evenly(self):
@@ -126,19 +126,19 @@ class TestUniformEqualSubscriptions:
 
         assert uniform(members, T1=3, T2=3) == {"A": "T1:0 T2:0,1", "B": "T1:1,2 T2:2"}
 
-    def test_uniform_assignor_gives_new_partitions_to_members_below_their_share(self):
+    def test_uniform_assignor_gives_new_partitions_to_least_loaded_members(self):
         members = {"A": wants("T1 T2", "T1:0,2 T2:0"), "B": wants("T1 T2", "T1:1 T2:1,2")}
 
         assert uniform(members, T1=6, T2=5) == {"A": "T1:0,2 T2:0,3,4", "B": "T1:1,3,4,5 T2:1,2"}
 
-    def test_uniform_assignor_gives_a_new_member_one_partition_of_each_other_member(self):
+    def test_uniform_assignor_moves_one_partition_of_each_member_to_a_new_member(self):
         members = {"A": wants("T1 T2", "T1:0,2 T2:0"), "B": wants("T1 T2", "T1:1 T2:1,2"), "C": wants("T1 T2")}
 
         found = uniform(members, T1=3, T2=3)
 
         assert found == {"A": "T1:0 T2:0", "B": "T2:1,2", "C": "T1:1,2"}
 
-    def test_uniform_assignor_shares_partitions_of_a_departed_member(self):
+    def test_uniform_assignor_divides_partitions_of_a_departed_member_among_the_others(self):
         members = {"A": wants("T1 T2", "T1:0 T2:0"), "B": wants("T1 T2", "T1:1 T2:1")}
 
         assert uniform(members, T1=3, T2=3) == {"A": "T1:0 T2:0,2", "B": "T1:1,2 T2:1"}
@@ -153,17 +153,17 @@ class TestUniformEqualSubscriptions:
 
         assert uniform(members, T1=4) == {"A": "T1:0", "B": "T1:1", "C": "T1:2,3"}
 
-    def test_uniform_assignor_drops_deleted_partitions_and_second_owners(self):
+    def test_uniform_assignor_ignores_deleted_partitions_and_second_owners_in_previous_targets(self):
         members = {"A": wants("T1", "T1:0,9"), "B": wants("T1", "T1:0,1")}
 
         assert uniform(members, T1=4) == {"A": "T1:0,2", "B": "T1:1,3"}
 
 
 class TestUniformDifferentSubscriptions:
-    def test_uniform_assignor_gives_a_member_without_topics_no_partition(self):
+    def test_uniform_assignor_assigns_no_partition_to_a_member_without_topics(self):
         assert uniform({"A": wants("T1"), "B": wants("")}, T1=3) == {"A": "T1:0,1,2", "B": ""}
 
-    def test_uniform_assignor_gives_the_only_subscriber_of_a_topic_less_of_other_topics(self):
+    def test_uniform_assignor_gives_only_subscriber_of_a_topic_fewer_partitions_of_other_topics(self):
         found = uniform({"A": wants("T1 T3"), "B": wants("T3")}, T1=3, T3=6)
 
         assert found == {"A": "T1:0,1,2 T3:4", "B": "T3:0,1,2,3,5"}
@@ -205,7 +205,7 @@ class TestUniformDifferentSubscriptions:
 
         assert found == {"A": "T1:0,1,2 T3:0,1,2", "B": "T2:0,1,2,3,4,5,6,7"}
 
-    def test_uniform_assignor_gives_an_unsubscribing_member_more_of_its_other_topic(self):
+    def test_uniform_assignor_gives_member_that_unsubscribed_more_partitions_of_its_other_topic(self):
         members = {"A": wants("T1", "T1:0,2 T2:1,3"), "B": wants("T1 T2", "T1:1 T2:0,2,4")}
 
         assert uniform(members, T1=3, T2=5) == {"A": "T1:0,1,2", "B": "T2:0,1,2,3,4"}
@@ -224,7 +224,7 @@ class TestRange:
 
         assert found == {"A": "T1:0,1 T3:0", "B": "T1:2 T3:1"}
 
-    def test_server_range_assignor_cuts_each_topic_among_its_subscribers(self):
+    def test_server_range_assignor_divides_each_topic_among_its_subscribers(self):
         members = {"A": wants("T1 T2"), "B": wants("T3"), "C": wants("T2 T3")}
 
         found = ranged(members, T1=3, T2=3, T3=2)
@@ -248,12 +248,12 @@ class TestRange:
 
         assert ranged(members, T1=3, T2=3) == {"A": "T1:0 T2:0", "B": "T1:1 T2:1", "C": "T1:2 T2:2"}
 
-    def test_server_range_assignor_gives_a_member_beyond_the_partition_count_nothing(self):
+    def test_server_range_assignor_assigns_no_partition_to_members_beyond_the_partition_count(self):
         members = {"A": wants("T1 T2", "T1:0 T2:0"), "B": wants("T1 T2", "T1:1 T2:1"), "C": wants("T1 T2")}
 
         assert ranged(members, T1=2, T2=2) == {"A": "T1:0 T2:0", "B": "T1:1 T2:1", "C": ""}
 
-    def test_server_range_assignor_cuts_topics_again_after_changed_subscriptions(self):
+    def test_server_range_assignor_divides_topics_again_after_subscriptions_change(self):
         members = {"A": wants("T1", "T1:0,1,2 T2:0"), "B": wants("T1 T2 T3", "T2:1"), "C": wants("T2", "T2:2 T3:0,1")}
 
         found = ranged(members, T1=3, T2=3, T3=2)
@@ -263,7 +263,7 @@ class TestRange:
 
 class TestIteration:
     def test_member_ids_are_sorted_by_hash_bucket_then_in_the_given_order(self):
-        # "Aa" and "BB" have one hash code in Java.
+        # "Aa" and "BB" have the same hash code in Java.
         assert in_member_order(["B", "BB", "A", "Aa"]) == ["BB", "Aa", "A", "B"]
         assert in_member_order(["Aa", "BB"]) == ["Aa", "BB"]
 
@@ -271,19 +271,19 @@ class TestIteration:
         assert in_group_order(["Aa", "BB"]) == ["BB", "Aa"]
 
     def test_member_order_depends_on_the_largest_number_of_members_so_far(self):
-        assert in_group_order(["m0", "m2"]) == ["m2", "m0"]  # both member ids are in one slot of four
+        assert in_group_order(["m0", "m2"]) == ["m2", "m0"]  # both member ids are in the same slot of four slots
         assert in_group_order(["m0", "m2"], 5) == [
             "m0",
             "m2",
         ]
 
-    def test_partition_numbers_above_the_hash_table_size_come_first(self):
+    def test_partition_numbers_are_sorted_by_number_modulo_bucket_count(self):
         assert in_partition_order(frozenset(range(12, 20))) == [16, 17, 18, 19, 12, 13, 14, 15]
 
     def test_java_hash_set_of_12_elements_has_32_buckets(self):
         assert in_partition_order(frozenset(range(10, 22))) == list(range(10, 22))
 
-    def test_topic_ids_are_sorted_as_two_signed_numbers_as_in_java(self):
+    def test_topic_ids_are_compared_as_two_signed_numbers_as_in_java(self):
         low, high = b"\xff" + bytes(15), bytes(16)
         assert topic_rank(low) < topic_rank(high)
 

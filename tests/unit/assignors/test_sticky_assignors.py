@@ -1,4 +1,4 @@
-"""sticky and cooperative-sticky assignors: balanced, with fewest moved partitions."""
+"""sticky and cooperative-sticky assignors: balanced assignments with as few moved partitions as possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def owner(name: str, owned: str = "", topics: str = "t", generation: int = 4, **
     return MemberSubscription(name, tuple(topics.split()), owned=tps(owned), generation=generation, **options)
 
 
-def test_sticky_assignor_gives_partitions_in_turn_at_the_first_assignment():
+def test_sticky_assignor_gives_partitions_in_turn_in_the_first_assignment():
     found = cooperative.assign(SubscribedTopics({"t": 5}), [owner("b"), owner("a")])
 
     assert shown(found) == {"a": "t-0 t-2 t-4", "b": "t-1 t-3"}
@@ -39,13 +39,13 @@ def test_cooperative_assignor_withholds_moving_partitions_until_revoked():
     assert shown(second) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_cooperative_assignor_assigns_partitions_of_a_departed_member_at_once():
+def test_cooperative_assignor_assigns_partitions_of_a_departed_member_immediately():
     found = cooperative.assign(SubscribedTopics({"t": 4}), [owner("a", "t-0 t-1"), owner("b", "t-2")])
 
     assert shown(found) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_sticky_assignor_keeps_a_partition_with_the_owner_of_the_newer_generation():
+def test_sticky_assignor_gives_partition_with_two_owners_to_owner_of_newer_generation():
     members = [owner("a", "t-0 t-1", generation=5), owner("b", "t-0 t-1", generation=4)]
 
     assert shown(cooperative.assign(SubscribedTopics({"t": 2}), members)) == {"a": "t-0", "b": ""}
@@ -59,7 +59,7 @@ def test_partition_owned_twice_in_one_generation_stays_unassigned_for_one_rebala
     assert shown(found) == {"a": "t-1", "b": "t-2"}
 
 
-def test_sticky_assignor_drops_deleted_owned_partitions():
+def test_sticky_assignor_ignores_owned_partitions_that_were_deleted():
     found = cooperative.assign(SubscribedTopics({"t": 1}), [owner("a", "t-0 t-9 gone-0", topics="t gone")])
 
     assert shown(found) == {"a": "t-0"}
@@ -75,7 +75,7 @@ def test_sticky_assignor_balances_different_subscriptions_as_far_as_possible():
     assert len(found["a"]) == 3, "the moving partition is withheld until its owner revokes it"
 
 
-def test_sticky_assignor_takes_an_unsubscribed_topic_from_its_member():
+def test_sticky_assignor_revokes_partitions_of_an_unsubscribed_topic():
     members = [owner("a", "t-0 u-0", topics="t"), owner("b", "t-1", topics="t u")]
 
     assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 1}), members)) == {"a": "t-0", "b": "t-1"}
@@ -96,7 +96,7 @@ def test_sticky_assignor_ignores_unreadable_user_data():
     assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=old)) == ([("t", [0])], -1)
 
 
-def test_sticky_assignor_drops_owned_partitions_with_invalid_numbers():
+def test_sticky_assignor_ignores_owned_partitions_with_invalid_numbers():
     members = [owner("a", topics="t u", generation=3), owner("b", topics="t u", generation=3)]
     claimed = (TopicPartition("t", -1), TopicPartition("t", 2), TopicPartition("t", 1), TopicPartition("v", 0))
     members[0] = MemberSubscription("a", ("t", "u"), owned=claimed, generation=3)
@@ -104,7 +104,7 @@ def test_sticky_assignor_drops_owned_partitions_with_invalid_numbers():
     assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 2}), members)) == {"a": "t-0 t-1", "b": "u-0 u-1"}
 
 
-def test_sticky_assignor_moves_only_a_new_members_share_in_mixed_subscriptions():
+def test_sticky_assignor_for_mixed_subscriptions_moves_partitions_only_to_a_new_member():
     topics = SubscribedTopics({f"t{i}": 20 for i in range(50)})
     members = [MemberSubscription(f"m{i:02}", tuple(topics.counts)) for i in range(40)]
     members.append(MemberSubscription("one", ("t0",)))
@@ -119,13 +119,13 @@ def test_sticky_assignor_moves_only_a_new_members_share_in_mixed_subscriptions()
     assert all(set(after[m]) <= set(before[m]) for m in before)
 
 
-def test_cooperative_assignor_reads_the_generation_of_an_old_member_from_user_data():
+def test_cooperative_assignor_reads_generation_of_old_subscription_version_from_user_data():
     claim = cooperative.read_claim(MemberSubscription("a", ("t",), owned=tps("t-0"), user_data=b"\0\0\0\7"))
 
     assert claim == ([("t", [0])], 7)
 
 
-def test_sticky_assignor_gives_partitions_to_members_in_their_rack():
+def test_sticky_assignor_gives_partitions_to_members_in_racks_of_their_replicas():
     racks = {TopicPartition("t", i): frozenset({f"r{i % 2}"}) for i in range(4)}
     members = [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r0")]
 
@@ -134,12 +134,12 @@ def test_sticky_assignor_gives_partitions_to_members_in_their_rack():
     assert shown(sticky.assign(SubscribedTopics({"t": 4}, racks), mixed)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
 
 
-def test_configured_assignors_are_cooperative_only_if_each_assignor_is():
+def test_list_of_assignors_is_cooperative_only_if_all_assignors_are():
     assert not is_cooperative(assignors_named(["range", "cooperative-sticky"]))
     assert is_cooperative(assignors_named(["cooperative-sticky"]))
 
 
-def test_sticky_assignor_gives_the_extra_partition_by_javas_hash_map_order():
+def test_sticky_assignor_gives_extra_partitions_in_order_of_java_hash_map():
     members = [owner("consumer-1", "t-0 t-1"), owner("consumer-2", "t-2 t-3"), owner("consumer-3", generation=-1)]
 
     found = cooperative.assign(SubscribedTopics({"t": 4}), members)

@@ -56,7 +56,7 @@ def refusal(own: Credentials) -> str:
 
 
 @pytest.mark.parametrize("principal", ["alice", ""])
-def test_keytab_login_ignores_the_ticket_cache_of_the_user(realm: Realm, alice: str, principal: str):
+def test_kerberos_login_with_keytab_ignores_ticket_cache_of_user(realm: Realm, alice: str, principal: str):
     client = KerberosClient(credentials(principal, alice), "localhost")
     name = f"alice@{realm.name}"
 
@@ -64,17 +64,17 @@ def test_keytab_login_ignores_the_ticket_cache_of_the_user(realm: Realm, alice: 
     assert client.is_complete
 
 
-def test_login_without_keytab_uses_the_users_ticket(realm: Realm):
+def test_kerberos_login_without_keytab_uses_ticket_of_user(realm: Realm):
     _, name = log_in(KerberosClient(credentials(), "localhost"), realm)
     assert name == realm.user
 
 
-def test_unknown_service_error_names_its_options(alice: str):
+def test_error_for_unknown_kerberos_service_names_options(alice: str):
     words = refusal(credentials(keytab=alice, service="nobody"))
     assert "not found in Kerberos database; check sasl.kerberos.service.name and" in words
 
 
-def test_unusable_keytab_error_names_the_problem(realm: Realm, alice: str, tmp_path: Path):
+def test_error_for_unusable_keytab_names_file_and_problem(realm: Realm, alice: str, tmp_path: Path):
     text = tmp_path / "text.keytab"
     text.write_text("hello")
 
@@ -84,13 +84,13 @@ def test_unusable_keytab_error_names_the_problem(realm: Realm, alice: str, tmp_p
     assert f"{alice}: No key table entry found for mallory@{realm.name}" in other
 
 
-def test_outdated_key_error_advises_a_new_keytab(realm: Realm):
+def test_error_for_outdated_keytab_advises_a_new_keytab(realm: Realm):
     keytab = realm.add("moved")
     realm.change_key("moved")
     assert "current one: write it again" in refusal(credentials("moved", str(keytab)))
 
 
-def test_missing_and_expired_ticket_errors_advise_kinit(
+def test_error_for_missing_or_expired_kerberos_ticket_advises_kinit(
     realm: Realm, alice: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     del alice
@@ -100,13 +100,13 @@ def test_missing_and_expired_ticket_errors_advise_kinit(
     assert "Ticket expired; get a ticket with kinit, or set sasl.kerberos.keytab" in refusal(credentials())
 
 
-def test_unreachable_kdc_error_names_its_configuration(realm: Realm):
+def test_error_for_unreachable_kdc_names_realm(realm: Realm):
     keytab = realm.add("early")
     with realm.without_kdc():
         assert f"Cannot contact any KDC for realm '{realm.name}'" in refusal(credentials("early", str(keytab)))
     assert log_in(KerberosClient(credentials("early", str(keytab)), "localhost"), realm)[1] == f"early@{realm.name}"
 
 
-def test_broker_that_requires_a_security_layer_is_rejected(realm: Realm):
+def test_kerberos_client_rejects_broker_that_requires_a_security_layer(realm: Realm):
     with pytest.raises(AuthenticationFailed, match="requires a security layer"):
         log_in(KerberosClient(credentials(), "localhost"), realm, b"\x04\x00\x01\x00")

@@ -44,7 +44,7 @@ def by_password(mechanism: str) -> dict[str, object]:
     return {"sasl_mechanism": mechanism, "sasl_username": "alice", "sasl_password": PASSWORD}
 
 
-def test_plain_login_sends_one_token():
+def test_sasl_plain_login_sends_one_token():
     assert told([None, b""], **by_password("PLAIN")) == [
         TokenReady(1, f"\0alice\0{PASSWORD}".encode(), "user 'alice'"),
         TokenReady(1, None, "user 'alice'"),
@@ -81,7 +81,7 @@ def test_unexpected_sasl_challenge_fails_the_login(challenge: bytes):
     assert PASSWORD not in str(failed.token)
 
 
-def test_kerberos_login_without_gssapi_package_error_names_the_package():
+def test_error_for_kerberos_login_without_gssapi_names_package():
     try:
         import gssapi  # noqa: F401
     except ImportError:
@@ -108,7 +108,7 @@ def test_closed_connection_gets_no_sasl_token():
     asyncio.run(run())
 
 
-def test_token_fetch_error_fails_the_login():
+def test_login_fails_with_error_of_token_callback():
     def sealed() -> str:
         raise LookupError("the vault is sealed")
 

@@ -44,7 +44,7 @@ def jwt(lasts_s: float = 3600, name: str = "alice") -> str:
     return unsecured({"StringClaim_sub": name, "LifetimeSeconds": str(lasts_s)}, {}, wall_ms()).text.reveal()
 
 
-# Tokens from the user's function
+# Tokens from the user's callback
 
 
 class Provider:
@@ -70,7 +70,7 @@ async def coroutine() -> tuple[str, float]:
         (coroutine, "of a coroutine", 1_900_000_000_000),
     ],
 )
-def test_token_callback_may_return_a_token_in_any_form(provider, text, expires_ms):
+def test_token_callback_may_return_string_tuple_secret_or_coroutine(provider, text, expires_ms):
     token = fetch({"sasl_oauth_token_provider": provider})
     assert (token.text.reveal(), token.expires_ms) == (text, expires_ms)
 
@@ -109,7 +109,7 @@ def raising() -> str:
         (lambda: (SECRET, "tomorrow"), "returned str as the expiry time: expected seconds since 1970"),
     ],
 )
-def test_failing_token_callback_error_names_the_option(provider, words):
+def test_error_for_failing_token_callback_names_option(provider, words):
     with pytest.raises(AuthenticationFailed) as raised:
         fetch({"sasl_oauth_token_provider": provider})
     assert words in str(raised.value)
@@ -132,7 +132,7 @@ def test_token_is_read_from_a_file(tmp_path: Path):
             fetch({"sasl_oauthbearer_token_endpoint_url": url})
 
 
-def test_amazon_signer_gets_the_region_of_the_broker_name(monkeypatch: pytest.MonkeyPatch):
+def test_amazon_signer_gets_region_from_broker_host_name(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("aws_msk_iam_sasl_signer")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
@@ -196,7 +196,7 @@ def granted(**said: object) -> tuple[int, bytes]:
     return 200, json.dumps({"access_token": jwt(), "token_type": "Bearer", **said}).encode()
 
 
-def test_client_credentials_are_sent_in_http_header_and_scope_in_the_form(issuer: TokenEndpoint):
+def test_token_request_has_client_credentials_in_header_and_scope_in_body(issuer: TokenEndpoint):
     issuer.answers = [granted()]
 
     token = fetch(oidc(issuer, sasl_oauthbearer_scope="read write", sasl_oauthbearer_extensions="a=1"))
@@ -207,20 +207,20 @@ def test_client_credentials_are_sent_in_http_header_and_scope_in_the_form(issuer
     assert issuer.asked == [(f"Basic {pair}", {"grant_type": ["client_credentials"], "scope": ["read write"]})]
 
 
-def test_client_credentials_are_url_encoded_if_configured(issuer: TokenEndpoint):
+def test_client_credentials_in_header_are_url_encoded_if_configured(issuer: TokenEndpoint):
     issuer.answers = [granted()]
     fetch(oidc(issuer, sasl_oauthbearer_client_id="a b:c", sasl_oauthbearer_header_urlencode=True))
     (header, _) = issuer.asked[0]
     assert base64.b64decode(header.removeprefix("Basic ")) == f"a+b%3Ac:{SECRET}".encode()
 
 
-def test_expiry_of_an_opaque_token_comes_from_the_token_response(issuer: TokenEndpoint):
+def test_expiry_of_opaque_token_is_read_from_token_response(issuer: TokenEndpoint):
     issuer.answers = [granted(access_token="opaque", expires_in=600)]
     assert 500_000 < fetch(oidc(issuer)).expires_ms - wall_ms() <= 600_000
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 415, 501, 302])
-def test_permanent_token_refusal_is_not_retried_and_hides_the_secret(issuer: TokenEndpoint, status: int):
+def test_permanent_error_of_token_endpoint_is_not_retried_and_hides_secret(issuer: TokenEndpoint, status: int):
     issuer.answers = [(status, b'{"error": "invalid_client", "error_description": "no such\\nclient"}')]
 
     with pytest.raises(AuthenticationFailed) as raised:
@@ -233,13 +233,13 @@ def test_permanent_token_refusal_is_not_retried_and_hides_the_secret(issuer: Tok
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-def test_temporary_token_refusal_is_retried(issuer: TokenEndpoint, status: int):
+def test_temporary_error_of_token_endpoint_is_retried(issuer: TokenEndpoint, status: int):
     issuer.answers = [(status, b""), (status, b""), granted()]
     assert claims_of(fetch(oidc(issuer)).text.reveal())["sub"] == "alice"
     assert len(issuer.asked) == 3
 
 
-def test_repeated_temporary_token_refusal_raises_connection_failed(issuer: TokenEndpoint):
+def test_last_retry_of_token_request_raises_connection_failed(issuer: TokenEndpoint):
     issuer.answers = [(503, b"<html>")]
     with pytest.raises(ConnectionFailed, match="answers 503"):
         fetch(oidc(issuer))
@@ -253,14 +253,14 @@ def test_token_response_without_a_token_is_rejected(issuer: TokenEndpoint, body:
         fetch(oidc(issuer))
 
 
-def test_unreachable_issuer_raises_connection_failed(issuer: TokenEndpoint):
+def test_unreachable_token_endpoint_raises_connection_failed(issuer: TokenEndpoint):
     options = oidc(issuer)
     options["sasl_oauthbearer_token_endpoint_url"] = "http://127.0.0.1:1/token"
     with pytest.raises(ConnectionFailed, match=r"is unreachable: .*refused"):
         fetch(options)
 
 
-def test_untrusted_token_issuer_never_gets_the_secret(issuer: TokenEndpoint, tmp_path: Path):
+def test_token_endpoint_with_untrusted_certificate_never_gets_the_secret(issuer: TokenEndpoint, tmp_path: Path):
     trustme = pytest.importorskip("trustme")
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -280,12 +280,12 @@ def test_untrusted_token_issuer_never_gets_the_secret(issuer: TokenEndpoint, tmp
 
 
 @pytest.mark.parametrize("option", ["https_ca_location", "ssl_ca_location"])
-def test_unreadable_ca_file_error_names_the_path(option: str, tmp_path: Path):
+def test_error_for_unreadable_ca_file_names_path(option: str, tmp_path: Path):
     with pytest.raises(AuthenticationFailed, match=r"cannot read the CA certificates in .*none\.pem"):
         https_context(config(sasl_oauth_token_provider=jwt, **{option: str(tmp_path / "none.pem")}))
 
 
-def test_assertion_is_signed_or_read_from_a_file(issuer: TokenEndpoint, tmp_path: Path):
+def test_jwt_assertion_is_signed_or_read_from_a_file(issuer: TokenEndpoint, tmp_path: Path):
     pytest.importorskip("joserfc")
     from joserfc.jwk import ECKey
 
@@ -328,13 +328,13 @@ def test_assertion_is_signed_or_read_from_a_file(issuer: TokenEndpoint, tmp_path
     [
         (3600, 0.0, 2880),
         (3600, 1.0, 3060),
-        (900, 1.0, 600),  # the buffer moves the renewal to five minutes before expiry
+        (900, 1.0, 600),  # the buffer moves the renewal to five minutes before the expiry
         (400, 0.0, 100),
         (365, 0.0, 65),
-        (300, 0.0, 240),  # minimum period and buffer exceed the lifetime, so both are ignored
+        (300, 0.0, 240),  # minimum period and buffer together exceed the lifetime, so both are ignored
     ],
 )
-def test_token_is_renewed_at_the_same_time_as_in_kafka(lasts_s: int, chance: float, after_s: int):
+def test_token_renewal_time_is_the_same_as_in_kafka(lasts_s: int, chance: float, after_s: int):
     made = config(sasl_oauth_token_provider=jwt)
     token = Token(Secret("t"), 1_000_000 + lasts_s * 1000, {})
     assert renewed_at_ms(made, token, 1_000_000, chance) == 1_000_000 + after_s * 1000
@@ -410,7 +410,7 @@ def test_expired_token_is_rejected_and_fetched_again():
     with_cache(source, story)
 
 
-def test_msk_tokens_are_cached_per_host():
+def test_msk_token_is_cached_for_each_host():
     source = Source(lasting("one", 3_600_000), lasting("two", 3_600_000))
 
     async def story(cache: TokenCache) -> None:
@@ -420,7 +420,7 @@ def test_msk_tokens_are_cached_per_host():
     assert source.asked == ["a", "b"]
 
 
-def test_token_fetch_error_reaches_all_waiting_logins_and_next_login_retries():
+def test_error_of_token_fetch_fails_all_waiting_logins_but_not_the_next_login():
     source = Source(ConnectionFailed("no network"), lasting("one", 3_600_000))
 
     async def story(cache: TokenCache) -> None:

@@ -90,7 +90,7 @@ def encrypted_key(certified, path, password=b"key-secret"):
 
 
 @pytest.mark.parametrize("form", ["pem", "pkcs12", "jks", "text", "encrypted text"])
-def test_listener_loads_its_certificate_from_any_store(certificates, tmp_path, form):
+def test_listener_loads_certificate_from_each_format_of_key_store(certificates, tmp_path, form):
     own = certificates.server
     chain = own.certificate.read_text()
     options = {
@@ -111,7 +111,7 @@ def test_listener_loads_its_certificate_from_any_store(certificates, tmp_path, f
 
 
 @pytest.mark.parametrize("form", ["file", "der", "folder", "text", "pkcs12", "jks"])
-def test_client_loads_trusted_cas_from_any_store(certificates, tmp_path, form):
+def test_client_loads_trusted_cas_from_each_format_of_trust_store(certificates, tmp_path, form):
     authority = certificates.authority
     if form == "folder":
         (tmp_path / "ours.pem").write_bytes(authority.certificate.read_bytes())
@@ -136,7 +136,7 @@ def test_trusted_leaf_certificate_needs_no_issuer(certificates):
     assert meet(client(ssl_ca_pem=leaf[: leaf.index("-----END") + 26]), serve(certificates)) == {}
 
 
-def test_system_cas_are_trusted_by_default(certificates):
+def test_client_without_trust_store_rejects_a_private_ca(certificates):
     for options in ({}, {"ssl_ca_location": "probe"}):
         assert meet(client(**options), serve(certificates))["client"] == "CERTIFICATE_VERIFY_FAILED"
 
@@ -228,11 +228,11 @@ def test_invalid_cipher_suites_raise_config_error(certificates):
     )
 
 
-def test_listener_without_certificate_error_names_the_options():
+def test_error_for_tls_listener_without_certificate_names_option():
     assert "set ssl.keystore.location" in refused(listener)
 
 
-def test_missing_store_file_error_names_the_option(tmp_path):
+def test_error_for_missing_store_file_names_option(tmp_path):
     gone = str(tmp_path / "gone.p12")
     said = f"ssl.keystore.location={gone}: cannot read this file: No such file or directory"
     assert refused(listener, ssl_keystore_location=gone) == said
@@ -243,7 +243,7 @@ def test_missing_store_file_error_names_the_option(tmp_path):
 
 @pytest.mark.parametrize("password", ["wrong", None])
 @pytest.mark.parametrize("kind", ["pkcs12", "jks"])
-def test_wrong_or_missing_store_password_error_names_the_option(certificates, tmp_path, kind, password):
+def test_error_for_wrong_or_missing_store_password_names_option(certificates, tmp_path, kind, password):
     store = certificates.server.store if kind == "pkcs12" else jks_store(certificates.server, tmp_path / "own.jks")
     given = {} if password is None else {"ssl_keystore_password": password}
     ending = "it is encrypted: set ssl.keystore.password" if password is None else "ssl.keystore.password is wrong"
@@ -256,7 +256,7 @@ def test_trust_store_password_has_its_own_option(certificates, tmp_path):
         assert words == f"ssl.truststore.location={store}: ssl.truststore.password is wrong"
 
 
-def test_key_in_jks_may_have_its_own_password(certificates, tmp_path):
+def test_private_key_in_jks_store_may_have_its_own_password(certificates, tmp_path):
     store = jks_store(certificates.server, tmp_path / "own.jks", key_password="key-secret")
     given = {"ssl_keystore_location": str(store), "ssl_keystore_password": PASSWORD}
     assert meet(believe(certificates), listener(**given, ssl_key_password="key-secret")) == {}
@@ -280,7 +280,7 @@ def test_private_key_of_another_certificate_is_rejected(certificates):
     assert "the private key does not belong to the certificate" in refused(client, **options)
 
 
-def test_certificate_without_key_and_key_without_certificate_are_rejected(certificates):
+def test_certificate_alone_and_private_key_alone_are_rejected(certificates):
     alice = certificates.alice
     words = refused(client, ssl_certificate_location=str(alice.certificate))
     assert words.endswith("this key store has no private key")
@@ -358,6 +358,6 @@ for options in (
     assert f"PKCS12 {install}\n" in ran.stdout
 
 
-def test_tls_file_paths_expand_the_home_folder(certificates, monkeypatch):
+def test_tilde_in_path_of_tls_file_means_home_folder(certificates, monkeypatch):
     monkeypatch.setenv("HOME", str(Path(certificates.authority.certificate).parent))
     assert meet(client(ssl_ca_location="~/ca.pem"), serve(certificates)) == {}

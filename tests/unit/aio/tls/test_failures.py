@@ -27,20 +27,20 @@ def ca():
     return trustme.CA(organization_name="Signers")
 
 
-def test_unknown_issuer_error_names_issuer_and_ca_option(ca):
+def test_error_for_unknown_issuer_names_issuer_and_ca_option(ca):
     refusal = refusal_for(ca.issue_cert("broker.example", common_name="b"), ca, believed=False)
     assert refusal.is_lasting
     assert ",O=Signers, which is not among the CAs of ssl.ca.location=/etc/ca.pem" in refusal.message
 
 
-def test_expired_certificate_error_has_both_dates(ca):
+def test_error_for_expired_certificate_has_expiry_date_and_current_date(ca):
     long_ago = datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     certificate = ca.issue_cert("broker.example", not_before=long_ago, not_after=long_ago)
     words = refusal_for(certificate, ca).message
     assert words.endswith("expired on 2020-01-02 03:04:05 UTC; this machine's clock: 2026-05-01 12:00:00 UTC")
 
 
-def test_not_yet_valid_certificate_error_has_its_date(ca):
+def test_error_for_not_yet_valid_certificate_has_its_start_date(ca):
     later = datetime.datetime(2090, 1, 1, tzinfo=datetime.UTC)
     certificate = ca.issue_cert("broker.example", not_before=later, not_after=later)
     assert (
@@ -49,7 +49,7 @@ def test_not_yet_valid_certificate_error_has_its_date(ca):
     )
 
 
-def test_wrong_host_error_names_hosts_of_certificate_and_client(ca):
+def test_error_for_wrong_host_name_lists_names_in_certificate(ca):
     words = refusal_for(ca.issue_cert("a.example", "b.example"), ca).message
     assert "is for a.example, b.example; the client connects to broker.example" in words
     many = [f"{n}.example" for n in range(1000)]

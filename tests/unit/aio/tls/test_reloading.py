@@ -60,7 +60,7 @@ def test_certificate_files_are_checked_at_most_once_a_second(path):
     assert files.later() == 1
 
 
-def test_unusable_certificate_file_is_logged_once_and_old_tls_context_stays(path):
+def test_unusable_new_certificate_file_is_logged_once_and_old_tls_context_is_used(path):
     files = Files(path)
     files.is_bad = True
     rewrite(path, "half")
@@ -72,7 +72,7 @@ def test_unusable_certificate_file_is_logged_once_and_old_tls_context_stays(path
     assert files.later() == 1
 
 
-def test_deleted_certificate_file_and_changed_folder_count_as_changes(path, tmp_path):
+def test_tls_context_is_reloaded_after_deletion_of_file_and_change_in_folder(path, tmp_path):
     files = Files(tmp_path)
     (tmp_path / "more.pem").write_text("another")
     assert files.later() == 1
@@ -82,7 +82,7 @@ def test_deleted_certificate_file_and_changed_folder_count_as_changes(path, tmp_
     assert files.later() == 3
 
 
-def test_unusable_first_tls_context_raises_config_error(path):
+def test_unusable_certificate_file_at_the_start_raises_config_error(path):
     def fail():
         raise ConfigError("no")
 

@@ -1,4 +1,4 @@
-"""TLS of one connection in memory: handshake at every byte boundary, records, closes and failures."""
+"""TLS of one connection without a socket: handshakes cut at every byte, records, closes and failures."""
 
 import ssl
 from contextlib import suppress
@@ -74,12 +74,14 @@ def test_truncated_server_handshake_opens_no_connection():
         client = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
         client.shake()
         client.feed(said[:end])
-        with suppress(ssl.SSLError):  # a complete ServerHello answers another client's handshake
+        with suppress(
+            ssl.SSLError
+        ):  # raised after a complete ServerHello, which answers the handshake of another client
             client.shake()
         assert not client.is_open
 
 
-def test_plaintext_at_tls_listener_raises_an_explaining_error():
+def test_plaintext_request_at_tls_listener_raises_ssl_error():
     server = TlsFilter(server_context(), server_side=True)
     server.feed(b"\0\0\0\x10" + bytes(16))
     with pytest.raises(ssl.SSLError) as error:
@@ -153,7 +155,7 @@ def taken(queue):
     return found
 
 
-def test_small_buffers_are_joined_to_few_tls_records(pair):
+def test_small_buffers_are_joined_in_one_tls_record(pair):
     queue = PlainQueue()
     queue.add([b"0123456789"] * 1000)
     for piece in taken(queue):
@@ -170,7 +172,7 @@ def test_large_buffers_are_encrypted_in_pieces():
     assert sizes == [4, PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5 + len(b"between"), RECORD_BYTES, 4]
 
 
-def test_whole_buffer_is_neither_copied_nor_kept_after_encryption():
+def test_queue_of_plain_bytes_returns_whole_buffer_without_copy():
     queue = PlainQueue()
     whole = bytes(RECORD_BYTES)
     queue.add([whole])

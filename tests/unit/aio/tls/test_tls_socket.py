@@ -116,7 +116,7 @@ def on_loop(test):
 
 
 @on_loop
-def test_few_bytes_are_encrypted_for_a_peer_that_does_not_read():
+def test_tls_socket_encrypts_few_bytes_while_peer_does_not_read():
     at = Stage().shake()
     answer = [b"head", bytes(1 << 20), b"tail"]
     at.served.transport.writelines(answer)
@@ -132,7 +132,7 @@ def test_few_bytes_are_encrypted_for_a_peer_that_does_not_read():
 
 
 @on_loop
-def test_tls_close_sends_waiting_bytes_first():
+def test_closed_tls_socket_sends_waiting_bytes_first():
     at = Stage().shake()
     at.served.transport.writelines([bytes(1 << 19)])
     at.served.transport.close()
@@ -179,7 +179,7 @@ def test_plaintext_client_gets_a_tls_alert_and_end_of_stream():
     at.protocol.data_received(b"\0\0\0\x0a")
     assert at.socket.sent() == bytes.fromhex("15030300020250")
     assert at.socket.has_ended
-    assert not at.socket.is_gone  # received bytes are discarded for a moment, so that the alert is not lost
+    assert not at.socket.is_gone  # the socket stays open for a moment, so that the alert is not lost
     at.protocol.data_received(bytes((1 << 20) - 4))
     assert not at.socket.is_gone
     at.protocol.data_received(b"and more")
