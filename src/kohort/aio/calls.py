@@ -28,7 +28,7 @@ W = TypeVar("W")
 
 
 def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
-    """Run a client call in this thread and return its result. ``wait_out`` executes the wait requests and blocks.
+    """Run a client call in this thread and return its result. ``wait_out`` blocks until a wait request has its result.
 
     An error of a wait, or an interrupt (Ctrl-C), is raised at the call's ``yield``, so its ``finally`` clauses run and
     may wait.
@@ -48,7 +48,7 @@ def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
 
 
 async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awaitable[Any]]) -> R:
-    """Run a client call as a coroutine and return its result. ``wait_out`` executes the wait requests."""
+    """Run a client call as a coroutine and return its result. ``wait_out`` awaits the result of a wait request."""
     failed: BaseException | None = None
     while True:
         try:

@@ -92,7 +92,8 @@ def _deal_by_rack(states: Iterable[_TopicState], assignment: Assignment) -> None
 def _deal_alike(states: list[_TopicState], assignment: Assignment) -> None:
     """Assign partition n of all co-partitioned topics to the first member that may take it in every topic.
 
-    The member needs a free place in each topic and, if it has a rack, replicas of these partitions in this rack.
+    The member must be below its number of partitions in each topic. If it has a rack, replicas of all these partitions
+    must be in this rack.
     """
     remaining = [m.member_id for m in states[0].members]
     for number in range(states[0].size):

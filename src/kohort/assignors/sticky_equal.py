@@ -2,7 +2,7 @@
 
 With P partitions and M members, each member gets floor(P/M) partitions or one more, and keeps as many of its previous
 partitions as possible. The time is linear, except for sorts. Partitions are represented by integers
-(``PartitionNumbers``): most of the time would be spent on (topic, partition) pairs.
+(``PartitionNumbers``), because (topic, partition) tuples would take most of the time.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Assign partitions in turn until all members have the minimum; then one of the others to each member."""
+        """Assign partitions in turn until all members have the minimum; then the remaining ones to one member each."""
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0
         while under:

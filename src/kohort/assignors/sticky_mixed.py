@@ -143,7 +143,7 @@ class Loads:
         return self._least[rank]
 
     def are_balanced(self) -> bool:
-        """Return True if no move of a partition to a subscriber with at least two partitions fewer is possible."""
+        """Return True if no partition can move to a subscriber with at least two partitions fewer than its owner."""
         if self._balanced is None:
             if not self._still_imbalanced():
                 self._known_imbalance = self._find_imbalance()
@@ -283,7 +283,7 @@ class MixedSubscriptions:
         return next((m for m in self._loads if rank in self._subscribed[m] and not self._misfit(m, number)), None)
 
     def _set_fixed_members_aside(self) -> dict[str, dict[int, None]]:
-        """Exclude the members that can neither lose nor gain partitions; return a mapping of them to partitions."""
+        """Exclude members that can neither lose nor gain partitions; return a mapping of their ids to partitions."""
         fixed = {m: held for m, held in self._held.items() if not self._can_take_part(m, held)}
         for member_id in fixed:
             self._loads.forget(member_id)

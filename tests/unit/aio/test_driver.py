@@ -177,7 +177,7 @@ def test_internal_error_of_engine_fails_current_and_later_waits():
 
     errors, steps = run(story())
     assert errors == ["an internal error of kohort closed this client: ZeroDivisionError: planted"] * 2
-    assert steps[0] is not None, "listeners hear of it too, so that they can fail what they hold"
+    assert steps[0] is not None, "the driver also notifies listeners, which then fail their pending calls"
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "no..host"])

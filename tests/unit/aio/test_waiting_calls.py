@@ -110,7 +110,7 @@ def test_closed_consumer_commits_and_stops_fetching_despite_listener_error():
 
     assert tested.told == [("before", None)]
     assert tested.committed() == 3
-    assert tested.waits.kicks == kicks + 1, "the engine is told, after the listener's error too"
+    assert tested.waits.kicks == kicks + 1, "close() wakes the request engine even after the listener's error"
 
 
 def test_close_of_consumer_does_not_wait_for_unreachable_brokers():

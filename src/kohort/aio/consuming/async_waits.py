@@ -175,7 +175,7 @@ class AsyncConsumerWaits(Waits):
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until ``ready`` returns a value, without rebalances: for calls other than polls and for listeners."""
+        """Wait until ``ready`` returns a value. No rebalance continues: for calls other than polls and in listeners."""
 
         def checked() -> T | None:
             value = ready()

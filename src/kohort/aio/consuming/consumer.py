@@ -128,8 +128,8 @@ class Consumer(ImmediateCalls):
         """Return buffered records as an Arrow table, decoded without a Python object for each record.
 
         Waits up to ``timeout_ms`` milliseconds for records, then returns an empty table. The table has the records of
-        complete batches, up to about ``max_bytes`` bytes as fetched. All its records count as consumed. By default it
-        has these columns except ``headers``; ``columns`` selects other ones:
+        complete batches, up to about ``max_bytes`` bytes as fetched. All its records count as consumed. ``columns``
+        selects columns; the default is all of them except ``headers``:
 
         - ``topic``: string; ``partition``: int32; ``offset``: int64
         - ``timestamp``: timestamp[ms, UTC] or null; ``timestamp_type``: int32, 0 if the producer set the timestamp, 1

@@ -144,8 +144,8 @@ class ImmediateCalls(OtherNames, ABC):
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions until ``resume``.
 
-        Their buffered records are kept, and the consumer remains a member of the group.
-        Raises UsageError for a partition that is not assigned.
+        Their buffered records are kept, and the consumer remains a member of the group. Raises UsageError for a
+        partition that is not assigned.
         """
         with self._use() as machine, self._held:
             machine.subscription.set_paused(partitions, paused=True)
@@ -337,7 +337,7 @@ class ConsumerCalls:
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Return offset and timestamp of the first record that is not older than the given timestamp.
+        """Return, for each partition, offset and timestamp of the first record at or after the given timestamp.
 
         ``timestamps`` maps each partition to ms since 1970. The result is None for a partition without such a record.
         Timeout and errors as in ``beginning_offsets``; UsageError for a negative timestamp.

@@ -190,7 +190,7 @@ class ConsumerWaits(Waits):
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until ``ready`` returns a value, without rebalances. For calls other than polls, and inside listeners.
+        """Wait until ``ready`` returns a value. No rebalance continues: for calls other than polls and in listeners.
 
         Calls ``ready`` under the lock.
         """

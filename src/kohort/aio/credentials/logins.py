@@ -30,8 +30,9 @@ After a suspension of the machine or a clock change, the renewal is late by at m
 def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float) -> int | None:
     """Return the time at which to renew a token that was fetched at ``now_ms``; None if its expiry is unknown.
 
-    The renewal is due after the part of the lifetime that ``sasl.login.refresh.window.factor`` sets. Minimum period
-    (after the fetch) and buffer (before the expiry) move it, unless both together exceed the lifetime (KIP-255).
+    The renewal is due after the part of the lifetime that ``sasl.login.refresh.window.factor`` sets, but not within the
+    configured minimum period after the fetch, and not within the configured buffer before the expiry. If period and
+    buffer together exceed the lifetime, both are ignored (KIP-255).
     """
     if token.expires_ms is None:
         return None

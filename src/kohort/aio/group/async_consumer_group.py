@@ -130,7 +130,7 @@ class HandlerTasks:
         return asyncio.current_task() in self._tasks
 
     async def join(self, patience_ms: int) -> None:
-        """Wait until all claim handlers have returned; cancel their tasks after ``patience_ms``."""
+        """Wait until all claim handlers have returned. After ``patience_ms`` cancel those that still run."""
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks, timeout=patience_ms / 1000)

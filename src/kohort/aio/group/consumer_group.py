@@ -145,7 +145,7 @@ class HandlerThreads:
         return threading.current_thread() in self._threads
 
     def join(self, patience_ms: int) -> None:
-        """Wait until all claim handlers have returned; after ``patience_ms`` log a warning."""
+        """Wait until all claim handlers have returned. After ``patience_ms`` log a warning and continue to wait."""
         now_ms = self.state.waits.now_ms
         deadline_ms = now_ms() + patience_ms
         warned = False

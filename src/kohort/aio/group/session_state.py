@@ -24,7 +24,10 @@ from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 log = logging.getLogger(__name__)
 MAX_PROCESSING_TIME_MS: Final = 100
-"""Default time in ms without a read by the handler after which fetching of its partition pauses, as in sarama."""
+"""Default of ``max_processing_time_ms``, as in sarama.
+
+Fetching of a partition pauses when its handler has taken no records for this time in ms.
+"""
 
 
 class SessionState:

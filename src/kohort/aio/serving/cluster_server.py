@@ -196,10 +196,10 @@ Beside = Callable[[Server | ClusterServer], AbstractContextManager[object]]
 
 
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
-    """Return the options of each node: the first one has node id and ports of ``config``, each further one 1 more.
+    """Return the options of each node. Node id and ports increase by 1 from node to node, starting with ``config``.
 
-    Port 0 means any free port for every node. Raises ConfigError if two listeners need one port, or a port is too
-    large.
+    With port 0 every node gets any free port. Raises ConfigError if two listeners need the same port, or if a port
+    exceeds 65535.
     """
     own, advertised_listeners = listeners_of(config), advertised_of(config) if config.advertised_listeners else []
     configs: list[BrokerConfig] = []

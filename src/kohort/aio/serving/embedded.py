@@ -196,14 +196,14 @@ class Broker:
             asyncio.run_coroutine_threadsafe(server.start_node(node_id), self._loop).result()
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """Return the node id of a partition's leader; -1 if no node with a replica is running.
+        """Return the node id of a partition's leader; -1 if no node with a replica of the partition is running.
 
         Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a missing partition.
         """
         return self._on_loop(self._cluster.leader_of, self._topic(topic, partition), partition)
 
     def coordinator_of(self, group_id: str) -> int:
-        """Return the node id of a group's coordinator; -1 if no node with a replica is running.
+        """Return the node id of a group's coordinator; -1 if no node that could coordinate the group is running.
 
         Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) before ``__consumer_offsets`` exists.
         """

@@ -93,7 +93,7 @@ def pem_certificates(data: bytes) -> list[bytes]:
 
 
 def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Load a certificate and its private key into a TLS context. Raises ConfigError, also if it has expired."""
+    """Load a certificate and its private key into a TLS context. Raises ConfigError, also for an expired one."""
     der = _der(pem_certificates(identity.chain)[0], identity.where)
     with suppress(MissingExtra):  # without the package cryptography only the peer detects an expired certificate
         _check_dates(der, identity.where)

@@ -24,7 +24,7 @@ ALERT: Final = b"\x15\x03\x03\x00\x02"
 FATAL_INTERNAL_ERROR: Final = ALERT + b"\x02\x50"
 """TLS alert for a client that connects without TLS, as Java sends it.
 
-Plaintext clients recognize it as a hint (protocol/security.md#plaintext-at-a-tls-listener).
+It is the only hint that a client without TLS can read (protocol/security.md#plaintext-at-a-tls-listener).
 """
 HANDSHAKE_RECORD: Final = 0x16
 ALERT_RECORD: Final = 0x15
