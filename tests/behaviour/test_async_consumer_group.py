@@ -248,7 +248,7 @@ def test_usage_errors_of_group_explain_the_mistake(bootstrap, producer, make, to
 
     run(story())
     assert told == [
-        "close() would wait for its own handler: call stop() in handlers, close() outside of them",
+        "close() in a handler would wait for this handler: call stop() in handlers, close() elsewhere",
         "task 'runner' already runs the group",
     ]
     with pytest.raises(UsageError, match=r"no group\.id"):

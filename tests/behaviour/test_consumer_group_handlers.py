@@ -284,7 +284,7 @@ def test_close_from_another_thread_ends_run_and_from_a_handler_raises_usage_erro
 
     assert not running.is_alive()
     assert running.error is None
-    assert set(told) == {"close() would wait for its own handler: call stop() in handlers, close() outside of them"}
+    assert set(told) == {"close() in a handler would wait for this handler: call stop() in handlers, close() elsewhere"}
     with pytest.raises(UsageError, match="closed"):
         members.consume(topic, Writer())
 

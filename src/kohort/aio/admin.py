@@ -356,7 +356,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         promise = self._machine.start(call, explained, self._limit(timeout_ms), self._driver.clock.now_ms())
         await self._driver.until(lambda: True if promise.done else None)
         if not promise.done:
-            raise UsageError("the admin client was closed")
+            raise UsageError("the admin client was closed during the call")
         return promise.result()
 
 

@@ -107,7 +107,7 @@ class IoThread:
         """Raise UsageError if the caller is on the I/O thread (deadlock) or in a forked child process."""
         if threading.get_ident() == self._thread.ident:
             raise UsageError(
-                "blocking calls are not allowed in a callback on kohort's I/O thread: it would wait for itself"
+                "blocking calls are not allowed in a callback on kohort's I/O thread, which would wait for itself"
             )
         self.check_process()
 

@@ -103,7 +103,7 @@ class AsyncConsumerWaits(Waits):
         if self._poller is not None:
             raise UsageError(
                 f"only one task may poll a consumer: {me.get_name()!r} polls while {self._poller.get_name()!r} polls; "
-                "create a consumer for each task, or let one task read for all"
+                "create a consumer for each task, or let one task poll and pass on the records"
             )
         self.machine.enter_poll(self.now_ms())
         self._poller = me

@@ -256,7 +256,7 @@ class ConsumerCalls:
         found: int | None = yield WaitUntil(lambda: self._machine.partitions(topic), self._limit(timeout_ms))
         if found is None:
             raise ApiTimeout(
-                f"the number of partitions of topic {topic!r} was not found in time; does the topic exist?"
+                f"no broker returned the number of partitions of topic {topic!r} in time; does the topic exist?"
             )
         return found
 
@@ -268,7 +268,7 @@ class ConsumerCalls:
         """
         found: int | None = yield WaitUntil(lambda: self._machine.position(partition), self._limit(timeout_ms))
         if found is None:
-            raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
+            raise ApiTimeout(f"no broker returned the offset for the position of {TopicPartition(*partition)} in time")
         return found
 
     def commit(

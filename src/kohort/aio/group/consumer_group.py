@@ -231,7 +231,7 @@ class ConsumerGroup:
         """
         with self._waits.using():
             if self._runner is not None:
-                raise UsageError("consume() was called inside a handler of the same group")
+                raise UsageError("consume() cannot run inside a handler of its own group")
             self._runner = threading.current_thread()
             self._idle.clear()
             try:

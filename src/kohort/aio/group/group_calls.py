@@ -147,7 +147,9 @@ class GroupCalls:
     def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> CloseTimeout:
         """Stop the group, and return the deadline of ``close()``. Raises UsageError if the caller is a handler."""
         if is_runner or (self._workers is not None and self._workers.is_current()):
-            raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
+            raise UsageError(
+                "close() in a handler would wait for this handler: call stop() in handlers, close() elsewhere"
+            )
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         close_timeout = CloseTimeout(self._machine.engine, self._waits.now_ms(), limit_ms)
         self.stop()

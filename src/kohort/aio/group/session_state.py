@@ -129,7 +129,7 @@ class SessionState:
         self.waits.kick()
         yield WaitLast(promise, close_timeout)
         if not promise.done:
-            raise ApiTimeout("no broker answered the last commit of the session in time")
+            raise ApiTimeout("no broker answered the commit at the end of the session in time")
         promise.result()
         self.claims.committed(offsets)
 

@@ -231,7 +231,7 @@ class Broker:
     def _cluster_server(self) -> ClusterServer:
         server = self._running()
         if not isinstance(server, ClusterServer):
-            raise UsageError("this broker has one node: create it with Broker(nodes=3) to stop, start and move nodes")
+            raise UsageError("this broker has one node: create it with Broker(nodes=3) to stop nodes or move leaders")
         return server
 
     def _lead(self, topic: Topic, partition: int, node_id: int) -> None:
@@ -329,7 +329,7 @@ def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     understood = understand(kafkas)
     if understood.data_dir is not None:
-        raise ConfigError("option log.dirs is not allowed here: pass the folder as data_dir=")
+        raise ConfigError("option log.dirs is not allowed here: pass the folder as the argument data_dir")
     return understood.options | {name: value for name, value in given.items() if name not in kafkas}
 
 

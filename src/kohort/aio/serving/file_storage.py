@@ -107,7 +107,7 @@ class RealFile:
                     break
                 data += more
         except OSError as error:
-            raise StorageError(f"cannot read {self._path} at {at}: {error.strerror or error}") from error
+            raise StorageError(f"cannot read {self._path} at position {at}: {error.strerror or error}") from error
         return data
 
     def lend(self, at: int, size: int) -> Buffer:
@@ -115,7 +115,7 @@ class RealFile:
         if size < LENT_FROM:
             return self.read(at, size)
         lent = self._buffers.take(size)
-        with _storage_errors(f"read {self._path} at {at}"):
+        with _storage_errors(f"read {self._path} at position {at}"):
             done = os.preadv(self._fd, [lent], at)
             while done < size:
                 more = os.preadv(self._fd, [lent[done:]], at + done)
@@ -125,12 +125,12 @@ class RealFile:
         return lent[:done]
 
     def overwrite(self, at: int, data: Buffer) -> None:
-        with _storage_errors(f"write {len(data)} bytes to {self._path} at {at}"):
+        with _storage_errors(f"write {len(data)} bytes to {self._path} at position {at}"):
             os.pwrite(self._fd, data, at)
         self._flushed = min(self._flushed, at)
 
     def truncate(self, size: int) -> None:
-        with _storage_errors(f"cut {self._path} to {size} bytes"):
+        with _storage_errors(f"truncate {self._path} to {size} bytes"):
             os.ftruncate(self._fd, size)
         self._size = size
         self._flushed = min(self._flushed, size)

@@ -51,7 +51,7 @@ def _content_of(url: str) -> bytes:
     except urllib.error.URLError as error:
         raise _CannotFetch(f"the server is unreachable: {error.reason}") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise _CannotFetch(f"reading the keys failed: {error or type(error).__name__}") from None
+        raise _CannotFetch(f"cannot read the keys: {error or type(error).__name__}") from None
     if len(content) > MAX_BYTES:
         raise _CannotFetch(f"the answer has more than {MAX_BYTES} bytes")
     return content

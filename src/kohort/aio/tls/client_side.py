@@ -60,7 +60,7 @@ async def _connect(
     try:
         tls = TlsFilter(context, server_side=False, server_hostname=target.host)
     except ValueError as error:
-        raise TlsRefusal(f"{target.host!r} cannot be a host name of a certificate: {error}", is_lasting=True) from None
+        raise TlsRefusal(f"{target.host!r} is no valid host name for TLS: {error}", is_lasting=True) from None
     handshaken: asyncio.Future[None] = loop.create_future()
     socket = _ClientSocket(tls, link, target, handshaken)
     connected = await connect_to(target.host, target.port, limit_s)
