@@ -15,7 +15,10 @@ from kohort.errors import ConfigError
 
 ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}
 EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
-"""kohort's own assignors, by name. Other Kafka clients lack them, but every member of the group must offer them."""
+"""Mapping of names to kohort's own assignors.
+
+Other Kafka clients lack them, but every member of the group must offer them.
+"""
 
 
 def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:

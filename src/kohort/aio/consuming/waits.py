@@ -72,7 +72,7 @@ class ConsumerWaits(Waits):
         return not self.closing and self.io.is_here
 
     def after_fork(self) -> None:
-        """Replace the lock after ``fork()``: a thread of the parent process may have held it."""
+        """Replace the lock after ``fork()``: a thread of the parent process may have locked it."""
         self.guard = threading.RLock()
 
     def end(self, client: Closeable) -> None:

@@ -1,4 +1,4 @@
-"""Detect stalls of a broker's event loop: a timer runs each second, and any event later than that ends a stall.
+"""Detect stalls of a broker's event loop: a timer runs each second, so two seconds without any event are a stall.
 
 When a suspended process continues, its pending events run before its timers. So each event checks for a stall. The
 clock is the one of the session timeouts.
