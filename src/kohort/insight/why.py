@@ -224,14 +224,14 @@ def _head(rebalance: Rebalance) -> str:
 def _tail(rebalance: Rebalance) -> str:
     took_ms = rebalance.took_ms
     if rebalance.end == "interrupted":
-        return "the coordinator was lost during the round"
+        return "the coordinator was lost during the rebalance"
     if rebalance.end == "dropped":
-        return f"the round failed, since it could not be persisted ({rebalance.error})"
+        return f"the rebalance failed, since it could not be persisted ({rebalance.error})"
     if rebalance.end == "superseded":
-        return "another round began before this one ended"
+        return "another rebalance began before this one ended"
     if took_ms is None:
-        return f"the round is open for up to {limit(rebalance.timeout_ms)}"
-    text = f"the round took {seconds(took_ms)}"
+        return f"the rebalance is open for up to {limit(rebalance.timeout_ms)}"
+    text = f"the rebalance took {seconds(took_ms)}"
     if rebalance.end == "assigning":
         return f"{text} so far, without the leader's assignment"
     return text + _waiting(rebalance)
@@ -457,7 +457,7 @@ def _seen_story(rebalance: SeenRebalance) -> Story:
     if len(found) > SHOWN:
         clauses.append(f"and {count(len(found) - SHOWN, 'other change')}")
     took = bounds_text(rebalance.join_ms)
-    tail = "the duration of the round is unknown" if took is None else f"the join phase took {took}"
+    tail = "the duration of the rebalance is unknown" if took is None else f"the join phase took {took}"
     return Story(_seen_head(rebalance), found, clauses, [tail], _facts_seen(rebalance))
 
 

@@ -109,7 +109,7 @@ def test_watched_join_of_new_member_names_it_and_the_moved_partitions(stage):
     assert (finding.cause, finding.confidence) == ("NEW_MEMBER", "high")
     assert finding.trigger.client_id == "c"
     assert [(m.topic, m.partition, m.before, m.after) for m in finding.moves] == [("t", 2, None, group.ids["c"])]
-    assert "the duration of the round is unknown" in finding.sentence
+    assert "the duration of the rebalance is unknown" in finding.sentence
     assert finding.took_ms is None
 
 

@@ -76,7 +76,7 @@ def test_explanation_of_killed_member_has_detection_time_and_moved_partitions(st
         f"Generation {generation + 1} (2 members, 3 partitions moved): "
         f"member {short_id(killed)} (client demo-2 at /127.0.0.1) was silent and expired after 10.0 s "
         f"(session timeout 10 s; its connection had closed 9.9 s before); "
-        f"the round took 3.0 s, of which 3.0 s waiting for {short_id(ids['demo-1'])}."
+        f"the rebalance took 3.0 s, of which 3.0 s waiting for {short_id(ids['demo-1'])}."
     )
     assert (explanation.cause, explanation.confidence) == ("SESSION_TIMEOUT.process_died", "high")
     assert rebalance.phases_ms == {"join": 3050, "assign": 0, "sync": 0}
@@ -168,7 +168,7 @@ class TestJoin:
         assert explanation.sentence == (
             f"Generation 1 (2 members, 6 partitions moved): the group was empty and member {short_id(a)} "
             "(client a at /127.0.0.1) joined, then 1 more; "
-            "the round took 6.0 s, of which 6.0 s waiting for more members."
+            "the rebalance took 6.0 s, of which 6.0 s waiting for more members."
         )
         waited = [e.value for e in explanation.evidence if e.kind == "initial_delay"]
         assert waited == ["waited 6.0 s for more members (3 s, extended since some joined)"]
@@ -406,7 +406,7 @@ class TestWaitingRound:
         rebalance, explanation = told(stage)
 
         assert explanation.sentence.endswith(
-            f"the round took 20.0 s, of which 20.0 s waiting for {short_id(late)}, which did not rejoin in time."
+            f"the rebalance took 20.0 s, of which 20.0 s waiting for {short_id(late)}, which did not rejoin in time."
         )
         assert [name_of(r.member) for r in rebalance.not_rejoined] == [short_id(late)]
         assert "max.poll.interval.ms" in explanation.advice
@@ -446,7 +446,7 @@ class TestFailedRound:
 
         before, _ = rebalances(stage.journal)
         assert (before.generation, before.end) == (generation + 1, "superseded")
-        assert "another round began" in explain(before).sentence
+        assert "another rebalance began" in explain(before).sentence
 
     def test_rebalance_that_lost_its_coordinator_ends_as_interrupted(self, stage):
         ids, _ = trio(stage)
