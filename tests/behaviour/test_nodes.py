@@ -55,7 +55,7 @@ def test_nodes_stop_and_start_on_the_callers_loop():
         async with kohort.Broker(nodes=2) as broker:
             broker.stop_node(2)
             assert list(broker.nodes) == [1]
-            with pytest.raises(ApiError, match="the last node"):
+            with pytest.raises(ApiError, match="the last running node"):
                 broker.stop_node(1)
             broker.start_node(2)
             async with asyncio.timeout(30):

@@ -160,7 +160,7 @@ def test_older_process_with_the_same_instance_id_is_fenced():
         static=True,
     )
 
-    fenced = [h for h in run.history.lines if h.what == "gives up" and h.member == "c0"]
+    fenced = [h for h in run.history.lines if h.what == "gives up" and h.who == "c0"]
     assert fenced
     assert "FENCED_INSTANCE_ID" in fenced[0].detail
 
@@ -240,6 +240,6 @@ def test_slow_handler_removes_only_its_own_member():
 
     run = play(slow, send_every_ms=100, records=150)
 
-    lost = {h.member for h in run.history.lines if h.what in ("lost", "gives up")}
+    lost = {h.who for h in run.history.lines if h.what in ("lost", "gives up")}
     assert lost <= {"c0"}
     assert len(run.producer.acknowledged) == 155
