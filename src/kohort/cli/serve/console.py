@@ -183,7 +183,7 @@ Examples:
 @click.option("--export", type=NEW_FILE, help="HTML file to write; needs --group.")
 @click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group for --export.")
 @click.option("--interval", type=click.FloatRange(1, 3600), default=5.0, help="Seconds between two group samples [5].")
-@click.option("--watch/--no-watch", default=True, help="Record a journal if the cluster has none.")
+@click.option("--watch/--no-watch", default=True, help="Watch the cluster for a journal, unless it has one.")
 @click.option("--max-groups", type=click.IntRange(1, 10_000), default=2_000, help="Maximum number of groups [2000].")
 @click.option("--journal-size", type=click.IntRange(1, 4_096), default=64, help="Journal memory limit in MiB [64].")
 @store_option
