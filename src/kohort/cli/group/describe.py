@@ -43,8 +43,9 @@ HELP = """Show the partitions of each GROUP: committed offsets, lag, owners, hea
 The first columns are those of kafka-consumer-groups; --verbose adds columns after them. A negative LAG means a
 commit beyond the end of the log. One sample shows the lag; health needs several samples (--watch-for 20s).
 
-STATUS is OK, WARN (the lag grows), STOP (no member reads), STALL (no progress) or REWIND (the offset went back). LEAD
-is the distance from the committed offset to the start of the log, where retention deletes. STABLE-LAG is the lag of
+STATUS is the health of a partition: OK, WARN (the lag grows), STOP (no member reads), STALL (no progress) or REWIND
+(the offset went back). HEALTH of a group is the worst STATUS of its partitions, REBALANCING or STORM. LEAD is the
+distance from the committed offset to the start of the log, where retention deletes. STABLE-LAG is the lag of
 read_committed consumers. OUT: records read per second, IN: records written per second.
 
 STATE of a member is ok, stuck (no progress), not-fetching (from some partitions), not-committing, rewinding, slow, hot
@@ -68,7 +69,11 @@ Examples:
 @click.option("--members", "view", flag_value="members", help="Show members, their partitions and their progress.")
 @click.option("--state", "view", flag_value="state", help="Show state, coordinator, assignor and health.")
 @click.option("--behind", is_flag=True, help="Show only partitions with a lag or an unknown lag.")
-@click.option("--fail-above", metavar="N|DURATION", help="Exit with 7 if the lag is above N records or above DURATION.")
+@click.option(
+    "--fail-above",
+    metavar="N|DURATION",
+    help="Exit with 7 if the LAG of a group is above N records, or its LAG-TIME above DURATION.",
+)
 @click.option("--verbose", is_flag=True, help="Show more columns: epochs, target assignments, rates, reasons.")
 @sampling_options
 @cluster_options

@@ -89,17 +89,17 @@ def entries_of_group(cluster: ClusterAccess, group_id: str, store: Path | None) 
     return entries
 
 
-FENCED_HELP = """Show the rejected requests to GROUP, by client.
+FENCED_HELP = """Show the rejected requests to GROUP, and commits of clients that are no members, by client.
 
 \b
 ZOMBIE      a member that still works after its removal
 BEHIND      a member that uses an older generation
 DUPLICATE   a second process with the same instance id
-UNFENCED    a client that commits but is no member, such as a tool
+UNFENCED    a client that is no member, such as a tool; its commits count
 REFUSED     a client that cannot join: group full, or no common assignor
 BENIGN      a request of a member during a rebalance
 
-The new owners of its partitions read again the records that a fenced client has read since its last commit.
+If a fenced client has read records since its last commit, the new owners of its partitions read these records again.
 
 \b
 Examples:
@@ -108,7 +108,7 @@ Examples:
 """
 
 
-@click.command(help=FENCED_HELP, short_help="Show rejected requests, by client.")
+@click.command(help=FENCED_HELP, short_help="Show rejected requests, and commits of non-members.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @store_option
@@ -154,7 +154,7 @@ WHY_HELP = """Explain the last rebalance of GROUP: cause, evidence, the member t
 A kohort broker keeps a journal of group events for seven days. On Apache Kafka the command reads the journal of `kohort
 watch`, or the records that __consumer_offsets still has. For the consumer protocol (KIP-848) it also shows which
 members have not revoked yet, and how long partitions had no owner. With --since, or --last above 1, it first names
-the pattern of the rebalances, such as a deploy, a crash loop or a storm.
+the pattern of the rebalances, such as a deployment, a crash loop or a storm.
 
 \b
 Examples:
@@ -166,7 +166,9 @@ Examples:
 
 @click.command(help=WHY_HELP, short_help="Explain why a group rebalanced.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--last", type=click.IntRange(min=0), help="Number of latest rebalances to explain [1]; 0: all.")
+@click.option(
+    "--last", type=click.IntRange(min=0), help="Number of latest rebalances to explain [1]; 0: all in the journal."
+)
 @click.option("--since", "since_ms", type=DURATION, help="Age of the oldest rebalance to explain: 30m, 1h, 2d.")
 @store_option
 @cluster_options

@@ -33,8 +33,12 @@ MOST: Final = 1000
 @click.command(help=PEEK_HELP, short_help="Show the records around a committed offset.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_partitions)
-@click.option("-B", "--before", type=click.IntRange(0, MOST), default=3, help="Records before the offset [3].")
-@click.option("-A", "--after", type=click.IntRange(0, MOST), default=3, help="Records from the offset on [3].")
+@click.option(
+    "-B", "--before", type=click.IntRange(0, MOST), default=3, help="Number of records before the committed offset [3]."
+)
+@click.option(
+    "-A", "--after", type=click.IntRange(0, MOST), default=3, help="Number of records from the committed offset on [3]."
+)
 @cluster_options
 @output_of(GroupPeek)
 def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAccess, output: str) -> None:

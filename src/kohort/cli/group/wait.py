@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 HELP = """Wait until GROUP is stable, and its lag is small: a check after a deployment.
 
---stable: the state stays Stable, with the same members and assignments. --max-lag: the lag is at most N records. Both
-conditions must hold for the time --for. Restarts of brokers do not end the command.
+At least one of two conditions is required. --stable: the state stays Stable, with the same members and assignments.
+--max-lag: the lag is at most N records. The conditions must hold for the time --for. Restarts of brokers do not end
+the command.
 
-Exit codes: 0 the conditions hold; 7 the group is stable, but its lag is above N; 4 the group is not stable in time; 3
-the group does not exist.
+Exit code 0: the conditions hold. After --timeout: 7 if the group is stable, but its lag is above N; 4 if the group is
+not stable; 3 if the group never existed.
 
 \b
 Examples:

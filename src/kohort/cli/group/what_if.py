@@ -32,13 +32,14 @@ RATE = click.FloatRange(min=0, min_open=True)
 
 HELP = """Predict the effect of a change on GROUP, without executing it.
 
-The command predicts owners, rebalance rounds, pauses of partitions and idle members with the real assignors. MEMBER is
-a member id, an instance id, or a unique client id. --rolling-restart can be combined with --assignor, --partitions and
---to-consumer. With rates (given, or sampled with --watch-for 20s) the prediction has the peak of the lag and the time
-to catch up.
+The command runs the real assignors, and predicts owners, the number of rebalances (rounds), pauses of partitions and
+idle members. MEMBER is a member id, an instance id, or a unique client id. --rolling-restart can be combined with
+--assignor, --partitions and --to-consumer. With rates (given, or sampled with --watch-for 20s) the prediction has the
+peak of the lag and the time to catch up.
 
 A cluster does not report the timeouts of its clients: the prediction assumes Kafka's defaults. --assume sets
-session.timeout.ms, heartbeat.interval.ms, max.poll.interval.ms, or restart=5s..30s (downtime of a restarted process).
+session.timeout.ms, heartbeat.interval.ms, max.poll.interval.ms, or restart: the range of the time that a process needs
+to restart, such as restart=5s..30s.
 
 \b
 Examples:
@@ -58,7 +59,7 @@ Examples:
     "--kill",
     multiple=True,
     metavar="MEMBER[:HOW]",
-    help="Member that fails; HOW: sigkill (default), poll (stops polling), close (leaves).",
+    help="Member that ends; HOW: sigkill (default: it fails), poll (it stops polling), close (it leaves).",
 )
 @click.option("--assignor", metavar="NAME", help="New assignor of the group.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions of a topic.")

@@ -122,7 +122,7 @@ _SAMPLING_OPTIONS: Final = (
         "--append-times", type=click.IntRange(min=0), metavar="N",
         help="Look up at most N record timestamps, for LAG-TIME [5000; with over 1000 groups: 0].",
     ),
-    click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances."),
+    click.option("--journal/--no-journal", default=True, help="Read the journal, for rebalances [--journal]."),
     store_option,
 )  # fmt: skip
 
