@@ -126,7 +126,7 @@ def test_unreachable_console_makes_values_unknown(canned, open_page, problems):
     problems[:] = [one for one in problems if "Failed to load resource" not in one]
 
 
-def test_past_moment_without_offsets_counts_no_group_as_healthy(canned, open_page):
+def test_no_group_is_healthy_at_a_past_time_without_offsets(canned, open_page):
     serve_groups(canned, [{**row, "health": None, "lag": None} for row in rows()])
     canned.answers["/api/v1/doctor"] = lambda _: told("doctor", examined=5, findings=[], unknown=5)
     page = open_page(f"/groups?at={AT}")

@@ -160,7 +160,7 @@ class ClientQuotas:
         return Throttle(rate.throttle_ms(limit.value, now_ms, self._window), quota, limit.value)
 
     def _time(self, usage: RequestUsage, now_ms: int) -> Throttle:
-        """Count a request's processor time towards the quota; return the throttle time, at most one quota sample."""
+        """Count a request's processor time towards the quota; return the throttle time, at most a sample window."""
         if usage.is_measured:
             return NO_THROTTLE
         self._stop(usage)

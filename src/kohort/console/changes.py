@@ -57,7 +57,7 @@ TO: Final = {
     "file": "from-file",
     "group": "",
 }
-"""Value of ``to`` in a request, and its option of ``kohort group reset-offsets``; ``group``: ``kohort group clone``."""
+"""Option of ``kohort group reset-offsets`` for each value of ``to`` in a request; ``group`` has none: it clones."""
 FILE: Final = "offsets.csv"
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -280,7 +280,7 @@ class JournalThread:
             entries = source.wait(WAIT_MS)
 
     def _start_watcher(self, access: JournalAccess) -> None:
-        """Start a watcher once; the next attempt to read the journal opens the watcher's file."""
+        """Start a watcher unless it runs. The caller then opens the journal again, and finds the watcher's file."""
         if not self._may_watch:
             self._status = JournalReport(kind=None, why_not="the cluster has no journal; start `kohort watch`")
         elif self._watch is None:

@@ -109,7 +109,7 @@ class UserSource:
         seen = self._seen([*known.groups, *known.unknown])
         topics = self._rights.topics()
         found = {name: one for name, one in known.groups.items() if name in seen}
-        if at_ms is None:  # a past state has no offsets, so no topic needs to be hidden
+        if at_ms is None:  # a past state has no offsets, so it reveals no topics
             narrow = {name: self._narrowed(one, topics, known) for name, one in found.items()}
             found = {name: one for name, one in narrow.items() if one is not None}
         rebalances = known.rebalances

@@ -381,7 +381,7 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     present: tuple[str, ...] | None = None
     """Ids of the members in the first sample that showed the rebalance; None without such a sample."""
     before: GenerationSeen | None = None
-    """Previous generation without ``signs``, as its own entry may be deleted or outside of the read range."""
+    """Copy of the previous generation, without ``signs``: the journal entry of that generation may be deleted."""
 
 
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):

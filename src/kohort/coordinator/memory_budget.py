@@ -138,7 +138,7 @@ def _metadata_growth(size: int, before: int) -> Added:
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
-    """Return the bytes that offset records add to groups; a transaction's offsets count until it ends."""
+    """Return by how many bytes offset records enlarge their groups. Offsets of a transaction count until its end."""
     new = grown = 0
     named: str | None = None
     for record in records:

@@ -119,7 +119,7 @@ class Coordinator:
         return api.answer(self._shards, request, self._at(now_ms))
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Fire due timers for one step (ADR 11); the remaining due timers fire with the next tick."""
+        """Fire due timers for a few milliseconds (ADR 11); the remaining due timers fire with the next tick."""
         ctx = self._at(now_ms)
         pace = Pace()
         replies: list[Reply] = []

@@ -264,7 +264,7 @@ class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
     examined: int
     findings: list[DoctorFinding]
     unknown: int = 0
-    """Number of groups with unknown health: sampled only once, shown at a past time, or not described."""
+    """Number of groups with unknown health: there are fewer than two samples, or the group was not described."""
 
 
 class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):

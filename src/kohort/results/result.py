@@ -28,7 +28,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
 
 
 def lines_of_result(result: Result) -> Iterator[dict[str, Any]]:
-    """Yield the lines of ``ndjson``: the list entries, each with the schema name and the repeated fields."""
+    """Yield the lines of ``ndjson``: one for each list entry, which also repeats schema name and common fields."""
     if result.PARTS:
         for part in getattr(result, result.PARTS):
             yield from lines_of_result(part)

@@ -191,7 +191,7 @@ def software_of_triggers(
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> CausesSoftware:
-    """Count rebalances for each client software of triggering members, from the journal or client metrics.
+    """Count the rebalances that each client software triggered; journal and client metrics name the software.
 
     ``reports`` is None if the cluster stores no client metrics.
     """

@@ -54,7 +54,7 @@ def generation(*moves, group="g", number=2, members=(A, B)):
     ]  # fmt: skip
 
 
-def test_first_fetch_of_the_new_owner_is_journaled_once_with_its_lag(first):
+def test_first_fetch_by_the_new_owner_of_a_partition_is_journaled_once_with_the_lag(first):
     offsets = GroupOffsets()
     offsets.put("t", 0, OffsetCommitValue(offset=0, metadata="", commit_timestamp=0))
     first.follow(generation((0, "a-1", "b-1"), (1, None, "b-1"), (2, "a-1", None)), lambda _group: offsets)

@@ -30,7 +30,7 @@ def test_sent_rows_without_headers_get_four_delivery_headers() -> None:
     assert pairs(add_headers(None, 2, delivery_headers(ORIGIN, 10, 2))) == [named(10), named(11)]
 
 
-def test_rows_own_headers_precede_delivery_headers_in_sliced_batches() -> None:
+def test_headers_of_the_row_precede_the_delivery_header_in_sliced_batches() -> None:
     own = pa.array(
         [
             [{"key": "cut", "value": b"off"}],

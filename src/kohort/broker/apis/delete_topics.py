@@ -65,6 +65,8 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     if deleted:
         partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
         state.cluster.tell(TopicsRemoved(tuple(topic.name for topic in deleted), tuple(partitions)))
+        if len(deleted) > DELETED_AT_ONCE:
+            yield
     results = dict(zip(names, deleted_topics, strict=True))
     pairs = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(entries, found, strict=True))
     return wire.DeleteTopicsResponse(responses=(yield from each(pairs, lambda pair: _response(*pair), ENTRY_US)))

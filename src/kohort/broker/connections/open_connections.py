@@ -223,7 +223,7 @@ class ConnectionQuotas:
         return at_ms + waits_ms
 
     def _delay_ms(self, rate: UsageRate, quota: float, now_ms: int, *, takes_back: bool = False) -> int:
-        """Count a new connection in a measured rate; return the delay in ms, at most one quota sample."""
+        """Count a new connection in a measured rate; return the delay in ms, at most one quota window sample."""
         rate.record(1, now_ms, self._window)
         delay_ms = min(rate.throttle_ms(quota, now_ms, self._window), self._window.sample_ms)
         if delay_ms and takes_back:

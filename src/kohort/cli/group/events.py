@@ -208,7 +208,7 @@ def why(
 
 
 def _latest(found: list[RebalanceFinding], last: int) -> list[RebalanceFinding]:
-    """Return the last ``last`` rebalances of a group (0: all), and its other findings that are not older."""
+    """Return the ``last`` latest rebalances of a group (0: all), and its other findings since the first of them."""
     rebalances = [finding for finding in found if finding.end != "no_rebalance"]
     from_ms = rebalances[-last].opened_at_ms if 0 < last <= len(rebalances) else 0
     return [finding for finding in found if finding.opened_at_ms >= from_ms]

@@ -125,7 +125,7 @@ PROGRESS_S: Final = 0.2
 @click.option("--key-field", metavar="NAME", help="JSON field that holds the key.")
 @click.option("--null-value", metavar="TEXT", help="Text that stands for a null key or value in raw lines.")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Header of every record.")
-@click.option("--partition", type=click.IntRange(min=0), help="Partition of all records.")
+@click.option("--partition", type=click.IntRange(min=0), help="Partition for all records.")
 @click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", help="Action on a bad line [fail].")
 @cluster_options
 @click.option("--quiet", is_flag=True, help="Print errors only, no progress.")

@@ -131,7 +131,7 @@ def _keep_generation(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
         protocol_name=rebalance.protocol_name,
-        # Before version 9, a returning leader must not compute assignments: the response names its old member id.
+        # Before version 9, a returning leader must not compute assignments: its old id is sent as the leader.
         leader=old_id if leads and not skips else rebalance.leader or "",
         skip_assignment=leads and skips,
         member_id=member.member_id,

@@ -94,7 +94,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
         _add_names(group, group.matched, before.topics, -1)
     if value is None:
         return
-    # intern(): patterns often match the same thousands of topic names, so that they share memory
+    # intern(): patterns that match the same thousands of topics share the memory of the names
     topics = list(map(intern, value.topics))
     group.regexes[regex] = ConsumerGroupRegularExpressionValue(
         topics=topics, version=value.version, timestamp=value.timestamp

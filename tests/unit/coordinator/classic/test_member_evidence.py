@@ -73,7 +73,7 @@ class TestLongestGap:
         assert (removed.vitals.last_seen_ms, removed.vitals.longest_gap_ms) == (back_ms, 5_000)
         assert removed.vitals.connection_closed_at_ms == back_ms
 
-    def test_join_entry_has_session_facts_only_if_other_members_waited_half_a_second(self, stage):
+    def test_journaled_join_has_last_sign_of_life_only_if_other_members_waited_half_a_second(self, stage):
         (a, b, c), _ = stage.stable(3)
         stage.journal.clear()
         stage.advance(100)

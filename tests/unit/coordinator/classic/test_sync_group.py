@@ -178,7 +178,7 @@ class TestMissingSync:
         assert stage.answer(stage.join(b)).leader == b
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_sync_timer_is_cancelled_after_all_sync_groups(self, stage):
+    def test_sync_timer_is_cancelled_after_the_sync_group_of_each_member(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
 
         stage.advance(20_000)

@@ -4,7 +4,7 @@ from kohort.coordinator.offsets.committing import existing_places
 from support.machines.coordinator_stage import Topics
 
 
-def test_only_partitions_below_the_partition_count_of_an_existing_topic_exist():
+def test_partition_exists_if_its_topic_exists_and_has_that_many_partitions():
     topics = Topics(t=2)
     asked = [("t", -1), ("t", 0), ("t", 1), ("t", 2), ("none", 0), (None, 0)]
 
