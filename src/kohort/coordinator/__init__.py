@@ -1,1 +1,1 @@
-"""Group coordinator and transaction coordinator: decisions on groups, offsets and transactions, free of I/O."""
+"""Group coordinator and transaction coordinator. Their decisions on groups, offsets and transactions do no I/O."""

@@ -1,7 +1,7 @@
-"""Table of the group APIs: the check, decision and error response of each request type.
+"""Table of the group APIs: for each request type its check, its decision and its error response.
 
-To serve another API, write a module with its ``decide_*`` and ``refuse_*`` functions, and add an entry here. A request
-about several groups may read all partitions of ``__consumer_offsets``, but changes one group at a time.
+To serve another API, write a module with its ``decide_*`` and ``refuse_*`` functions, and add an entry to this table.
+A request about several groups may read all partitions of ``__consumer_offsets``, but changes one group at a time.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ def check_group_id(request: GroupRequest, _config: BrokerConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupApi:
-    """Request type that concerns one group (``message.group_id``), with its check, decision and error response."""
+    """Entry of a request type about one group (``message.group_id``): its check, decision and error response."""
 
     decide: Decide
     refuse: Refuse
     check: Check = lambda _request, _config: None
-    """Reject an invalid request before the coordinator looks up its group. Raises ApiError."""
+    """Function that rejects an invalid request before the coordinator looks up the group. Raises ApiError."""
     withdraw: Withdraw | None = None
-    """Build the response to a request whose records could not be appended; None: refuse the whole request."""
+    """Function that builds the response after a failed append of the records; None: refuse the whole request."""
     added_bytes: AddedBytes = lambda _request, _groups: NOTHING
-    """Return an upper bound of the bytes that a request adds to the memory of all groups."""
+    """Function that returns the maximum bytes by which a request enlarges the groups in memory."""
     read_only: bool = False
-    """True if the coordinator answers this request type even before ``__consumer_offsets`` exists."""
+    """True if the coordinator also answers this request type before ``__consumer_offsets`` exists."""
     explain: Explain | None = None
-    """Return the response, with an error message, to a refused request."""
+    """Function that builds the error response of a refused request, with the error message."""
 
     def refused(self, request: GroupRequest, error: ApiError) -> Reply:
         reply = self.refuse(request, error.code)
@@ -76,7 +76,7 @@ class GroupApi:
 
 @dataclass(frozen=True, slots=True)
 class SeveralGroupsApi:
-    """Request type that concerns any number of groups; the coordinator computes its response in steps (ADR 11)."""
+    """Entry of a request type about any number of groups; the coordinator computes its response in steps (ADR 11)."""
 
     answer: Answer
     refuse: Refuse
@@ -92,7 +92,7 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
     ),
     HeartbeatRequest: GroupApi(classic_members.decide_heartbeat_in_any_group, refuse_heartbeat, check=check_group_id),
     LeaveGroupRequest: GroupApi(classic_members.decide_leave_in_any_group, refuse_leave, check=check_group_id),
-    # OffsetCommit accepts any group id, even an empty one.
+    # OffsetCommit accepts every group id, also the empty one.
     OffsetCommitRequest: GroupApi(commit.decide_commit, commit.refuse_commit, withdraw=commit.withdraw_commit),
     TxnOffsetCommitRequest: GroupApi(
         commit.decide_commit_in_transaction, commit.refuse_commit, check=check_group_id, withdraw=commit.withdraw_commit

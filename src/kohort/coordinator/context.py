@@ -13,15 +13,15 @@ from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import TopicsView
 
 SEARCH_LOST_MS: Final = 1_000
-"""Time in ms after which an idle pattern search no longer delays other groups: its group was deleted."""
+"""Time in ms after which a pattern search without steps no longer delays other groups: its group was deleted."""
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
 LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
-"""Function that returns a group's lag in records, summed over the given partitions; None if unknown."""
+"""Function that returns a group's lag in records, summed over the given partitions; None if the lag is unknown."""
 
 
 class SearchTurns:
-    """Schedule of pattern searches: one group searches at a time, with one step per millisecond."""
+    """Schedule of the groups' pattern searches: one group searches at a time, with at most one step per millisecond."""
 
     def __init__(self) -> None:
         self._of = ""
@@ -29,7 +29,7 @@ class SearchTurns:
         self._next_ms = 0
 
     def may_step(self, group_id: str, now_ms: int) -> bool:
-        """Return True if the group may match its subscription patterns now; one group matches at a time."""
+        """Return True if this group may do a search step now; False while another group searches."""
         is_others_turn = self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
         if self._stepped_ms == now_ms or is_others_turn:
             return False
@@ -40,7 +40,7 @@ class SearchTurns:
         self._of = ""
 
     def next_ms(self, now_ms: int) -> int:
-        """Return the time in ms at which a waiting group tries its topic search again; each group gets its own time."""
+        """Return the time in ms at which a waiting group tries again to search; each group gets another time."""
         self._next_ms = max(self._next_ms, now_ms) + 1
         return self._next_ms
 
@@ -54,7 +54,7 @@ class Context:
     rng: Rng
     topics: TopicsView
     evidence: JournalEvidence
-    """Observations for journal entries; decisions depend neither on them nor on ``lag_of``."""
+    """Observations for journal entries. Decisions do not depend on them, nor on ``lag_of``."""
     options_of_group: OptionsOfGroup
     searches: SearchTurns
     lag_of: LagOfGroup

@@ -23,9 +23,9 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 from kohort.wire.messages.group_records import GroupMetadataValue
 
 Owners = dict[str, dict[str, tuple[int, ...]]]
-"""Owned partitions as a dict: member id to topic to partition numbers."""
+"""Owned partitions as a dict: member id -> topic -> partition numbers."""
 EVIDENCE_BYTES: Final = 128 << 10
-"""Maximum bytes of a generation's assignments; the journal entry of larger ones omits the partitions."""
+"""Maximum bytes of a generation's assignments. The journal entry of larger assignments omits the partitions."""
 FENCING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -38,13 +38,16 @@ FENCING: Final = frozenset(
 )
 GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
 FENCED_MAX: Final = 100
-"""Maximum number of refused requests that the journal records per group and generation (or member epoch)."""
+"""Maximum number of refused requests in the journal for each group and generation (or member epoch)."""
 ASSIGNORS_NOTED: Final = 10
 """Maximum number of assignor names in the journal entry of a refused JoinGroup."""
 
 
 def owners_of(persisted: GroupMetadataValue | None) -> Owners | None:
-    """Return the assignments in a GroupMetadata record; None if unreadable, too large, or of another protocol type."""
+    """Return the assignments in a GroupMetadata record.
+
+    None if they are unreadable or too large, or if the group has another protocol type than ``consumer``.
+    """
     if persisted is None:
         return {}
     if persisted.protocol_type != PROTOCOL_TYPE:
@@ -71,7 +74,7 @@ def _by_topic(blob: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def moves_between(before: Owners | None, after: Owners | None) -> tuple[Move, ...]:
-    """Return the partitions that changed their owner, sorted by topic and number; none if an input is None."""
+    """Return the partitions whose owner changed, sorted by topic and number; none if one argument is None."""
     if before is None or after is None:
         return ()
     was, now = _owner_by_partition(before), _owner_by_partition(after)
@@ -92,7 +95,7 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
 
 
 def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
-    """Compare a rejoining member's JoinGroup, and the group's subscribed topics, with the previous generation."""
+    """Compare the JoinGroup of a rejoining member and the group's subscribed topics with the previous generation."""
     before = after = None
     topics = ctx.topics
     if rebalance.protocol_type == PROTOCOL_TYPE:
@@ -131,7 +134,7 @@ def _subscription(blob: bytes) -> Subscription | None:
 
 
 class RefusedOffsets(NamedTuple):
-    """First offsets of a refused OffsetCommit, and the number of its other offsets."""
+    """First offsets of a refused OffsetCommit, and how many more offsets it has."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0
@@ -141,14 +144,14 @@ NO_COMMIT: Final = RefusedOffsets()
 
 
 class RefusingGroup(NamedTuple):
-    """Group that refuses a request: its fields that the journal entry about the refusal needs."""
+    """Group that refuses a request: the fields that the journal entry about the refusal uses."""
 
     group_id: str
     noted: dict[tuple[str, str, str], None]
-    """Refused requests that are already journaled, each as (member id or client id, API, error)."""
+    """Refused requests that already have a journal entry, as keys (member id or client id, API, error)."""
     members: int
     current: int
-    """Current generation of a classic group, or current epoch of the consumer group's member."""
+    """Current generation of a classic group; in a consumer group, the current epoch of the refused member."""
     protocol_type: str
     accepted: Iterable[str]
 
@@ -172,10 +175,11 @@ def note_fenced(
 def note_refusal(
     group: RefusingGroup, request: GroupRequest, code: ErrorCode, ctx: Context, out: Outcome, tried: RefusedOffsets
 ) -> None:
-    """Count and journal a refused JoinGroup, or a request refused for a stale member id, generation or epoch.
+    """Count and journal a refused request.
 
-    The journal gets one entry per generation, member, API and error, so that repeated requests do not fill it. As a
-    refused JoinGroup has no member id, it gets one entry per client.
+    That is a refused JoinGroup, or a request refused for a stale member id, generation or epoch. Repeated requests get
+    one journal entry for each generation, member, API and error. A refused JoinGroup has no member id: its client id
+    stands for the member.
     """
     message = request.message
     member_id = getattr(message, "member_id", "")

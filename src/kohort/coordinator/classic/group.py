@@ -11,18 +11,18 @@ from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
 GENERATION_MAX: Final = 0x7FFF_FFFF
-"""Largest generation id of the protocol (int32); the next generation id is 0."""
+"""Largest generation id in the protocol (int32). After it, generation ids start again at 0."""
 
 
 class ClassicGroup:
-    """Classic group. ``persisted``: latest GroupMetadata record, set by replay; ``round``: volatile group state."""
+    """Classic group. ``persisted``: latest GroupMetadata record, set by replay. ``round``: volatile state."""
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
         self.persisted: GroupMetadataValue | None = None
         self.round = Round.of(None, now_ms)
         self.last_generation_id = 0
-        """Highest generation id sent to a member; the generation id of a failed rebalance is not used again."""
+        """Highest generation id sent to a member, also that of a failed rebalance: the group does not use it again."""
 
     @property
     def state(self) -> GroupState:
@@ -52,7 +52,7 @@ class ClassicGroup:
 
     @property
     def has_no_leader(self) -> bool:
-        """Return True if no persisted member is the leader, as after a conversion: all members must rejoin."""
+        """Return True if no persisted member is the leader, as after a conversion; then all members must rejoin."""
         return self.persisted is not None and bool(self.persisted.members) and self.persisted.leader is None
 
     @property
@@ -63,8 +63,8 @@ class ClassicGroup:
 def generation_of(rebalance: Round, since_ms: int | None = None, *, with_leader: bool = True) -> GroupMetadataValue:
     """Build the GroupMetadata record of a generation, with each member's metadata for the selected protocol.
 
-    ``since_ms``: time of the group's last state change; by default, that of the rebalance. ``with_leader=False``: the
-    record names no leader, so that all members rejoin after a crash of the broker.
+    ``since_ms``: time of the group's last state change; by default the time in ``rebalance``.
+    ``with_leader=False``: the record names no leader, so all members rejoin after a crash of the broker.
     """
     return GroupMetadataValue(
         protocol_type=rebalance.protocol_type,

@@ -30,7 +30,7 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
 
 
 def refuse_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Refuse a Heartbeat with ``code``; while the group is being loaded, answer with success, so that members stay."""
+    """Refuse a Heartbeat with ``code``; while the group is being loaded, report success, so that members stay in it."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
     return Reply(request, HeartbeatResponse(error_code=code))
@@ -52,7 +52,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
 
 
 def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
-    """Drop an assigned member id whose client did not rejoin with it in time; the rebalance stops waiting for it."""
+    """Drop an assigned member id with which no client joined in time; the rebalance no longer waits for it."""
     out = Outcome()
     if group.round.pending_join.pop(member_id, None) is not None:
         who = ClientIdentity(member_id)

@@ -2,8 +2,8 @@
 
 The order of the checks: protocol/groups.md#joingroup.
 
-Deviations from Kafka: when a member repeats a JoinGroup that still waits for its response, the older request gets
-REBALANCE_IN_PROGRESS instead of no response; a rejoining static member counts as a member of a full group.
+Deviations from Kafka: if a member sends a second JoinGroup while the first one awaits its response, the first one gets
+REBALANCE_IN_PROGRESS; in Kafka it gets no response. A rejoining static member counts as a member of a full group.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_WITH_REQUIRED_ID = 4
-"""Lowest JoinGroup version in which a new dynamic member at first gets MEMBER_ID_REQUIRED (KIP-394)."""
+"""First JoinGroup version in which a new dynamic member gets MEMBER_ID_REQUIRED, to join again with an id (KIP-394)."""
 PROTOCOLS_MAX = 10_000
-"""Maximum number of protocols in a JoinGroup. Kafka has no limit, although each JoinGroup compares all protocols."""
+"""Maximum number of protocols in a JoinGroup. Kafka has no such limit; each JoinGroup compares all protocols."""
 LATE_MS = 500
-"""Delay in ms after the start of the rebalance, above which the journal entry of a JoinGroup has session facts."""
+"""Time in ms after the start of a rebalance; the journal entry of a later JoinGroup contains the member's vitals."""
 METADATA_MAX_BYTES = 16 << 20
-"""Maximum bytes of member metadata, and of the leader's assignments, unless ``message.max.bytes`` is larger."""
+"""Maximum bytes of a member's metadata, and of the leader's assignments; ``message.max.bytes`` applies if larger."""
 
 
 class NamedMetadata(Protocol):
-    """Protocol name and metadata that a member offers, in a JoinGroup or in a GroupMetadata record."""
+    """Protocol name and metadata of a member, in a JoinGroup or in a GroupMetadata record."""
 
     @property
     def name(self) -> str: ...
@@ -57,18 +57,19 @@ class NamedMetadata(Protocol):
 
 
 def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
-    """Return a member's protocols in its order of preference; a repeated name keeps its first metadata.
+    """Return a member's protocols in its order of preference; of a repeated name, keep the first metadata.
 
-    A repeated name would count as two members, and the vote could select a protocol that not all members support.
+    With a repeated name one member would count as two supporters, and the vote could select a protocol that not all
+    members support.
     """
     by_name: dict[str, bytes] = {}
     for protocol in offered:
-        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # large metadata in a request is a bytearray
+        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # large metadata arrives as a bytearray
     return tuple(by_name.items())
 
 
 def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
-    """Return the member's rebalance timeout in ms; a JoinGroup v0 has only a session timeout, used for both."""
+    """Return the member's rebalance timeout in ms. JoinGroup v0 has a session timeout only, which serves as both."""
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 
@@ -82,7 +83,7 @@ def update_member(rebalance: Round, member: Member, request: GroupRequest, proto
 def replace_static_member(
     group: ClassicGroup, request: GroupRequest, old_id: str, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Give a returning static member a new member id; waiting requests of the old id get FENCED_INSTANCE_ID."""
+    """Give a returning static member a new member id; unanswered requests with its old id get FENCED_INSTANCE_ID."""
     message = request.message_as(JoinGroupRequest)
     rebalance = group.round
     member = rebalance.members[old_id]
@@ -118,7 +119,7 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 def _keep_generation(
     group: ClassicGroup, member: Member, old_id: str, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Answer a returning static member whose join does not change the generation; persist its new member id."""
+    """Answer a returning static member whose JoinGroup does not change the generation; persist its new member id."""
     rebalance = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
     leads = rebalance.leader == member.member_id
@@ -131,7 +132,7 @@ def _keep_generation(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
         protocol_name=rebalance.protocol_name,
-        # Before version 9, a returning leader must not compute assignments: its old id is sent as the leader.
+        # Before JoinGroup v9, a returning leader must not compute assignments: its old id stands in the leader field.
         leader=old_id if leads and not skips else rebalance.leader or "",
         skip_assignment=leads and skips,
         member_id=member.member_id,
@@ -160,8 +161,8 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
 def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
     """Answer a JoinGroup at once, or hold it until the join phase ends.
 
-    A JoinGroup without a member id creates a missing group. The new empty group stays even if the JoinGroup is refused,
-    as in Kafka.
+    A JoinGroup without a member id creates a missing group. As in Kafka, the new empty group remains even if the
+    JoinGroup is refused.
     """
     message = request.message_as(JoinGroupRequest)
     created = message.group_id not in groups.by_id and not message.member_id
@@ -197,7 +198,7 @@ def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> 
 def _refuse_full_group(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Refuse a JoinGroup to a full group with GROUP_MAX_SIZE_REACHED; remove its sender if it was a member."""
+    """Refuse a JoinGroup to a full group with GROUP_MAX_SIZE_REACHED; if its sender is a member, remove the member."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     note_fenced(group, request, ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED), ctx, out)
     if message.member_id in group.round.members:
@@ -258,7 +259,7 @@ def _existing_member(
 def _add_member(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Add a new member, with a session timeout of five minutes until its first generation begins."""
+    """Add a new member. Its session timeout is five minutes until the next generation begins."""
     rebalance = group.round
     if member_id in rebalance.pending_join:
         del rebalance.pending_join[member_id]

@@ -1,8 +1,8 @@
-"""LeaveGroup (13) v0-5 of one member, or from v3 of several, with member ids or instance ids (KIP-345, KIP-800).
+"""LeaveGroup (13) v0-5. Up to v2 one member leaves; from v3 on several may, with member ids or instance ids (KIP-345).
 
-The rules: protocol/groups.md#leavegroup.
+The rules: protocol/groups.md#leavegroup. The reason text in v5 is KIP-800.
 
-Deviation from Kafka: a SyncGroup that waits for its response when its member leaves gets UNKNOWN_MEMBER_ID.
+Deviation from Kafka: if a member leaves while its SyncGroup awaits the response, the SyncGroup gets UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def leave_entries(request: GroupRequest) -> list[MemberIdentity]:
 
 
 def answer_leave(request: GroupRequest, remove: Callable[[MemberIdentity], None]) -> Reply:
-    """Answer a LeaveGroup: call ``remove`` for each listed member, which raises ApiError for an unknown one."""
+    """Answer a LeaveGroup: call ``remove`` for each listed member. ``remove`` raises ApiError for an unknown member."""
     results = []
     for entry in leave_entries(request):
         code = ErrorCode.NONE
@@ -66,7 +66,7 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
             others=others,
         )
         after_removal(group, ctx, out, trigger)
-        if all(v is None for _, v, _ in removed):  # the request removed only pending member ids
+        if all(v is None for _, v, _ in removed):  # the LeaveGroup removed pending member ids only
             maybe_close_round(group, ctx, out, cut_delay=True)
     out.replies.append(answer)
     return out

@@ -1,4 +1,4 @@
-"""Member of a classic group: protocols, timeouts, session, and its JoinGroup and SyncGroup that await a response.
+"""Member of a classic group: protocols, timeouts, session, and its unanswered JoinGroup and SyncGroup.
 
 The rules: protocol/groups.md#members.
 """
@@ -23,10 +23,10 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 @dataclass(slots=True, kw_only=True)
 class Presence:
-    """Session of a member of either protocol, with timestamps and counts for the journal. Never persisted."""
+    """Session of a member (classic or consumer protocol), with times and counts for the journal. Never persisted."""
 
     expires_at_ms: int
-    """Time in ms at which the session ends. Heartbeats increase it without setting the session timer again."""
+    """Time in ms at which the session ends. A heartbeat moves it forward; the session timer stays as it is."""
     last_seen_ms: int
     connection: int = -1
     longest_gap_ms: int = 0
@@ -59,7 +59,7 @@ class Presence:
 
 @dataclass(slots=True, kw_only=True)
 class Member(Presence):
-    """Member of a classic group, with its unanswered JoinGroup and SyncGroup (at most one of each)."""
+    """Member of a classic group, with its unanswered JoinGroup or SyncGroup, at most one of each type."""
 
     member_id: str
     instance_id: str | None
@@ -89,12 +89,12 @@ class Member(Presence):
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """Restart the member's session timeout; the running session timer is extended only when it fires."""
+        """Restart the member's session timeout. The session timer stays as it is; when it fires, it is set again."""
         self.expires_at_ms = now_ms + (NEW_MEMBER_TIMEOUT_MS if self.is_new else self.session_timeout_ms)
 
     @property
     def is_excused(self) -> bool:
-        """Return True while the broker holds the member's JoinGroup or SyncGroup: its session cannot expire."""
+        """Return True if the session cannot expire: a JoinGroup or SyncGroup of the (not new) member is unanswered."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def note_commit(self, connection: int, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Rebalance of a classic group: begin the join phase, end it, or drop the rebalance after a failed append.
+"""Rebalance of a classic group: begin and end the join phase; drop the rebalance after a failed append.
 
 The rules: protocol/groups.md#rebalances.
 """
@@ -37,7 +37,7 @@ def keep_session(group: ClassicGroup, member: Member, ctx: Context, out: Outcome
 def open_round(
     group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger, arrived: Member | None = None
 ) -> None:
-    """Begin a rebalance of a classic group: every member must rejoin. ``arrived``: member whose JoinGroup began it."""
+    """Begin a rebalance: all members of the group must rejoin. ``arrived``: member whose JoinGroup is the cause."""
     rebalance = group.round
     if rebalance.state is GroupState.COMPLETING_REBALANCE:
         _drop_assignments(group, ctx, out)
@@ -99,9 +99,9 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
 
 
 def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_delay: bool = False) -> None:
-    """End the join phase if all members joined and the initial rebalance delay is over.
+    """End the join phase if all members have joined and the initial rebalance delay is over.
 
-    ``cut_delay``: end the join phase even during the delay.
+    ``cut_delay``: do not wait for the end of the initial rebalance delay.
     """
     rebalance = group.round
     if (
@@ -113,7 +113,7 @@ def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_de
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """End the join phase after the rebalance timeout or the initial rebalance delay, which new members extend."""
+    """End the join phase after the rebalance timeout or the initial delay; new members extend the initial delay."""
     rebalance, out = group.round, Outcome()
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
         return out
@@ -129,10 +129,10 @@ def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
 
 
 def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    """End the join phase with the members that sent JoinGroup: begin a generation, or empty the group.
+    """End the join phase with the members that sent JoinGroup: begin a generation, or make the group empty.
 
-    Dynamic members without a JoinGroup are removed, static ones stay (protocol/groups.md#static-members). If no member
-    sent a JoinGroup, the group waits one more rebalance timeout for the static members.
+    Dynamic members without a JoinGroup are removed; static members stay (protocol/groups.md#static-members). If no
+    member sent a JoinGroup, the group waits for its static members for another rebalance timeout.
     """
     rebalance = group.round
     for late in [m for m in rebalance.members.values() if m.join is None and not m.is_static]:
@@ -219,7 +219,7 @@ def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
 
 
 class RemovalRequest(NamedTuple):
-    """Request that removes a member, for the journal. ``by``: client that sent it (None: the removed member)."""
+    """Request that removes a member, for the journal. ``by``: client that sent the request; None: the member itself."""
 
     reason: str | None = None
     api_version: int | None = None
@@ -232,7 +232,7 @@ NO_REQUEST: Final = RemovalRequest()
 def remove_member(
     group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, request: RemovalRequest = NO_REQUEST
 ) -> Member:
-    """Remove a member and refuse its waiting requests; the caller then begins or ends a rebalance."""
+    """Remove a member and refuse its unanswered requests. The caller then begins a rebalance or ends the join phase."""
     member = group.round.remove(member_id)
     out.timers.append(CancelTimer(TimerKey("session", group.group_id, member_id)))
     if member.join is not None:
@@ -256,7 +256,7 @@ def remove_member(
 
 
 def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger) -> None:
-    """Rebalance the group after a member's removal; if a join phase waited for that member only, end the join phase."""
+    """Rebalance the group after a member's removal. A running join phase ends if it waited for that member only."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         open_round(group, ctx, out, trigger)
     else:
@@ -273,9 +273,9 @@ def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
-    """Drop the rebalance after a failed append: refuse waiting requests, return to the persisted generation.
+    """Drop the rebalance after a failed append: refuse unanswered requests, return to the persisted generation.
 
-    Members that received a later generation must rejoin at once: a member's generation must not decrease.
+    Members that already received the failed generation must rejoin at once: a member's generation must not decrease.
     """
     out = Outcome()
     generation_id = group.round.generation_id

@@ -1,7 +1,7 @@
-"""Volatile state of a classic group: members, requests that await a response, progress of the rebalance.
+"""Volatile state of a classic group: its members, their unanswered requests, the progress of the rebalance.
 
-A ``Round`` starts from the persisted generation (``Round.of``). Until the leader's assignments are persisted, the group
-may drop it. Counters keep the cost of a JoinGroup or Heartbeat independent of the group's size.
+A ``Round`` starts from the persisted generation (``Round.of``). The group may drop it as long as the leader's
+assignments are not persisted. Counters make the cost of a JoinGroup or Heartbeat independent of the group's size.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 from kohort.wire.messages.group_records import GroupMetadataValue
 
 FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
-"""First JoinGroup version in which an error response may omit the protocol name (KIP-559)."""
+"""First JoinGroup version whose error response may omit the protocol name (KIP-559)."""
 NAMES_PARSED_MAX: Final = 20_000
-"""Maximum number of topic names that are parsed from subscriptions per generation (some 25 ms)."""
+"""Maximum number of topic names that the coordinator parses from one generation's subscriptions (some 25 ms)."""
 SUBSCRIPTIONS_COMPARED: Final = 8
-"""Number of parsed subscriptions that the next one is compared with: most differ in owned partitions only."""
+"""Number of recent subscriptions compared with the next one before parsing: most differ in owned partitions only."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
-    """Refuse a JoinGroup with error ``code``. ``member_id``: member id in the response (None: that of the request)."""
+    """Refuse a JoinGroup with ``code``. ``member_id``: member id in the response; None: the one in the request."""
     message = request.message_as(JoinGroupRequest)
     name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
     known_id = message.member_id if member_id is None else member_id
@@ -68,15 +68,15 @@ class Round:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         self.pending_join: dict[str, int] = {}
-        """Member ids that the broker assigned and no client has joined with, each with its assignment time in ms."""
+        """Member ids that the broker assigned and no client has joined with yet; value: assignment time in ms."""
         self.pending_sync: dict[str, None] = {}
-        """Ids of members without an assignment of this generation; a dict, as a set takes 150 bytes more."""
+        """Ids of members that have not yet received their assignment of this generation; a set takes 150 bytes more."""
         self.awaiting_join = 0
         self.supporters: Counter[str] = Counter()
         self.subscribed_topics: frozenset[str] | None = frozenset()
         """Topics to which the members of the current generation subscribe; None if unknown."""
         self.partition_counts: dict[str, int] = {}
-        """Partition counts of subscribed topics when the generation began; later changes explain a rebalance."""
+        """Partition count of each subscribed topic when the generation began; later changes explain a rebalance."""
         self.opened_at_ms = state_since_ms
         self.initial = False
         """True during the initial rebalance delay of a group that was empty."""
@@ -89,7 +89,7 @@ class Round:
 
     @classmethod
     def of(cls, persisted: GroupMetadataValue | None, now_ms: int) -> Round:
-        """Build the volatile state of a persisted generation: Stable if it has members, else Empty."""
+        """Build the volatile state for a persisted generation: Stable if the generation has members, else Empty."""
         if persisted is None:
             return cls(GroupState.EMPTY, now_ms, 0)
         since_ms = persisted.current_state_timestamp
@@ -166,7 +166,7 @@ class Round:
                 del self.supporters[name]
 
     def park_join(self, member: Member, request: GroupRequest) -> GroupRequest | None:
-        """Hold a member's JoinGroup until the join phase ends; return the JoinGroup that it replaces, if any."""
+        """Hold a member's JoinGroup until the join phase ends; return its previous unanswered JoinGroup or None."""
         older, member.join = member.join, request
         if older is None:
             self.awaiting_join += 1
@@ -187,15 +187,15 @@ class Round:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a client with these protocols may join the group (protocol/groups.md#matching-protocols)."""
+        """Return True if a client that offers ``names`` may join the group (protocol/groups.md#matching-protocols)."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)
 
     def vote(self) -> str | None:
-        """Select the protocol of the next generation: a member's vote is its first protocol that all members support.
+        """Select the protocol of the next generation. A member votes for its first protocol that all members support.
 
-        If two protocols get equally many votes, the first member's preference wins (protocol/groups.md#protocol-vote).
+        In a tie, the preference of the first member decides (protocol/groups.md#protocol-vote).
         """
         candidates = {name for name, count in self.supporters.items() if count == len(self.members)}
         votes: Counter[str] = Counter()
@@ -210,7 +210,10 @@ class Round:
         return next(name for name, _ in first.protocols if votes[name] == most)
 
     def parse_subscriptions(self) -> None:
-        """Set ``subscribed_topics`` once per generation, from the members' subscriptions; None for too many topics."""
+        """Set ``subscribed_topics`` from the members' subscriptions, only at the first call in a generation.
+
+        None if the subscriptions have too many topic names.
+        """
         self.subscribed_topics = None
         if not self.members:
             self.subscribed_topics = frozenset()
@@ -224,7 +227,7 @@ class Round:
 
 
 def _topics_of(blobs: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all topics in encoded subscriptions; None if these have too many topic names. Raises ProtocolError."""
+    """Return all topics in encoded subscriptions; None above ``NAMES_PARSED_MAX`` names. Raises ProtocolError."""
     topics: set[str] = set()
     parsed: deque[bytes] = deque(maxlen=SUBSCRIPTIONS_COMPARED)
     left = NAMES_PARSED_MAX

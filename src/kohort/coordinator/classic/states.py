@@ -31,7 +31,7 @@ from typing import Final
 
 
 class GroupState(Enum):
-    """State of a classic group; the enum value is the state's name in responses."""
+    """State of a classic group. The enum value is the name of the state in responses."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

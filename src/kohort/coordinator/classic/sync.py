@@ -2,8 +2,8 @@
 
 The rules: protocol/groups.md#syncgroup.
 
-Deviation from Kafka: when a member repeats a SyncGroup that still waits for its response, the older request gets
-REBALANCE_IN_PROGRESS instead of no response.
+Deviation from Kafka: if a member sends a second SyncGroup while the first one awaits its response, the first one gets
+REBALANCE_IN_PROGRESS; in Kafka it gets no response.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
 
 
 def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer a SyncGroup to a stable group; else hold it until the leader's SyncGroup persists the generation."""
+    """Answer a SyncGroup to a Stable group; else hold it until the leader's SyncGroup persists the generation."""
     message = request.message_as(SyncGroupRequest)
     group = groups.check_group(message.group_id)
     rebalance = group.round
@@ -87,7 +87,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
             out.replies.append(Reply(member.sync, synced(rebalance, member)))
             member.sync = None
             keep_session(group, member, ctx, out)
-    value = generation_of(rebalance, joined_ms)  # before the state becomes Stable, as in Kafka
+    value = generation_of(rebalance, joined_ms)  # built before the group becomes Stable, as in Kafka
     out.records.append(GroupWritten(group.group_id, value))
     out.evidence = partial(_assignment_written, group.group_id, group.persisted, value, ctx.now_ms, took_ms)
 

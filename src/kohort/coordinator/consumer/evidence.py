@@ -40,7 +40,7 @@ STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions",
 
 
 def note_member(group: ModernGroup, beat: Beat, raised: RaisedEpoch | None, ctx: Context, out: Outcome) -> None:
-    """Journal a returning static member, and the group epoch that its heartbeat raised."""
+    """Journal the return of a static member, and the group epoch that its heartbeat raised."""
     arrival = beat.arrival
     if arrival.replaces is not None:
         old = arrival.replaces
@@ -80,7 +80,7 @@ def note_reconciled(
     reconciliation: ReconciliationTarget,
     ctx: Context,
 ) -> MemberReconciled:
-    """Build the journal entry of the reconciliation by one heartbeat; record when the member's revocations began."""
+    """Build the journal entry about one heartbeat's reconciliation; record when the member's revocations began."""
     volatile, now_ms = group.volatile, ctx.now_ms
     held_before, held_after = set(places(before)), set(places(after))
     revoked = held_before - held_after
@@ -126,7 +126,7 @@ def _awaited(
 
 
 def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str, tuple[int, ...]]:
-    """Return a dict from topic name to partition numbers; for a deleted topic, from its id in hexadecimal."""
+    """Return partition numbers as a dict with topic names as keys; a deleted topic has its id in hexadecimal as key."""
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         found.setdefault(_name(topic, topics), []).append(partition)

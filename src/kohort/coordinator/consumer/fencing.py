@@ -1,4 +1,4 @@
-"""Departure, expiry and temporary leave (static members) of consumer group members, and their tombstones.
+"""Members that leave, expire or (static ones) leave temporarily in consumer groups, and the tombstones for them.
 
 The rules: protocol/consumer-groups.md#members-and-epochs, protocol/consumer-groups.md#timers.
 """
@@ -36,9 +36,9 @@ from kohort.wire.messages.group_consumer import (
 
 
 def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = None) -> list[ConsumerGroupRecord]:
-    """Return the tombstones of a group's records except offsets; the tombstone of the group epoch comes last.
+    """Return the tombstones of all records of a group, except its offsets; the tombstone of the group epoch is last.
 
-    ``member_ids``: members with persisted records; None: all members of the group.
+    ``member_ids``: members that have records in the log; None: all members of the group.
     """
     group_id = group.group_id
     written = group.members if member_ids is None else member_ids
@@ -51,7 +51,7 @@ def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = No
 
 
 def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
-    """Return a member's tombstones in Kafka's order: current assignment, target assignment, metadata."""
+    """Return the tombstones of a member in Kafka's order: current assignment, target assignment, metadata."""
     return [
         CurrentWritten(group_id, member_id, None),
         TargetWritten(group_id, member_id, None),
@@ -62,7 +62,7 @@ def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
 def remove_members(
     group: ModernGroup, removed: Sequence[ConsumerMember], cause: EpochCause, ctx: Context, out: Outcome
 ) -> None:
-    """Remove members from a consumer group and raise the group epoch once; their partitions become unowned."""
+    """Remove members from a consumer group and raise the group epoch by 1; the members' partitions become unowned."""
     group_id = group.group_id
     for member in removed:
         out.records += tombstones_of_member(group_id, member.member_id)
@@ -94,7 +94,7 @@ def remove_member(group: ModernGroup, member: ConsumerMember, event: EpochEvent,
 
 
 def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Remove a member that leaves. Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """Remove a member that leaves the group. Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     group = check_consumer_group(groups, message.group_id)
     member = group.check_member(message.member_id, message.instance_id)
@@ -110,7 +110,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
 
 
 def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
-    """Keep a static member that left temporarily (epoch -2); the partitions that it had to revoke become unowned."""
+    """Keep a static member that left temporarily (epoch -2). Partitions that it still had to revoke become unowned."""
     current = member.current
     assigned = {topic: dict.fromkeys(partitions, JOINING_EPOCH) for topic, partitions in current.assigned.items()}
     away = current._replace(epoch=LEAVING_FOR_A_WHILE_EPOCH, assigned=assigned, pending=NO_PARTITIONS)

@@ -1,7 +1,7 @@
 """State of a consumer group (KIP-848): persisted records, indices over them, and volatile state.
 
-The rules: protocol/consumer-groups.md#group-epoch. Replay changes the persisted state (``replaying.py``); decisions
-change ``presence`` and ``volatile`` alone.
+The rules: protocol/consumer-groups.md#group-epoch. Replay changes the persisted state (``replaying.py``). Decisions
+change only ``presence`` and ``volatile``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 
 FIRST_EPOCH: Final = 1
-"""Epoch of a new group. Its first subscription raises the epoch to 2, the lowest epoch in responses."""
+"""Epoch of a new group. The first subscription raises it to 2, so that no response has a lower epoch than 2."""
 NO_OWNER: Final = -1
 
 
 class ConsumerGroupState(Enum):
-    """State of a consumer group, derived from its members, never persisted; the enum value is its name in responses."""
+    """State of a consumer group, derived from its members, never persisted. The enum value is its name in responses."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -41,7 +41,7 @@ class ConsumerGroupState(Enum):
 
 
 class ComputedTarget(NamedTuple):
-    """Target assignment that the assignor computed for one epoch of a consumer group."""
+    """Result of the assignor for one epoch of a consumer group."""
 
     epoch: int
     specs: Mapping[str, MemberSpec]
@@ -54,40 +54,40 @@ class ComputedTarget(NamedTuple):
 
 @dataclass(slots=True)
 class PendingTarget:
-    """Target assignment of a large group: computed and persisted in steps, each started by a timer."""
+    """Target assignment of a large group that is computed and persisted in several steps; a timer starts each step."""
 
     epoch: int = sys.maxsize
     steps: Steps[ComputedTarget] | None = None
     computed: ComputedTarget | None = None
     written: int = 0
-    """Number of members of ``computed.changed`` whose target assignment is persisted."""
+    """Number of members in ``computed.changed`` whose target assignments are already persisted."""
     error: ApiError | None = None
 
 
 @dataclass(slots=True)
 class VolatileState:
-    """Volatile state of a consumer group; after a failover the new coordinator rebuilds it."""
+    """Volatile state of a consumer group: not persisted, and empty at first in a new coordinator."""
 
     checked_topics_version: int = -1
-    """Version of the broker's topics at the last comparison of the group's topic hash."""
+    """``TopicsView.version`` at the last comparison of the group's topic hash."""
     topics: TopicsOfGroup | None = None
     """Existing topics to which the group subscribes; None from loading until the next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
-    """Subscriptions that the last target assignment used, as a dict: member id to ``ResolvedSubscription``."""
+    """Subscriptions used for the last target assignment, as a dict: member id -> ``ResolvedSubscription``."""
     pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
-    """True if the group was converted from a rebalancing classic group: its members have no assignment yet."""
+    """True if the group was a rebalancing classic group when it was converted: its members have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
-    """Return True if the client that began the pattern search may describe a topic (ACL)."""
+    """Function that returns True if the client that began the pattern search may describe a topic (ACL)."""
     resolving: TopicSearch | None = None
     fenced: dict[tuple[str, str, str], None] = field(default_factory=dict)
-    """Refused requests of this epoch that are already journaled, each as (member id or client id, API, error)."""
+    """Refused requests of this epoch in the journal, as keys (member id or client id, API, error)."""
     fenced_in_epoch: int = 0
     epoch_raised_ms: int | None = None
     revoking_since_ms: dict[str, int] = field(default_factory=dict)
-    """Time in ms at which each member's revocation began, as a dict with member ids as keys."""
+    """Time in ms at which each member's revocations began, as a dict with member ids as keys."""
     released_ms: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """Time in ms at which each partition became unowned, as a dict with (topic id, partition number) as keys."""
 
@@ -110,20 +110,20 @@ class ModernGroup:
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
         # Indices over the group's persisted state, updated by replay.
         self.most_members = 0
-        """Largest number of members so far. It determines the order of Kafka's member table, which never shrinks."""
+        """Largest number of members ever. It determines the order of Kafka's member table, which never shrinks."""
         self.instances: dict[str, str] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Owner of each partition, also of one not yet revoked, as a dict: (topic id, number) to member id."""
+        """Owner of each partition, also until its revocation, as a dict: (topic id, number) -> member id."""
         self.subscribers: Counter[str] = Counter()
-        """Number of members that subscribe to each topic by its name."""
+        """For each topic: number of members that subscribe to it by its name."""
         self.regex_users: Counter[str] = Counter()
-        """Number of members that use each subscription pattern."""
+        """For each subscription pattern: number of members that use it."""
         self.matched: Counter[str] = Counter()
-        """Number of subscription patterns that match each topic."""
+        """For each topic: number of subscription patterns that match it."""
         self.assignor_votes: Counter[str] = Counter()
         self.classic_members = 0
         self.classic_protocols: Counter[str] = Counter()
-        """Number of classic members that offer each protocol name."""
+        """For each protocol name: number of classic members that offer it."""
         # Volatile state: replay does not restore it.
         self.presence: dict[str, ConsumerPresence] = {}
         self.volatile = VolatileState()
@@ -160,12 +160,15 @@ class ModernGroup:
         return {*metadata.subscribed_topic_names, *self.matches_of(metadata)}
 
     def matches_of(self, metadata: ConsumerMetadata) -> tuple[str, ...]:
-        """Return the topics that match the subscription pattern in a member's metadata."""
+        """Return the topics that match the subscription pattern in ``metadata``."""
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return () if resolved is None else tuple(resolved.topics)
 
     def check_member(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
-        """Return the member with these ids. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+        """Return the member with this member id and, if given, instance id.
+
+        Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+        """
         if instance_id is not None:
             static_member = self.static_member(instance_id)
             if static_member is None:

@@ -1,4 +1,4 @@
-"""Group epoch of a consumer group: what raises it, the hash of subscribed topics, the options of the group.
+"""Group epoch of a consumer group: its causes, the hash of the subscribed topics, the options of the group.
 
 The rules: protocol/consumer-groups.md#group-epoch, protocol/consumer-groups.md#options-of-groups.
 """
@@ -41,7 +41,7 @@ def settings_of(group_id: str, ctx: Context) -> GroupSettings:
 
 
 class RaisedEpoch(NamedTuple):
-    """Next epoch of a consumer group, with the hash of its topics and the cause of the change."""
+    """Next epoch of a consumer group, with its topic hash and its cause."""
 
     epoch: int
     metadata_hash: int
@@ -53,13 +53,13 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> EpochWritten:
 
 
 def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, ctx: Context, out: Outcome) -> None:
-    """Journal a new group epoch. ``members``: number of group members in this epoch."""
+    """Journal a new group epoch. ``members``: number of members in the group from this epoch on."""
     group.volatile.epoch_raised_ms = ctx.now_ms
     out.journal.append(EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=epoch, cause=cause, members=members))
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Return a group's existing topics; also the previous ones if the topics changed since the last heartbeat."""
+    """Return a group's existing topics and, if they have changed since the last heartbeat, the previous ones."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()
@@ -71,7 +71,11 @@ def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dic
 def changed_names(
     group: ModernGroup, before: Collection[ConsumerMetadata], after: ConsumerMetadata | None
 ) -> tuple[list[str], list[str]]:
-    """Return the topics that gain their first or lose their last subscriber when ``after`` replaces ``before``."""
+    """Compare the subscriptions before and after a change; return newly subscribed and no longer subscribed topics.
+
+    ``before``: previous metadata of the concerned members. ``after``: the metadata that replaces it. Topics with other
+    subscribers do not count.
+    """
     stays = set() if after is None else set(after.subscribed_topic_names)
     begun = [name for name in stays if not group.subscribes_to(name)]
     fewer = Counter(name for metadata in before for name in metadata.subscribed_topic_names)
@@ -91,7 +95,7 @@ def changed_names(
 
 
 def hash_without(group: ModernGroup, removed: Collection[ConsumerMetadata], ctx: Context) -> int:
-    """Return the hash of the topics that the group subscribes to after the removal of members."""
+    """Return the group's topic hash without the members ``removed``."""
     return current_topics(group, ctx)[0].hash_with(*changed_names(group, removed, None), ctx.topics)
 
 
@@ -111,10 +115,10 @@ def _partitions_changed(
 def preferred_assignor(
     group: ModernGroup, ctx: Context, before: ConsumerMetadata | None = None, after: ConsumerMetadata | None = None
 ) -> str:
-    """Return the server assignor that most members prefer, with metadata ``after`` in place of ``before``.
+    """Return the server assignor that most members prefer, if ``after`` replaced the member metadata ``before``.
 
-    If no member prefers one, the broker's first assignor is used. In a tie, the first assignor in the order of Kafka's
-    hash table wins. In Kafka the assignor that the heartbeat's sender prefers wins a tie, so that heartbeats of
+    If no member prefers one, this is the broker's first assignor. In a tie, the first tied assignor in the order of
+    Kafka's hash table wins. In Kafka a tie is won by the preference of the heartbeat's sender, so heartbeats of
     different members raise the epoch again and again.
     """
     votes = group.assignor_votes
@@ -134,7 +138,7 @@ def preferred_assignor(
 def raised_epoch(
     group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: ClientIdentity, ctx: Context
 ) -> RaisedEpoch | None:
-    """Return the group epoch after a heartbeat; None if the heartbeat does not raise it.
+    """Return the group epoch that a heartbeat raises; None if it raises none.
 
     ``before``: previous metadata of the member, or of the static member that it replaces; None for a new member.
     """
@@ -167,7 +171,7 @@ def _change_of_member(
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""
-    # a pattern that was not searched yet matches no topic; the result of the search raises the group epoch later
+    # no topic matches a pattern before its search; the result of the search raises the group epoch
     resolved = regex != regex_before and (not regex or regex in group.regexes)
     if names == names_before and not resolved:
         return None

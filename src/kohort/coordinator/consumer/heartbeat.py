@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68) v0-1: the whole decision, from the member's metadata to its next assignment.
 
-The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. A decision computes values
-only: replay of its records changes the group. ``evidence.py`` builds the journal entries.
+The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. A decision only computes
+values; the replay of its records changes the group. ``evidence.py`` builds the journal entries.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from kohort.wire.messages.group_consumer import (
 def decide_consumer_heartbeat(
     groups: ConsumerGroups, group: ModernGroup, request: GroupRequest, ctx: Context
 ) -> Outcome:
-    """Add the heartbeat's sender to the group, or reconcile its assignment. Raises ApiError with Kafka's message."""
+    """Add the sender of a heartbeat to the group, or reconcile its assignment. Raises ApiError with Kafka's message."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     out = Outcome(round_changed=False)
     owned = _owned_partitions(message)
@@ -115,7 +115,7 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def joining(group: ModernGroup, member_id: str, static_member: ConsumerMember | None) -> Arrival:
-    """Return the state of a joining client: that of the static member that it replaces, else of its own member id."""
+    """Return the state with which a client joins: that of the static member it replaces, else that of its member id."""
     if static_member is not None:
         current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
         return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
@@ -124,7 +124,7 @@ def joining(group: ModernGroup, member_id: str, static_member: ConsumerMember | 
 
 
 def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx: Context) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED if a client that is not a member joins a full group."""
+    """Raise GROUP_MAX_SIZE_REACHED if the group is full and the joining client is not one of its members."""
     most = ctx.config.group_consumer_max_size
     if len(group.members) >= most and not (member_id in group.members or instance_id in group.instances):
         problem = f"The consumer group has reached its maximum capacity of {most} members."
@@ -132,7 +132,10 @@ def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
-    """Raise FENCED_MEMBER_EPOCH unless the epoch is the member's current or, after a lost response, previous epoch."""
+    """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
+
+    Right are the member's current epoch and, if the response with the current epoch was lost, the previous epoch.
+    """
     if epoch == member.epoch:
         return
     if epoch < member.epoch and epoch == member.current.previous_epoch and _is_among(owned, member.current.assigned):
@@ -165,7 +168,7 @@ def advance(
 ) -> CurrentAssignment:
     """Update metadata, group epoch and target assignment after a heartbeat; return the member's next assignment.
 
-    ``becomes_classic``: compute no target assignment; if one is due, the member keeps its current assignment.
+    ``becomes_classic``: compute no target assignment. If one is due, the member keeps its current assignment.
     """
     if beat.arrival.replaces is not None:
         _take_place(group, beat.arrival, beat.arrival.replaces, out)
@@ -245,7 +248,7 @@ def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, ou
 def _reconciliation(
     group: ModernGroup, beat: Beat, computed: ComputedTarget | None, ctx: Context
 ) -> ReconciliationTarget | None:
-    """Return the target assignment for the member's reconciliation; None for a stable member without changes."""
+    """Return the target for the member's reconciliation; None if the member is stable and nothing has changed."""
     arrival, current = beat.arrival, beat.arrival.current
     epoch = group.target_epoch if computed is None else computed.epoch
     was = arrival.metadata

@@ -1,4 +1,4 @@
-"""Member of a consumer group: its persisted state, its session, and its heartbeat.
+"""Member of a consumer group: its persisted state, its session, its heartbeat.
 
 The rules: protocol/consumer-groups.md#members-and-epochs.
 """
@@ -22,7 +22,7 @@ def identity_of(member_id: str, metadata: ConsumerMetadata) -> ClientIdentity:
 
 @dataclass(slots=True)
 class ConsumerMember:
-    """Latest persisted metadata and assignment of a consumer group member; only replay changes them."""
+    """Persisted metadata and assignment of a consumer group member; only replay changes them."""
 
     member_id: str
     metadata: ConsumerMetadata
@@ -55,19 +55,19 @@ class Arrival(NamedTuple):
     current: CurrentAssignment
     target: Target | None
     replaces: ConsumerMember | None = None
-    """Static member that the sender replaces; both may have the same member id."""
+    """Static member that the sender replaces; the sender may have the same member id or a new one."""
 
 
 class Beat(NamedTuple):
-    """Heartbeat or JoinGroup to a consumer group: sender's previous state, new metadata, owned partitions."""
+    """Heartbeat or JoinGroup to a consumer group: previous state of its sender, new metadata, owned partitions."""
 
     arrival: Arrival
     metadata: ConsumerMetadata
     owned: OwnedPartitions | None
-    """Partitions that the member reports as owned; None if the request has no such report."""
+    """Partitions that the member reports as owned; None if the request does not report them."""
     member: ClientIdentity
     software: str | None
-    """Name and version of the client software, for the journal; None if the request does not change the member."""
+    """Name and version of the client software, for the journal; None if the request changes nothing of the member."""
 
 
 def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions | None, request: GroupRequest) -> Beat:
@@ -78,12 +78,12 @@ def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerPresence(Presence):
-    """Session and deadlines of a consumer group's member."""
+    """Session and deadlines of a consumer group member."""
 
     rejoin_by_ms: int | None = None
-    """Time in ms by which a classic member must send JoinGroup, set by its first REBALANCE_IN_PROGRESS response."""
+    """Time in ms by which a classic member must send JoinGroup; the first REBALANCE_IN_PROGRESS response sets it."""
 
     def note_commit(self, _connection: int, now_ms: int) -> None:
-        """Record the time of a member's commit. In consumer groups a commit does not renew the session."""
+        """Record the time of a member's commit. Unlike in classic groups, a commit does not renew the session."""
         self.commits += 1
         self.last_commit_ms = now_ms

@@ -1,4 +1,4 @@
-"""Timers of a consumer group; actions after the group is loaded, and when another broker coordinates it.
+"""Timers of a consumer group. Actions after the load of a group, and when another broker becomes its coordinator.
 
 The rules: protocol/consumer-groups.md#timers.
 """
@@ -20,7 +20,7 @@ from kohort.coordinator.outcome import CancelTimer, ConsumerTimer, Outcome, SetT
 
 TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](get_args(ConsumerTimer))
 RETRY_MS: Final = 500
-"""Time in ms after which the removal of a member is tried again if the append of its records failed."""
+"""Time in ms until the next attempt to remove a member, after a failed append."""
 
 
 def on_timer(group: ModernGroup, key: TimerKey, ctx: Context) -> Outcome:

@@ -1,4 +1,4 @@
-"""Pure functions that bring a member's assignment one step closer to its target assignment per heartbeat.
+"""Pure functions that bring a member's assignment closer to its target assignment, by one step at each heartbeat.
 
 The rules: protocol/consumer-groups.md#reconciliation (Kafka's CurrentAssignmentBuilder).
 """
@@ -18,19 +18,19 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 Target = Mapping[bytes, frozenset[int]]
-"""Target assignment of a member as a dict: topic id to partition numbers; topics without partitions are absent."""
+"""Target assignment of a member as a dict: topic id -> partition numbers. Topics without partitions are absent."""
 AssignedPartitions = Mapping[bytes, Mapping[int, int]]
-"""Assigned partitions as a dict: topic id to partition to the epoch of its assignment; no topic is empty."""
+"""Assigned partitions as a dict: topic id -> partition number -> epoch of its assignment. No topic is empty."""
 
 NO_PARTITIONS: Final[Mapping[bytes, Mapping[int, int]]] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
 OwnedPartitions = Mapping[bytes, Collection[int]]
-"""Partitions that a member reports as owned, as a dict: topic id to partition numbers."""
+"""Partitions that a member reports as owned, as a dict: topic id -> partition numbers."""
 IsFree = Callable[[bytes, int], bool]
 
 
 class ReconciliationState(IntEnum):
-    """State of a member's reconciliation; the enum value is its number in the current assignment record."""
+    """State of a member's reconciliation. The enum value is its number in the current assignment record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -38,17 +38,17 @@ class ReconciliationState(IntEnum):
 
 
 class CurrentAssignment(NamedTuple):
-    """Current assignment of a consumer group member; immutable."""
+    """Current assignment of a consumer group member. Immutable."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: ReconciliationState = ReconciliationState.STABLE
     assigned: AssignedPartitions = NO_PARTITIONS
     pending: AssignedPartitions = NO_PARTITIONS
-    """Partitions that the member must revoke and still reports as owned."""
+    """Partitions that the member must revoke, and that it still owns."""
 
     def partitions(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield topic id, partition and epoch of each assigned partition and of each pending revocation."""
+        """Yield topic id, partition number and epoch of each assigned partition and of each partition to be revoked."""
         for part in (self.assigned, self.pending):
             for topic_id, partitions in part.items():
                 for partition, epoch in partitions.items():
@@ -59,9 +59,9 @@ NEW_MEMBER: Final = CurrentAssignment()
 
 
 def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
-    """Parse a member's current assignment record (type 8).
+    """Parse the current assignment record (type 8) of a member.
 
-    Records before Kafka 4.3 have no epoch per partition: each partition gets the member epoch.
+    Records of Kafka before 4.3 have no epoch for each partition: the member epoch is used.
     """
     known = value.state in ReconciliationState._value2member_map_
     return CurrentAssignment(
@@ -121,16 +121,16 @@ class ReconciliationTarget(NamedTuple):
     epoch: int
     target: Target
     topics: Collection[bytes]
-    """Ids of the topics that the member subscribes to; the target assignment's other topics are ignored."""
+    """Ids of the topics that the member subscribes to; partitions of other topics in ``target`` are ignored."""
     subscription_changed: bool = False
     subscribes_to_nothing: bool = False
-    """True if the member subscribes to no topic name, not even to one of a missing topic."""
+    """True if the member subscribes to no topic name at all, neither of an existing nor of a missing topic."""
 
 
 def reconciled(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return the member's assignment after a heartbeat that reports the ``owned`` partitions (None: not reported).
+    """Return the member's assignment after a heartbeat with the ``owned`` partitions (None: not reported).
 
     Returns ``current`` itself if nothing changes. Adds only unowned partitions, and partitions that this member itself
     still had to revoke.
@@ -153,7 +153,7 @@ def _owns(owned: OwnedPartitions | None, held: AssignedPartitions) -> bool:
 def _next(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return the member's assignment one step closer to the target; its epoch rises only after its revocations."""
+    """Return the assignment one step closer to the target. Its epoch rises only after the member's revocations."""
     target = {topic: of for topic, of in reconciliation.target.items() if topic in reconciliation.topics}
     keep, revoke = _split(current.assigned, target)
     if revoke and _owns(owned, revoke):
@@ -192,7 +192,7 @@ def _revoke_unsubscribed(
 ) -> CurrentAssignment:
     unsubscribed = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not unsubscribed:
-        # Kafka also updates the previous epoch of a member that subscribes to nothing.
+        # For a member that subscribes to nothing, Kafka updates the previous epoch, too.
         updates = reconciliation.subscribes_to_nothing and not current.pending
         return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if updates else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}

@@ -1,4 +1,4 @@
-"""Replay of consumer group records, after an append and while loading; it also updates the group's indices."""
+"""Replay of consumer group records, after an append and while loading. It also updates the indices of the group."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpr
 def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> None:
     """Apply a consumer group record to its group.
 
-    After compaction, a member's assignment may precede its metadata, and the record that a tombstone deletes may be
-    missing.
+    After compaction, a member's assignment may precede its metadata. A tombstone may come without the record that it
+    deletes.
     """
     if isinstance(record, EpochWritten):
         group.epoch = FIRST_EPOCH if record.value is None else record.value.epoch
@@ -94,7 +94,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
         _add_names(group, group.matched, before.topics, -1)
     if value is None:
         return
-    # intern(): patterns that match the same thousands of topics share the memory of the names
+    # intern(): several patterns may match the same thousands of topics; each name is in memory only one time
     topics = list(map(intern, value.topics))
     group.regexes[regex] = ConsumerGroupRegularExpressionValue(
         topics=topics, version=value.version, timestamp=value.timestamp

@@ -1,7 +1,7 @@
 """Search for the topics that match a group's subscription patterns, in steps between heartbeats (ADR 11).
 
 The rules: protocol/consumer-groups.md#regular-expressions. A search uses the topic names that exist when it begins.
-Each step persists the matching topics that it found, with a new group epoch if they changed.
+Each step persists the matching topics that it found. If these have changed, it also raises the group epoch.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ STEP_PAUSE_MS: Final = 1
 def refresh_timers(
     group: ModernGroup, metadata: ConsumerMetadata, request: GroupRequest, ctx: Context
 ) -> list[SetTimer]:
-    """Return the timer that starts a group's pattern search, if one is due after a heartbeat; else an empty list.
+    """Return the timer that starts a group's pattern search if one is due after a heartbeat; else an empty list.
 
-    A search is due for a new pattern, for new topics, or after the refresh interval. It finds only topics that the
-    heartbeat's sender may describe, for all members.
+    A search is due for a new pattern, for new topics, or after the refresh interval. Its result applies to all members,
+    but has only topics that the sender of the heartbeat may describe.
     """
     regex = metadata.subscribed_topic_regex
     if not regex and not group.regex_users:
@@ -83,7 +83,10 @@ def resolve(group: ModernGroup, ctx: Context) -> Outcome:
 
 
 def _unresolved(group: ModernGroup, ctx: Context) -> list[str]:
-    """Return the patterns to search topics for: only new ones if no topic and no permission changed."""
+    """Return the patterns for which a search is due.
+
+    These are only new patterns if topics are unchanged and the client may describe all topics, else all patterns.
+    """
     volatile = group.volatile
     unchanged = volatile.regexes_topics_version == ctx.topics.version
     only_new = unchanged and volatile.regex_may_describe is may_describe_all

@@ -1,7 +1,7 @@
 """Sessions of consumer group members, and the timers of their deadlines.
 
-The rules: protocol/consumer-groups.md#timers. A heartbeat increases ``Presence.expires_at_ms`` without setting the
-session timer again. When the timer fires, it compares the clock with this time.
+The rules: protocol/consumer-groups.md#timers. A heartbeat moves ``Presence.expires_at_ms`` forward, but does not set
+the session timer. When the timer fires, it compares ``expires_at_ms`` with the clock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def timers_of_member(group_id: str, member_id: str) -> list[TimerKey]:
 
 
 def session_timeout_ms(group: ModernGroup, member: ConsumerMember, ctx: Context) -> int:
-    """Return a member's session timeout in ms: the group option, or for a classic member its own timeout."""
+    """Return a member's session timeout in ms: that of the group options, or for a classic member its own timeout."""
     classic = member.metadata.classic_member_metadata
     return settings_of(group.group_id, ctx).session_timeout_ms if classic is None else classic.session_timeout_ms
 
@@ -52,7 +52,7 @@ def begin_session(
 
 
 def renew_session(group: ModernGroup, member: ConsumerMember, connection: int, ctx: Context) -> list[SetTimer]:
-    """Renew a member's session; set the session timer again only if the session now ends earlier than before."""
+    """Renew a member's session. Set the session timer only if the session now ends earlier than before."""
     presence = group.presence[member.member_id]
     presence.note_request(connection, ctx.now_ms)
     expires_at_ms = ctx.now_ms + session_timeout_ms(group, member, ctx)
@@ -77,7 +77,7 @@ def begin_all(group: ModernGroup, ctx: Context) -> list[SetTimer]:
 
 
 def awaits_revocation(member: ConsumerMember) -> bool:
-    """Return True if the member must revoke partitions within its rebalance timeout."""
+    """Return True if the member has partitions to revoke within its rebalance timeout."""
     return (
         member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
         and member.epoch != LEAVING_FOR_A_WHILE_EPOCH
@@ -90,7 +90,7 @@ def begin_revocation(group_id: str, member_id: str, rebalance_timeout_ms: int, c
 
 
 def await_revocation(group_id: str, member: ConsumerMember, ctx: Context) -> SetTimer | CancelTimer:
-    """Set the revocation timer of a member that must revoke partitions; cancel it for any other member."""
+    """Set the revocation timer if the member must revoke partitions; else cancel it."""
     if awaits_revocation(member):
         return begin_revocation(group_id, member.member_id, member.metadata.rebalance_timeout_ms, ctx)
     return CancelTimer(TimerKey("revocation", group_id, member.member_id))

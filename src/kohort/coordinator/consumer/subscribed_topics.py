@@ -1,7 +1,7 @@
-"""Existing topics that a consumer group subscribes to, with their hash; search for topics that match a pattern.
+"""Existing topics that a consumer group subscribes to, and their hash; search for topics that match a pattern.
 
-A member may name tens of thousands of topics, of which few exist. The cost of a request depends on its own names and
-the group's existing topics, not on the names of other members. Searches go in steps (ADR 11).
+A member may name tens of thousands of topics, of which few exist. The cost of a request depends on the names in this
+request and on the group's existing topics, not on the names of other members. Searches run in steps (ADR 11).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kohort.pattern import Pattern
 
 _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
-"""Number of topic names that one step compares with a subscription pattern; it takes a few milliseconds."""
+"""Number of topic names that one search step compares with a pattern; this takes a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
-"""Number of topic names whose comparison takes as long as parsing a subscription pattern."""
+"""Parsing a subscription pattern takes as long as the comparison of this number of topic names."""
 MACHINE_STEPS_A_NAME: Final = 500
-"""Number of automaton steps of a pattern that take as long as the comparison of a usual topic name."""
+"""The comparison of a usual topic name takes as long as this number of steps of the pattern's automaton."""
 
 
 class ExistingTopic(NamedTuple):
@@ -30,7 +30,7 @@ class ExistingTopic(NamedTuple):
 
 
 class NamesOfGroup(Protocol):
-    """Topic names that a group's members subscribe to."""
+    """Topic names that the members of a group subscribe to."""
 
     def subscribes_to(self, topic: str) -> bool: ...
 
@@ -38,20 +38,20 @@ class NamesOfGroup(Protocol):
 
 
 class TopicsOfGroup:
-    """Existing topics that a group subscribes to, as of one ``TopicsView.version``."""
+    """Existing topics that a group subscribes to, at one ``TopicsView.version``."""
 
     def __init__(self) -> None:
         self.found: dict[str, ExistingTopic] = {}
         self.version = -1
         self.changed: set[str] = set()
-        """Topics that gained their first or lost their last subscriber since the last refresh."""
+        """Topics that got their first or lost their last subscriber since the last refresh."""
         self._looked_up: dict[str, ExistingTopic | None] = {}
 
     def __len__(self) -> int:
         return len(self.found) + sum(self._looked_up.get(name) is not None for name in self.changed)
 
     def refresh(self, group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingTopic] | None:
-        """Update ``found``; return its previous topics if the group's existing topics changed."""
+        """Update ``found``. Return its previous value if the group's existing topics changed, else None."""
         for name in self.changed:
             found = self._looked_up[name] if name in self._looked_up else find_topic(name, topics)
             if found is not None and group.subscribes_to(name):
@@ -67,7 +67,7 @@ class TopicsOfGroup:
         return before
 
     def hash_with(self, added: Iterable[str], removed: Iterable[str], topics: TopicsView) -> int:
-        """Return the topic hash of the group as if ``added`` were subscribed and ``removed`` unsubscribed."""
+        """Return the group's topic hash as if it subscribed to ``added``, too, and no longer to ``removed``."""
         after = self.found.copy()
         for name in removed:
             after.pop(name, None)
@@ -93,9 +93,9 @@ def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
 
 
 def hash_of_found(found: Mapping[str, ExistingTopic]) -> int:
-    """Return a signed 64-bit hash of topic names, ids and partition counts; 0 without topics.
+    """Return a signed 64-bit hash of topic names, topic ids and partition counts; 0 without topics.
 
-    The hash is only compared with kohort's own records, so it need not be Kafka's XXH3. It is equal in all processes.
+    All processes compute the same hash. It need not be Kafka's XXH3: kohort compares it with its own records only.
     """
     if not found:
         return 0
@@ -112,7 +112,7 @@ def _found_among(group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingT
 
 
 class TopicSearch:
-    """Search for the topics that match subscription patterns, among topics that the client may describe."""
+    """Search for the topics that match subscription patterns, among the topics that a client may describe."""
 
     def __init__(self, regexes: list[str], names: Iterable[str], may_describe: MayDescribe, now_ms: int) -> None:
         self.stepped_ms = now_ms
@@ -134,7 +134,7 @@ class TopicSearch:
         return found
 
     def _work(self, regexes: list[str]) -> Iterator[tuple[str, list[str]] | None]:
-        """Yield each pattern with its matching topics, and None at the end of each step."""
+        """Yield each pattern with the topics that match it; at the end of each step, yield None."""
         left = NAMES_A_STEP
         for regex in regexes:
             topics: list[str] = []
@@ -149,9 +149,9 @@ class TopicSearch:
                         left = NAMES_A_STEP
                         yield None
             except ApiError:
-                topics = []  # a pattern that is too costly, or valid in RE2/J only, matches no topic
+                topics = []  # no topic matches a pattern that is too costly, or that is valid in RE2/J only
             if len(topics) >= NAMES_A_STEP:
-                yield None  # end the step after many matches: persisting them takes a whole step
+                yield None  # end the step after many matches: to persist them takes a whole step
                 left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat: checks of its fields that need no group, and the member's metadata after the heartbeat.
+"""ConsumerGroupHeartbeat: the checks that need no group, and the member's metadata after the heartbeat.
 
-The rules: protocol/consumer-groups.md#heartbeats. A null field of the heartbeat means no change.
+The rules: protocol/consumer-groups.md#heartbeats. A null field in a heartbeat means: unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_WITH_OWN_MEMBER_ID: Final = 1
 UNCHANGED: Final = -1
 CONSUMER: Final = "consumer"
 SUBSCRIBED_NAMES_MAX: Final = 10_000
-"""Maximum number of topic names in one member's subscription: sorting and persisting them takes some 20 ms."""
+"""Maximum number of topic names in the subscription of one member: to sort and persist them takes some 20 ms."""
 OWNED_TOPICS_MAX: Final = 100_000
 RE2J_MESSAGES: Final = {
     "missing )": "missing closing )",
@@ -32,11 +32,14 @@ RE2J_MESSAGES: Final = {
     "invalid character class range": "invalid character class range",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""Messages about invalid subscription patterns, as a dict: first words of kohort's message to Kafka's message."""
+"""Messages about invalid subscription patterns, as a dict: start of kohort's message -> Kafka's message."""
 
 
 def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> None:
-    """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR; UNSUPPORTED_VERSION if the consumer protocol is disabled."""
+    """Check the fields of a ConsumerGroupHeartbeat.
+
+    Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR; UNSUPPORTED_VERSION if the consumer protocol is disabled.
+    """
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     if CONSUMER not in config.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
@@ -92,7 +95,7 @@ def _invalid(problem: str) -> ApiError:
 
 
 def updated_metadata(before: ConsumerMetadata | None, request: GroupRequest) -> ConsumerMetadata:
-    """Return the member's metadata after its heartbeat; ``before`` itself if the heartbeat changes nothing."""
+    """Return the member's metadata after its heartbeat: ``before`` itself if the heartbeat changes nothing."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     if before is not None and _is_unchanged(message) and _same_client(before, request):
         return before
@@ -130,7 +133,7 @@ def _re2j_message(why: str) -> str:
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return True if no field of the heartbeat is null, as in a member's first heartbeat and in one after an error."""
+    """Return True if no field of the heartbeat is null: a member's first heartbeat, or its next one after an error."""
     has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 

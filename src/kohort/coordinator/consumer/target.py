@@ -1,4 +1,4 @@
-"""Target assignment of a consumer group: when to compute it, its computation in one or several steps, its records.
+"""Target assignment of a consumer group: when it is due, its computation in one or several steps, its records.
 
 The rules: protocol/consumer-groups.md#target-assignment (KIP-1263 for the interval).
 """
@@ -29,7 +29,7 @@ from kohort.wire.messages.consumer_group_records import (
 
 STEP_PAUSE_MS: Final = 1
 RETRY_MS: Final = 500
-"""Time in ms after which a failed append of target assignment records is repeated."""
+"""Time in ms until the next attempt to append target assignment records, after a failed append."""
 WRITTEN_AT_ONCE: Final = 300
 """Maximum number of members whose target assignments one step persists."""
 SNAPSHOT_US: Final = 0.7
@@ -38,17 +38,17 @@ TOPIC_US: Final = 2
 COMPARED_US: Final = 1
 MOVE_US: Final = 2
 RECORD_US: Final = 15
-"""Estimated microseconds that each member, topic or record adds to the computation of a target assignment."""
+"""Estimated microseconds that one record takes; the ``_US`` constants above are those of members, topics and moves."""
 
 
 class ResolvedSubscription(NamedTuple):
-    """Member's subscription with its existing topics. Equal subscriptions share all fields but ``metadata``."""
+    """Subscription of a member, with its existing topics. Equal subscriptions share all fields but ``metadata``."""
 
     metadata: ConsumerMetadata
     resolved: ConsumerGroupRegularExpressionValue | None
     version: int
     topic_ids: Mapping[str, bytes]
-    """Existing subscribed topics as a dict: name to topic id, in Kafka's order."""
+    """Existing subscribed topics as a dict: name -> topic id, in Kafka's order."""
     spec: MemberSpec
 
     @property
@@ -57,7 +57,7 @@ class ResolvedSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """Subscriptions of all group members for one target assignment; only changed ones are resolved again."""
+    """Subscriptions of all members, for one target assignment. Unchanged ones are taken from the previous one."""
 
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
@@ -68,7 +68,7 @@ class Subscriptions:
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
     def of(self, member_id: str, metadata: ConsumerMetadata) -> tuple[ResolvedSubscription, bool]:
-        """Return the subscription of a member, and True if it is the first member with this subscription."""
+        """Return the subscription of a member, and whether the member is the first one with this subscription."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)
@@ -96,7 +96,9 @@ class Subscriptions:
     ) -> ResolvedSubscription:
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
-        if matched not in self._matched:  # patterns may match equal topics: convert each tuple of topics once
+        if (
+            matched not in self._matched
+        ):  # several patterns may match the same topics: convert each tuple of topics one time
             self._matched[matched] = self._topic_ids(matched)
         topic_ids = self._matched[matched]
         if names:
@@ -110,17 +112,17 @@ class Subscriptions:
 
 
 class HeartbeatSender(NamedTuple):
-    """Member that sent the current heartbeat, with its updated metadata."""
+    """Member that sent the current heartbeat, with its metadata after it."""
 
     member_id: str
     metadata: ConsumerMetadata
     owned: Target
-    """Previous target assignment of the sender, or of the static member that the sender replaces."""
+    """Previous target assignment of the sender, or of the static member that it replaces."""
     replaces: str | None
 
 
 def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
-    """Return True if a heartbeat must compute the target assignment of group epoch ``epoch``."""
+    """Return True if the heartbeat must compute the target assignment of the group epoch ``epoch``."""
     if epoch <= group.target_epoch:
         return False
     interval_ms = settings_of(group.group_id, ctx).assignment_interval_ms
@@ -128,7 +130,7 @@ def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
 
 
 def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx: Context) -> ComputedTarget | None:
-    """Return the group's target assignment including ``sender``; None if it takes several steps (ADR 11)."""
+    """Return the group's target assignment, with ``sender`` as a member; None if it takes several steps (ADR 11)."""
     try:
         next(_computed(group, epoch, sender, ctx, Pace()))
     except StopIteration as end:
@@ -138,7 +140,7 @@ def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx:
 
 
 def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
-    """Start a timer that computes a large group's target assignment in steps, for later heartbeats (KIP-1263)."""
+    """Start a timer that computes a large group's target assignment in steps; later heartbeats use it (KIP-1263)."""
     group.volatile.pending_target = PendingTarget()
     begin = SetTimer(TimerKey("target", group.group_id), ctx.now_ms)
     out.timers.append(begin)
@@ -146,7 +148,7 @@ def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
 
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
-    """Compute or persist the next part of a large group's target assignment."""
+    """Do the next step of a large group's target assignment: compute or persist a part of it."""
     out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
     if pending is None or group.target_epoch >= pending.epoch:  # the group's last member left during the computation
         group.volatile.pending_target = None
@@ -174,7 +176,7 @@ def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
 def _write_some(
     group: ModernGroup, pending: PendingTarget, computed: ComputedTarget, ctx: Context, out: Outcome
 ) -> None:
-    """Persist the target assignments of the next members; after the last member, persist the target epoch."""
+    """Persist the target assignments of the next members; after those of the last member, persist the target epoch."""
     end = pending.written + WRITTEN_AT_ONCE
     for member_id in computed.changed[pending.written : end]:
         now_id = _id_now(group, member_id, computed.specs[member_id])
@@ -198,7 +200,7 @@ def _write_some(
 
 
 def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
-    """Return the present id of a member: a new one if its static member returned, None if the member left the group."""
+    """Return the current id of a member: a new id if it is a static member that returned, None if it left."""
     if member_id in group.members:
         return member_id
     return None if spec.instance_id is None else group.instances.get(spec.instance_id)
@@ -245,7 +247,7 @@ def _specs(
     order = yield from group_order(members, group.most_members, pace)
     first: list[str] = []
     if sender is not None:
-        first.append(sender.member_id)  # as in Kafka, the sender's topics precede those of other members
+        first.append(sender.member_id)  # as in Kafka, the sender's topics come before the topics of other members
         if sender.replaces is not None and sender.replaces != sender.member_id:
             order.remove(sender.replaces)
         if sender.member_id not in members:
