@@ -1,4 +1,4 @@
-"""Assignors that other Kafka clients lack, and user-defined assignors."""
+"""Assignors that exist only in kohort, and assignors that users define."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def remembering(found: Assignment, generation: int = 3) -> list[MemberSubscripti
     return [MemberSubscription(m, ("a", "b"), user_data=sticky.user_data(had, generation)) for m, had in found.items()]
 
 
-def test_co_partitioned_assignor_gives_equal_numbers_to_one_member_despite_different_counts():
+def test_co_partitioned_assignor_gives_partition_n_of_topics_of_different_sizes_to_one_member():
     found = extras.assign_together(SubscribedTopics({"a": 4, "b": 2}), members("x", "y"))
 
     assert shown(found) == {"x": "a-0 a-2 b-0", "y": "a-1 a-3 b-1"}
@@ -55,7 +55,7 @@ def test_co_partitioned_assignor_assigns_topics_with_different_subscribers_separ
     assert shown(found) == {"x": "a-0 b-1", "y": "a-1", "z": "b-0 b-2"}
 
 
-def test_rack_aware_assignor_prefers_racks_to_balance():
+def test_rack_aware_assignor_prefers_members_in_the_same_rack_over_balance():
     racks = {tp: frozenset({"north"}) for tp in tps("a-0 a-1 a-2")} | {tps("a-3")[0]: frozenset({"south"})}
     group = [
         MemberSubscription("n", ("a",), rack="north"),
@@ -68,7 +68,7 @@ def test_rack_aware_assignor_prefers_racks_to_balance():
     assert shown(found) == {"n": "a-0 a-1 a-2", "s": "a-3", "nowhere": ""}
 
 
-def test_rack_aware_assignor_gives_partition_without_member_in_its_racks_to_the_least_loaded():
+def test_rack_aware_assignor_gives_partition_to_least_loaded_member_if_no_member_is_in_its_racks():
     racks = {tps("a-0")[0]: frozenset({"north"})}
     group = [MemberSubscription("n", ("a",), rack="north"), MemberSubscription("m", ("a",))]
 

@@ -1,4 +1,4 @@
-"""range assignor: runs of consecutive partitions of each topic, in the members' racks where possible."""
+"""range assignor: consecutive partitions of each topic, if possible with replicas in the rack of their member."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def numbers(assignment: dict[str, list[TopicPartition]]) -> dict[str, list[str]]
     return {member: [str(p) for p in partitions] for member, partitions in assignment.items()}
 
 
-def test_range_assignor_gives_the_extra_partitions_to_the_first_members():
+def test_range_assignor_gives_the_remaining_partitions_to_the_first_members():
     found = assign(SubscribedTopics({"t": 7}), members("c", "a", "b"))
 
     assert numbers(found) == {"a": ["t-0", "t-1", "t-2"], "b": ["t-3", "t-4"], "c": ["t-5", "t-6"]}
 
 
-def test_range_assignor_divides_topics_with_equal_partition_counts_equally():
+def test_range_assignor_co_partitions_topics_with_equal_partition_counts():
     found = assign(SubscribedTopics({"t1": 3, "t2": 3}), members("a", "b", topics="t1 t2"))
 
     assert numbers(found) == {"a": ["t1-0", "t1-1", "t2-0", "t2-1"], "b": ["t1-2", "t2-2"]}
@@ -65,7 +65,7 @@ def test_range_assignor_gives_members_partitions_with_replicas_in_their_rack():
     assert numbers(found) == {"a": ["t-1", "t-3"], "b": ["t-0", "t-2"]}
 
 
-def test_range_assignor_keeps_topics_co_partitioned_if_members_have_racks():
+def test_range_assignor_co_partitions_topics_if_members_have_racks():
     topics = SubscribedTopics({"t": 2, "u": 2}, racks("t", "r2", "r1") | racks("u", "r2", "r1"))
 
     found = assign(
@@ -75,7 +75,7 @@ def test_range_assignor_keeps_topics_co_partitioned_if_members_have_racks():
     assert numbers(found) == {"a": ["t-1", "u-1"], "b": ["t-0", "u-0"]}
 
 
-def test_range_assignor_prefers_balance_to_racks():
+def test_range_assignor_prefers_balance_over_replicas_in_the_same_rack():
     topics = SubscribedTopics({"t": 4}, racks("t", "r1", "r1", "r1", "r2"))
 
     found = assign(topics, [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r2")])
@@ -91,5 +91,5 @@ def test_range_assignor_ignores_racks_if_every_rack_has_every_partition():
     assert numbers(found) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
 
 
-def test_range_assignor_is_eager_without_user_data():
+def test_range_assignor_is_eager_and_has_no_user_data():
     assert (RANGE.name, RANGE.cooperative, RANGE.user_data([], 3)) == ("range", False, None)

@@ -1,4 +1,4 @@
-"""roundrobin assignor: each partition of all topics goes to the next member."""
+"""roundrobin assignor: the members receive the partitions of all topics in turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kohort.assignors.roundrobin import assign
 from kohort.assignors.spec import MemberSubscription, SubscribedTopics
 
 
-def test_roundrobin_assignor_starts_each_topic_with_the_next_member():
+def test_roundrobin_assignor_does_not_restart_with_the_first_member_at_the_next_topic():
     members = [MemberSubscription("b", ("t", "u")), MemberSubscription("a", ("t", "u"))]
 
     found = assign(SubscribedTopics({"t": 3, "u": 3}), members)
@@ -15,7 +15,7 @@ def test_roundrobin_assignor_starts_each_topic_with_the_next_member():
     assert [str(p) for p in found["b"]] == ["t-1", "u-0", "u-2"]
 
 
-def test_roundrobin_assignor_skips_members_without_subscription_to_the_topic():
+def test_roundrobin_assignor_skips_members_that_do_not_subscribe_to_the_topic():
     members = [
         MemberSubscription("a", ("t",)),
         MemberSubscription("b", ("t", "u")),

@@ -1,4 +1,4 @@
-"""Server-side assignors uniform and range (KIP-848): test cases of Apache Kafka and of kohort."""
+"""Server-side assignors uniform and range (KIP-848): test cases from Apache Kafka and from kohort."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kohort.assignors.server.spec import MemberSpec, Targets
 from kohort.assignors.server.uniform import UNIFORM
 from kohort.errors import UsageError
 
-# Topic ids of Kafka's tests: the hash codes of the ids decide the order of assignment.
+# Topic ids in Kafka's tests: the hash codes of the ids determine the order of assignment.
 IDS = {
     "T1": base64.urlsafe_b64decode("T1-A4s3VTwiI5CTbEp6POw=="),
     "T2": base64.urlsafe_b64decode("T2-B4s3VTwiI5YHbPp6YUe=="),
@@ -74,7 +74,7 @@ def test_default_server_assignor_is_uniform():
 
 @pytest.mark.parametrize("assignor", SERVER_ASSIGNORS.values(), ids=SERVER_ASSIGNORS)
 class TestBothAssignors:
-    def test_server_assignor_returns_no_targets_for_an_empty_group(self, assignor):
+    def test_server_assignor_returns_no_target_assignments_for_an_empty_group(self, assignor):
         assert assignor.assign({}, counts(T1=3)) == {}
 
     def test_server_assignor_assigns_no_partition_to_members_without_topics(self, assignor):
@@ -85,7 +85,7 @@ class TestBothAssignors:
             assignor.assign({"A": wants("T2")}, counts(T1=3))
 
     @pytest.mark.parametrize("b_wants", ["T1 T2 T3", "T2 T3"])
-    def test_server_assignor_keeps_balanced_targets_for_every_order_of_members(self, assignor, b_wants):
+    def test_server_assignor_keeps_a_balanced_target_assignment_regardless_of_member_order(self, assignor, b_wants):
         members = {"A": wants("T1 T2 T3"), "B": wants(b_wants), "C": wants("T1 T2 T3")}
         partitions = counts(T1=2, T2=5, T3=7)
         first = assignor.assign(members, partitions)
@@ -98,7 +98,7 @@ class TestBothAssignors:
 
 
 class TestUniformEqualSubscriptions:
-    def test_uniform_assignor_with_equal_subscriptions_fills_one_member_after_the_other(self):
+    def test_uniform_assignor_with_equal_subscriptions_fills_the_members_one_by_one(self):
         assert uniform({"A": wants("T1 T3"), "B": wants("T1 T3")}, T1=3, T3=2) == {"A": "T3:0,1", "B": "T1:0,1,2"}
 
     def test_uniform_assignor_treats_subscriptions_with_one_common_pattern_as_equal(self):
@@ -109,7 +109,7 @@ class TestUniformEqualSubscriptions:
         other = of_all | {"B": wants("T1 T3", regex="T+.*")}
         assert uniform(both, T1=3, T3=2) == uniform(other, T1=3, T3=2) == {"A": "T1:0,2", "B": "T1:1 T3:0,1"}
 
-    def test_uniform_assignor_leaves_first_members_without_partition_if_partitions_are_too_few(self):
+    def test_uniform_assignor_gives_no_partition_to_the_first_members_if_partitions_are_too_few(self):
         assert uniform(dict.fromkeys("ABC", wants("T3")), T3=2) == {"A": "", "B": "T3:0", "C": "T3:1"}
 
     def test_uniform_assignor_assigns_100_topics_evenly(self):
@@ -121,7 +121,7 @@ class TestUniformEqualSubscriptions:
         assert sum(sizes) == 300
         assert len({(t, p) for target in found.values() for t, ps in target.items() for p in ps}) == 300
 
-    def test_uniform_assignor_takes_the_last_partitions_of_an_overloaded_member(self):
+    def test_uniform_assignor_revokes_the_last_partitions_of_an_overloaded_member(self):
         members = {"A": wants("T1 T2", "T1:0,1 T2:0,1"), "B": wants("T1 T2", "T1:2 T2:2")}
 
         assert uniform(members, T1=3, T2=3) == {"A": "T1:0 T2:0,1", "B": "T1:1,2 T2:2"}
@@ -148,12 +148,12 @@ class TestUniformEqualSubscriptions:
 
         assert uniform(members, T1=2, T2=2) == {"A": "T2:0", "B": "T2:1"}
 
-    def test_uniform_assignor_keeps_the_extra_partition_with_its_member(self):
+    def test_uniform_assignor_keeps_the_additional_partition_of_a_member(self):
         members = {"A": wants("T1", "T1:0"), "B": wants("T1", "T1:1"), "C": wants("T1", "T1:2,3")}
 
         assert uniform(members, T1=4) == {"A": "T1:0", "B": "T1:1", "C": "T1:2,3"}
 
-    def test_uniform_assignor_ignores_deleted_partitions_and_second_owners_in_previous_targets(self):
+    def test_uniform_assignor_ignores_deleted_and_doubly_assigned_partitions_in_the_previous_target(self):
         members = {"A": wants("T1", "T1:0,9"), "B": wants("T1", "T1:0,1")}
 
         assert uniform(members, T1=4) == {"A": "T1:0,2", "B": "T1:1,3"}
@@ -163,7 +163,7 @@ class TestUniformDifferentSubscriptions:
     def test_uniform_assignor_assigns_no_partition_to_a_member_without_topics(self):
         assert uniform({"A": wants("T1"), "B": wants("")}, T1=3) == {"A": "T1:0,1,2", "B": ""}
 
-    def test_uniform_assignor_gives_only_subscriber_of_a_topic_fewer_partitions_of_other_topics(self):
+    def test_uniform_assignor_gives_the_sole_subscriber_of_a_topic_fewer_partitions_of_other_topics(self):
         found = uniform({"A": wants("T1 T3"), "B": wants("T3")}, T1=3, T3=6)
 
         assert found == {"A": "T1:0,1,2 T3:4", "B": "T3:0,1,2,3,5"}
@@ -205,7 +205,7 @@ class TestUniformDifferentSubscriptions:
 
         assert found == {"A": "T1:0,1,2 T3:0,1,2", "B": "T2:0,1,2,3,4,5,6,7"}
 
-    def test_uniform_assignor_gives_member_that_unsubscribed_more_partitions_of_its_other_topic(self):
+    def test_uniform_assignor_gives_more_partitions_of_another_topic_to_a_member_after_it_unsubscribed(self):
         members = {"A": wants("T1", "T1:0,2 T2:1,3"), "B": wants("T1 T2", "T1:1 T2:0,2,4")}
 
         assert uniform(members, T1=3, T2=5) == {"A": "T1:0,1,2", "B": "T2:0,1,2,3,4"}
@@ -262,7 +262,7 @@ class TestRange:
 
 
 class TestIteration:
-    def test_member_ids_are_sorted_by_hash_bucket_then_in_the_given_order(self):
+    def test_member_ids_are_sorted_by_hash_bucket_and_keep_their_given_order_within_a_bucket(self):
         # "Aa" and "BB" have the same hash code in Java.
         assert in_member_order(["B", "BB", "A", "Aa"]) == ["BB", "Aa", "A", "B"]
         assert in_member_order(["Aa", "BB"]) == ["Aa", "BB"]
@@ -270,8 +270,8 @@ class TestIteration:
     def test_member_ids_in_one_slot_of_the_member_table_are_in_reverse_order(self):
         assert in_group_order(["Aa", "BB"]) == ["BB", "Aa"]
 
-    def test_member_order_depends_on_the_largest_number_of_members_so_far(self):
-        assert in_group_order(["m0", "m2"]) == ["m2", "m0"]  # both member ids are in the same slot of four slots
+    def test_member_order_depends_on_the_maximum_member_count_so_far(self):
+        assert in_group_order(["m0", "m2"]) == ["m2", "m0"]  # m0 and m2 share a slot in a table of four slots
         assert in_group_order(["m0", "m2"], 5) == [
             "m0",
             "m2",
@@ -293,7 +293,7 @@ class TestIteration:
         assert in_topic_order([one, other]) == [one, other]
         assert in_owned_order([other, one]) == [other, one]
 
-    def test_uniform_assignor_orders_a_members_new_topics_first_within_a_hash_bucket(self):
+    def test_uniform_assignor_places_new_topics_of_a_member_first_within_their_hash_bucket(self):
         one, other, third = (bytes(15) + bytes([n]) for n in (16, 32, 48))
         first = UNIFORM.assign({"A": MemberSpec(frozenset([one, other]))}, {one: 1, other: 1})
         assert list(first["A"]) == [other, one]
@@ -310,5 +310,5 @@ class TestIteration:
 
         assert UNIFORM.assign(members, {one: 2, other: 2}) == {"A": {other: {0, 1}}, "B": {one: {0, 1}}}
 
-    def test_topic_names_are_sorted_by_hash_bucket_then_by_name(self):
+    def test_topic_names_are_sorted_by_hash_bucket_and_alphabetically_within_a_bucket(self):
         assert in_name_order(["b", "BB", "a", "Aa"]) == ["Aa", "BB", "a", "b"]

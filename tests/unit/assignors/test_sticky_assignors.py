@@ -1,4 +1,4 @@
-"""sticky and cooperative-sticky assignors: balanced assignments with as few moved partitions as possible."""
+"""sticky and cooperative-sticky assignors: balanced assignments that move as few partitions as possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def owner(name: str, owned: str = "", topics: str = "t", generation: int = 4, **
     return MemberSubscription(name, tuple(topics.split()), owned=tps(owned), generation=generation, **options)
 
 
-def test_sticky_assignor_gives_partitions_in_turn_in_the_first_assignment():
+def test_sticky_assignor_assigns_partitions_to_members_in_turn_in_the_first_assignment():
     found = cooperative.assign(SubscribedTopics({"t": 5}), [owner("b"), owner("a")])
 
     assert shown(found) == {"a": "t-0 t-2 t-4", "b": "t-1 t-3"}
@@ -45,13 +45,13 @@ def test_cooperative_assignor_assigns_partitions_of_a_departed_member_immediatel
     assert shown(found) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_sticky_assignor_gives_partition_with_two_owners_to_owner_of_newer_generation():
+def test_sticky_assignor_gives_a_partition_with_two_owners_to_the_owner_of_the_newer_generation():
     members = [owner("a", "t-0 t-1", generation=5), owner("b", "t-0 t-1", generation=4)]
 
     assert shown(cooperative.assign(SubscribedTopics({"t": 2}), members)) == {"a": "t-0", "b": ""}
 
 
-def test_partition_owned_twice_in_one_generation_stays_unassigned_for_one_rebalance():
+def test_partition_with_two_owners_of_the_same_generation_stays_unassigned_for_one_rebalance():
     members = [owner("a", "t-0 t-1"), owner("b", "t-0 t-2")]
 
     found = cooperative.assign(SubscribedTopics({"t": 3}), members)
@@ -81,7 +81,7 @@ def test_sticky_assignor_revokes_partitions_of_an_unsubscribed_topic():
     assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 1}), members)) == {"a": "t-0", "b": "t-1"}
 
 
-def test_sticky_assignor_reads_previous_partitions_from_user_data():
+def test_sticky_assignor_reads_previously_owned_partitions_from_user_data():
     data = sticky.user_data(tps("t-0 t-1"), 3)
     members = [MemberSubscription("a", ("t",), generation=-1, user_data=data), MemberSubscription("b", ("t",))]
 
@@ -125,7 +125,7 @@ def test_cooperative_assignor_reads_generation_of_old_subscription_version_from_
     assert claim == ([("t", [0])], 7)
 
 
-def test_sticky_assignor_gives_partitions_to_members_in_racks_of_their_replicas():
+def test_sticky_assignor_gives_partitions_to_members_in_the_racks_of_their_replicas():
     racks = {TopicPartition("t", i): frozenset({f"r{i % 2}"}) for i in range(4)}
     members = [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r0")]
 
@@ -139,7 +139,7 @@ def test_list_of_assignors_is_cooperative_only_if_all_assignors_are():
     assert is_cooperative(assignors_named(["cooperative-sticky"]))
 
 
-def test_sticky_assignor_gives_extra_partitions_in_order_of_java_hash_map():
+def test_sticky_assignor_gives_additional_partitions_to_members_in_the_order_of_javas_hash_map():
     members = [owner("consumer-1", "t-0 t-1"), owner("consumer-2", "t-2 t-3"), owner("consumer-3", generation=-1)]
 
     found = cooperative.assign(SubscribedTopics({"t": 4}), members)
@@ -147,7 +147,7 @@ def test_sticky_assignor_gives_extra_partitions_in_order_of_java_hash_map():
     assert shown(found) == {"consumer-1": "t-0", "consumer-2": "t-2 t-3", "consumer-3": ""}
 
 
-def test_sticky_assignor_prefers_balance_to_racks_for_different_subscriptions():
+def test_sticky_assignor_for_different_subscriptions_prefers_balance_over_replicas_in_the_same_rack():
     near, far = frozenset({"r1"}), frozenset({"r2"})
     racks = dict.fromkeys(tps("a-0 a-1 a-2 b-0"), near) | dict.fromkeys(tps("a-3"), far)
     members = [MemberSubscription("x", ("a", "b"), rack="r1"), MemberSubscription("y", ("a",), rack="r2")]

@@ -1,4 +1,4 @@
-"""Fixture: a coordinator without a broker."""
+"""Fixture: a group coordinator without a broker."""
 
 import pytest
 

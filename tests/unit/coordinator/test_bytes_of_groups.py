@@ -1,4 +1,4 @@
-"""Bytes of groups, members and offsets that the memory limit counts."""
+"""Bytes that the memory limit counts for groups, members and offsets."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_memory_limit_adds_no_group_overhead_for_the_first_offset_of_an_existing
     assert stage.coordinator.budget.at_most == so_far + 400
 
 
-def test_memory_of_groups_is_measured_after_growth_by_an_eighth_of_the_limit():
+def test_memory_of_groups_is_measured_when_it_has_grown_by_an_eighth_of_the_limit():
     budget = MemoryBudget(800)
     looked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Queries of the broker to its coordinator: lags, waiting requests, stalls, loaded partitions."""
+"""Queries that the broker makes to its coordinator: lags, waiting requests, stalls, loaded partitions."""
 
 import pytest
 
@@ -45,7 +45,7 @@ class TestGroupLag:
         assert stage.coordinator.groups_in_partition_of(GROUP) is None
 
 
-def test_coordinator_lists_requests_that_wait_for_an_answer(stage):
+def test_waiting_requests_of_the_coordinator_are_those_without_a_response(stage):
     (a, b), generation = stage.stable(2)
     assert list(waiting_requests(stage.coordinator)) == []
     stage.join(a)
@@ -59,7 +59,7 @@ def test_coordinator_lists_requests_that_wait_for_an_answer(stage):
     assert waiting.message.member_id == b
 
 
-def test_timers_of_a_group_exclude_other_groups_of_its_partition():
+def test_timers_of_a_group_do_not_include_those_of_other_groups_in_its_partition():
     stage = CoordinatorStage(offsets_topic_num_partitions=1)
     (a,), _ = stage.stable(1, group="a")
     (b,), _ = stage.stable(1, group="b")
@@ -136,7 +136,7 @@ def test_closed_connection_of_a_departed_member_is_journaled(stage):
     assert (entry.member.member_id, entry.after_ms, entry.at_ms) == (a, 70, stage.now)
 
 
-def test_coordinator_adds_an_entry_of_the_broker_to_the_journal(stage):
+def test_journal_entry_from_the_broker_is_added_to_the_coordinators_journal(stage):
     entry = RoundDropped(at_ms=1, group=GROUP, error="X", generation=1)
 
     stage.coordinator.note(entry)

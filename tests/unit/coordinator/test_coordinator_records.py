@@ -1,4 +1,4 @@
-"""Records of ``__consumer_offsets``: Kafka's bytes, times, and the partition of a group."""
+"""Records of ``__consumer_offsets``: Kafka's bytes, times, and the partition that stores a group."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_records_of_unknown_types_in_consumer_offsets_are_skipped():
         ("0001 ffff 0001 74 00000005", None),
     ],
 )
-def test_record_with_invalid_bytes_raises_corrupt_log(key, value):
+def test_consumer_offsets_record_with_invalid_bytes_raises_corrupt_log(key, value):
     with pytest.raises(CorruptLog, match="__consumer_offsets"):
         parse_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
 
@@ -178,7 +178,7 @@ def test_offset_record_survives_a_round_trip(metadata, topic_id, offset):
 @pytest.mark.parametrize("group", ["", "g", "grüppe", "x" * 200])
 @pytest.mark.parametrize("metadata", ["", "m"])
 @pytest.mark.parametrize("topic_id", [TOPIC_ID, bytes(16)])
-def test_directly_encoded_offset_record_has_the_bytes_of_the_codec(group, metadata, topic_id):
+def test_offset_record_encoded_without_the_codec_has_the_same_bytes_as_with_the_codec(group, metadata, topic_id):
     value = OffsetCommitValue(offset=2**40, leader_epoch=-1, metadata=metadata, commit_timestamp=5, topic_id=topic_id)
 
     key, data = build_record(OffsetCommitted(group, "topic", 3, value))
@@ -246,7 +246,7 @@ UNTIMED = [
 
 
 @pytest.mark.parametrize("record", TIMED)
-def test_record_moved_to_wall_clock_time_and_back_is_unchanged(record):
+def test_record_converted_to_wall_clock_time_and_back_is_unchanged(record):
     key, value = build_record(moved_record(record, AHEAD_MS))
 
     assert value != build_record(record)[1]
@@ -254,11 +254,11 @@ def test_record_moved_to_wall_clock_time_and_back_is_unchanged(record):
 
 
 @pytest.mark.parametrize("record", UNTIMED)
-def test_unset_timestamp_of_a_record_is_not_moved_to_wall_clock_time(record):
+def test_unset_timestamp_of_a_record_is_not_converted_to_wall_clock_time(record):
     assert moved_record(record, AHEAD_MS) == record
 
 
-def test_loaded_offsets_have_their_times_moved_from_wall_clock_time():
+def test_times_of_loaded_offsets_are_converted_from_wall_clock_time():
     log = [
         build_record(moved_record(OffsetCommitted("g", "a", p, OffsetCommitValue(commit_timestamp=NOW_MS)), AHEAD_MS))
         for p in range(3)

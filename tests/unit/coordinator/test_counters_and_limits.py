@@ -1,4 +1,4 @@
-"""Counters of the coordinator and their limits: fenced requests, skipped records, topic searches, memory."""
+"""Counters of the coordinator and limits: fenced requests, skipped records, topic searches, memory."""
 
 import pytest
 
@@ -78,7 +78,7 @@ class TestSkippedRecords:
             (9, "9 unreadable records: no. 0; no. 1; no. 2; and 6 more"),
         ],
     )
-    def test_warning_about_skipped_records_quotes_the_first_three(self, count, words):
+    def test_warning_quotes_the_first_three_skipped_records(self, count, words):
         skipped = Skipped()
         for number in range(count):
             skipped.add(f"no. {number}")

@@ -1,4 +1,4 @@
-"""Limits of the facts that the coordinator records for the journal: numbers, times, names."""
+"""Limits for facts that the coordinator keeps for the journal: their number, their age, the length of names."""
 
 import pytest
 
@@ -33,7 +33,7 @@ class TestClosedConnections:
 
 
 class TestBrokerStalls:
-    def test_broker_stall_counts_only_after_the_last_request_of_the_member(self):
+    def test_time_of_a_broker_stall_counts_only_after_the_last_request_of_the_member(self):
         stalls = BrokerStalls()
         stalls.add(Stall(1_000, 2_000))
         stalls.add(Stall(4_000, 4_500))
@@ -53,7 +53,7 @@ class TestBrokerStalls:
 
 
 class TestDepartedMembers:
-    def test_latest_1000_departed_members_are_kept_until_their_connection_closes(self):
+    def test_latest_1000_departed_members_are_kept_until_their_connections_close(self):
         leavers = DepartedMembers()
         for connection in range(1_001):
             leavers.add(connection, "g", MEMBER, 5)
@@ -75,7 +75,7 @@ class TestNonMemberCommitters:
         ("after_ms", "backwards", "news"),
         [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
     )
-    def test_commit_of_a_non_member_is_journaled_again_after_an_hour_or_a_second_if_backwards(
+    def test_next_commit_of_a_non_member_is_journaled_after_an_hour_or_if_backward_after_a_second(
         self, after_ms, backwards, news
     ):
         committers = NonMemberCommitters()
@@ -116,7 +116,9 @@ class TestClientMetrics:
         assert said.of(people[1]) == said.of(people[-1]) == MemberMetrics(at_ms=1)
 
     @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
-    def test_client_metrics_of_two_clients_without_member_id_are_used_again_after_five_minutes(self, after_ms, known):
+    def test_client_metrics_without_member_id_are_used_if_another_client_stopped_five_minutes_ago(
+        self, after_ms, known
+    ):
         said, nobody = MetricsByMember(), ClientIdentity("", "app", "/h")
         said.add("first", nobody, MemberMetrics(at_ms=10))
         said.add("second", nobody, MemberMetrics(at_ms=10 + after_ms))
@@ -138,7 +140,7 @@ class TestClientMetrics:
         assert said.of(MEMBER) == MemberMetrics(at_ms=20)
         assert said.of(ClientIdentity("other", "app", "/h")) is None
 
-    def test_client_metrics_with_member_id_take_precedence_over_those_of_the_host(self):
+    def test_client_metrics_with_the_member_id_take_precedence_over_metrics_from_the_same_host(self):
         said = MetricsByMember()
         said.add("first", MEMBER, MemberMetrics(at_ms=10))
         said.add("other", ClientIdentity("", "app", "/h"), MemberMetrics(at_ms=20))
@@ -147,7 +149,7 @@ class TestClientMetrics:
         assert said.of(ClientIdentity("n", "app", "/h")) == MemberMetrics(at_ms=20)
 
 
-def test_client_with_names_of_1000_letters_in_all_is_recorded():
+def test_client_whose_names_have_1000_letters_in_total_is_recorded():
     assert names_fit("x" * 600, None, "y" * 400)
     assert not names_fit("x" * 600, None, "y" * 401)
 

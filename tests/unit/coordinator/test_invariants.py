@@ -1,4 +1,4 @@
-"""Invariant checks of the coordinator: each test plants a bug and runs a scenario that reveals it."""
+"""Invariant checks of the coordinator: each test inserts a bug and runs a scenario that reveals it."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def test_invariant_checks_pass_for_scenarios_without_bug():
         story(CoordinatorStage())
 
 
-def test_invariant_check_fails_for_an_assignment_that_differs_from_the_record(stage):
+def test_invariant_check_fails_for_an_assignment_that_contradicts_the_record(stage):
     stage.stable(2)
     groups = stage.coordinator.groups_in_partition_of(GROUP)
     assert groups is not None
@@ -122,7 +122,7 @@ def test_invariant_check_fails_for_a_session_that_is_not_renewed_after_a_waiting
         stage.sync(a, generation + 1, {})
 
 
-def test_invariant_check_fails_for_a_member_that_replay_loses(monkeypatch):
+def test_invariant_check_fails_for_a_member_that_is_lost_by_replay(monkeypatch):
     original = replay.replay_group
 
     def forgetful(groups, record, now_ms):
@@ -136,7 +136,7 @@ def test_invariant_check_fails_for_a_member_that_replay_loses(monkeypatch):
         a_generation_is_assigned(CoordinatorStage())
 
 
-def test_invariant_check_fails_for_a_removed_member_without_counter_update(monkeypatch):
+def test_invariant_check_fails_for_a_wrong_join_group_counter_after_a_member_removal(monkeypatch):
     original = heartbeat.remove_member
 
     def miscounting(group, *args, **kwargs):
@@ -161,7 +161,7 @@ def test_invariant_check_fails_for_an_assignment_kept_in_the_next_generation(mon
         stage.join(a, protocols=(("range", b"other"),))
 
 
-def test_invariant_check_fails_for_persisted_state_that_a_decision_changes(monkeypatch):
+def test_invariant_check_fails_if_a_decision_changes_the_persisted_state(monkeypatch):
     api = GROUP_APIS[JoinGroupRequest]
 
     def meddling(groups, request, ctx):
@@ -176,7 +176,7 @@ def test_invariant_check_fails_for_persisted_state_that_a_decision_changes(monke
         a_generation_is_assigned(CoordinatorStage())
 
 
-def test_invariant_check_fails_for_a_log_that_differs_from_the_persisted_state():
+def test_invariant_check_fails_for_a_log_that_contradicts_the_persisted_state():
     stage = CoordinatorStage()
     stage.stable(1)
     groups = stage.coordinator._shards.by_partition[stage.coordinator.partition_of(GROUP)].groups

@@ -1,4 +1,4 @@
-"""Facts that the coordinator records for the journal."""
+"""Facts that the coordinator keeps for journal entries."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_describe_groups_has_an_error_message_for_a_missing_group_since_v6(versi
     assert {group.error_code for group in answer.groups} == {expected}
 
 
-def test_connections_of_the_latest_1000_departed_members_are_journaled_when_closed():
+def test_connections_of_the_latest_1000_departed_members_are_journaled_when_they_close():
     leavers = DepartedMembers()
     for connection in range(1_001):
         leavers.add(connection, "g", ClientIdentity(f"m{connection}", "app", "/h"), 1)

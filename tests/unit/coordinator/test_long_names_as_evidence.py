@@ -1,4 +1,4 @@
-"""Long names of unauthenticated clients are not recorded for the journal."""
+"""Long names that unauthenticated clients send are not kept for the journal."""
 
 import tracemalloc
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def test_clients_with_long_names_are_not_recorded_for_the_journal():
     assert said.of(ClientIdentity("m", made_up(1), "/h")) is None
 
 
-def test_fenced_members_whose_ids_begin_with_the_same_letters_are_journaled_once():
+def test_fenced_members_whose_long_ids_begin_with_the_same_letters_share_one_journal_entry():
     stage = CoordinatorStage(group_initial_rebalance_delay_ms=0)
     stage.stable(1)
 

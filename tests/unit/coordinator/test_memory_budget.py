@@ -1,4 +1,4 @@
-"""Memory limit of all groups: ``group.coordinator.max.bytes``."""
+"""Memory limit for all groups together: ``group.coordinator.max.bytes``."""
 
 import pytest
 
@@ -115,7 +115,7 @@ def test_memory_limit_counts_and_refuses_large_assignments_of_a_leader():
     assert [given_code(f"g{i}") for i in range(5)] == [ErrorCode.NONE] * 3 + [REFUSED] * 2
 
 
-def test_memory_measurement_includes_growth_by_requests_that_are_always_accepted():
+def test_memory_measurement_includes_growth_by_requests_that_the_limit_never_refuses():
     stage = CoordinatorStage(group_coordinator_max_bytes=400_000)
     new, said = REFUSED, [("range", bytes(16_000))]
 

@@ -1,4 +1,4 @@
-"""Records of consumer groups: Kafka's bytes, and their replay."""
+"""Records of consumer groups: the bytes equal Kafka's, and replay restores the state."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_consumer_group_records_have_the_bytes_of_apache_kafka():
     assert build_record(target) == (bytes.fromhex("0006 0001 67"), bytes.fromhex("0000 00000002 00"))
 
 
-def test_topic_metadata_record_of_brokers_before_4_1_is_skipped():
+def test_topic_metadata_record_that_brokers_before_4_1_wrote_is_skipped():
     key, _ = build_record(OldMetadataRemoved("g"))
 
     assert parse_record(key, b"\x00\x00\x01\x00") is None
@@ -89,7 +89,7 @@ def written(*records) -> Groups:
     return groups
 
 
-def test_replayed_member_owns_assigned_and_revocation_pending_partitions():
+def test_replayed_member_owns_its_assigned_partitions_and_those_with_pending_revocation():
     group = written(MemberWritten("g", "m", SAID), CurrentWritten("g", "m", value_of(HAS_0_AND_1))).consumer["g"]
 
     assert group.members["m"].current == HAS_0_AND_1
@@ -121,7 +121,7 @@ def test_replay_of_a_compacted_log_accepts_an_assignment_before_its_member_metad
     assert group.members["m"].current == HAS_0_AND_1
 
 
-def test_replayed_partition_stays_with_its_new_owner_after_a_record_of_the_previous_owner():
+def test_replayed_partition_stays_with_its_new_owner_despite_a_later_record_of_the_previous_owner():
     other = CurrentAssignment(4, 3, ReconciliationState.STABLE, {T: {1: 4}})
     group = written(
         MemberWritten("g", "m", SAID),

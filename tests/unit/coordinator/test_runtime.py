@@ -1,4 +1,4 @@
-"""Runtime of the coordinator: failed appends, loading and unloading of partitions."""
+"""Runtime of the coordinator: failed appends, and loading and unloading of partitions."""
 
 from typing import Any
 
@@ -33,9 +33,9 @@ class TestFailedFirstJoin:
         assert (answer.error_code, answer.generation_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
         stage.refuse_with = None
         assert stage.answer(stage.leave("x")).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        assert stage.coordinator.wake_at_ms > stage.now + 100_000  # only the timer for expired offsets is set
+        assert stage.coordinator.wake_at_ms > stage.now + 100_000  # only the timer that expires offsets is set
 
-    def test_failed_append_of_the_first_join_group_v0_is_refused(self):
+    def test_first_join_group_v0_is_refused_after_a_failed_append(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3000)
         stage.refuse_with = FULL
 
@@ -70,7 +70,7 @@ class TestFailedAssignment:
 
         assert [stage.answer(t).generation_id for t in (first, second)] == [generation + 2] * 2
 
-    def test_failed_append_of_the_assignment_is_journaled_as_dropped_rebalance(self, stage, dropped):
+    def test_failed_append_of_the_assignment_is_journaled_as_a_dropped_rebalance(self, stage, dropped):
         assert stage.entries(AssignmentWritten, RoundSettled) == []
         (entry,) = stage.entries(RoundDropped)
         assert entry.error == "COORDINATOR_NOT_AVAILABLE"
@@ -213,7 +213,7 @@ class TestRestart:
         assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         assert stage.entries(RoundOpened)[-1].trigger.event == "over_capacity"
 
-    def test_members_of_the_oldest_records_use_their_session_timeout_for_rebalances(self, stage):
+    def test_members_loaded_from_the_oldest_record_version_use_the_session_timeout_for_rebalances(self, stage):
         member = MemberMetadata(member_id="m", session_timeout=7000, subscription=RANGE[0][1])
         value = GroupMetadataValue(
             protocol_type="consumer", generation=3, protocol="range", leader="m", members=[member]

@@ -1,4 +1,4 @@
-"""Journal entries that earlier kohort versions stored keep their meaning and their bytes."""
+"""Journal entries that earlier kohort versions stored: their meaning and their bytes stay the same."""
 
 from typing import get_args, get_type_hints
 
@@ -220,7 +220,7 @@ STORED = [
 HEAD = b'{"schema":"kohort/journal/1","kind":'
 
 
-def test_every_journal_entry_kind_has_a_stored_sample():
+def test_each_journal_entry_kind_has_a_stored_sample():
     assert tuple(type(entry) for entry, _ in STORED) == KINDS
 
 
@@ -230,7 +230,7 @@ def test_json_of_each_journal_entry_kind_is_stable(entry, stored):
     assert parse_entry(HEAD + stored) == entry
 
 
-def test_journal_entry_with_explicit_default_values_is_parsed_equally():
+def test_journal_entry_in_which_default_values_are_explicit_is_parsed_equally():
     stored = HEAD + b'"group_deleted","at_ms":1,"group":"g","why":"deleted","by":null}'
     assert parse_entry(stored) == GroupDeleted(at_ms=1, group="g", why="deleted")
 

@@ -1,4 +1,4 @@
-"""Timers of a classic group are cancelled when the request or session that they limit ends."""
+"""Timers of a classic group: cancelled when the request or session that they limit ends."""
 
 from kohort.coordinator.outcome import TimerKey
 from kohort.errors import ApiError, ErrorCode
@@ -20,7 +20,7 @@ def test_leave_group_with_pending_member_id_cancels_its_join_timer(stage):
     assert waits(stage) == set()
 
 
-def test_static_member_that_rejoins_with_a_new_member_id_has_one_session_timer(stage):
+def test_static_member_has_one_session_timer_after_a_rejoin_with_a_new_member_id(stage):
     first = stage.answer(stage.join(instance_id="i")).member_id
     stage.sync(first, 1, {}, instance_id="i")
     assert waits(stage) == {TimerKey("session", GROUP, first)}
@@ -30,7 +30,7 @@ def test_static_member_that_rejoins_with_a_new_member_id_has_one_session_timer(s
     assert waits(stage) == {TimerKey("session", GROUP, again)}
 
 
-def test_new_rebalance_cancels_the_timer_for_missing_sync_groups(stage):
+def test_new_rebalance_cancels_the_timer_that_limits_the_wait_for_sync_group(stage):
     a = stage.answer(stage.join(version=3)).member_id
     second = stage.join(version=3)
     stage.join(a, version=3)
@@ -64,7 +64,7 @@ def test_group_of_an_unloaded_partition_leaves_no_timers(stage):
     assert waits(stage) == set()
 
 
-def test_failed_append_of_a_generation_leaves_no_timers_of_unpersisted_members(stage):
+def test_failed_append_of_a_generation_leaves_no_timers_of_members_that_were_not_persisted(stage):
     a = stage.answer(stage.join(version=3)).member_id
     stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
     pending = stage.answer(stage.join()).member_id
@@ -75,7 +75,7 @@ def test_failed_append_of_a_generation_leaves_no_timers_of_unpersisted_members(s
     assert waits(stage) == set()
 
 
-def test_rejoin_of_the_last_missing_static_member_completes_the_rebalance(stage):
+def test_rejoin_of_the_last_absent_static_member_completes_the_rebalance(stage):
     first = stage.answer(stage.join(instance_id="ia")).member_id
     other = stage.join(instance_id="ib")
     leader = stage.answer(stage.join(first, instance_id="ia"))

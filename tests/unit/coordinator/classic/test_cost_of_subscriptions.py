@@ -1,4 +1,4 @@
-"""Subscribed topics of classic members: equal subscriptions are parsed once, those with too many topics never."""
+"""Subscriptions of classic members: equal ones share one parsed result; those with too many topics are not parsed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def joined(*subscriptions: bytes) -> CoordinatorStage:
     return stage
 
 
-def test_group_of_members_with_different_subscriptions_subscribes_to_all_their_topics():
+def test_classic_group_subscribes_to_the_topics_of_all_its_members():
     stage = joined(subscription("a", "b"), subscription("b", "c", owned=[("c", 0)]), subscription("b", "c"))
 
     assert round_of(stage).subscribed_topics == {"a", "b", "c"}
 
 
-def test_group_with_too_many_topic_names_counts_as_subscribed_to_all_topics():
+def test_classic_group_with_too_many_topic_names_counts_as_subscribed_to_all_topics():
     half = NAMES_PARSED_MAX // 2
     fits = joined(subscription(*names(half, "a")), subscription(*names(half, "b")))
     assert len(round_of(fits).subscribed_topics) == NAMES_PARSED_MAX
@@ -52,7 +52,7 @@ def test_subscriptions_that_differ_only_in_owned_partitions_are_parsed_once():
     assert cost(20) <= cost(2) + 20 * 20
 
 
-def test_consumer_group_rejects_classic_member_with_more_than_10000_topics():
+def test_consumer_group_rejects_classic_member_that_subscribes_to_more_than_10000_topics():
     stage = CoordinatorStage()
     stage.come("m1")
     protocols = [("range", subscription(*names(SUBSCRIBED_NAMES_MAX + 1)))]

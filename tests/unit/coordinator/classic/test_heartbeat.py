@@ -1,4 +1,4 @@
-"""Heartbeat in each state of a classic group, and session expiry of silent members."""
+"""Heartbeats in each state of a classic group, and session expiry of members that send no requests."""
 
 import pytest
 
@@ -31,7 +31,7 @@ class TestAnswer:
 
         assert [stage.heartbeat(m, generation) for m in (a, b)] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
 
-    def test_heartbeat_before_the_leaders_assignment_succeeds(self, stage):
+    def test_heartbeat_succeeds_while_the_group_waits_for_the_leaders_assignment(self, stage):
         member_id, ticket = stage.enter()
 
         assert stage.heartbeat(member_id, stage.answer(ticket).generation_id) == ErrorCode.NONE
@@ -99,7 +99,7 @@ class TestSessionExpiry:
         stage.advance(5999)
         assert stage.heartbeat(b, generation + 1) == ErrorCode.NONE
 
-    def test_session_expiry_of_the_last_missing_member_completes_the_rebalance(self, stage):
+    def test_session_expiry_of_the_last_member_that_did_not_rejoin_completes_the_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         rejoin = stage.join(a)
 
@@ -116,7 +116,7 @@ class TestSessionExpiry:
         last = stage.records()[-1].value
         assert (last.members, last.generation, last.protocol_type) == ([], generation + 1, "consumer")
 
-    def test_session_expiry_entry_has_the_time_of_the_last_request_and_of_the_connection_end(self, stage):
+    def test_journal_entry_of_an_expired_session_has_the_times_of_last_request_and_connection_end(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(3000)
         stage.heartbeat(a, generation, connection=7)
@@ -135,7 +135,7 @@ class TestSessionExpiry:
 
 
 class TestFencedMember:
-    def test_fenced_requests_of_a_member_are_journaled_once_for_each_api(self, stage):
+    def test_fenced_requests_of_one_member_are_journaled_once_per_api(self, stage):
         (a, b), generation = stage.stable(2)
         stage.leave(a)
         for _ in range(3):

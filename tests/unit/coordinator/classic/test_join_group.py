@@ -1,4 +1,4 @@
-"""JoinGroup: order of checks, joins in two steps, rejoins in each state of a classic group."""
+"""JoinGroup to a classic group: order of checks, joins that need two requests, rejoins in each group state."""
 
 import pytest
 
@@ -26,7 +26,7 @@ class TestChecksWithoutGroup:
         assert stage.answer(ticket) == refused(ErrorCode.INVALID_SESSION_TIMEOUT, "mine")
 
     @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
-    def test_join_group_error_response_has_empty_protocol_name_up_to_v6(self, stage, version, name):
+    def test_error_response_to_join_group_has_an_empty_protocol_name_up_to_v6(self, stage, version, name):
         answer = stage.answer(stage.join(group="", version=version))
 
         assert answer == JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name=name)
@@ -48,7 +48,7 @@ class TestFirstMember:
         )
         assert stage.records() == [GroupWritten(GROUP, empty)]
 
-    def test_first_member_becomes_leader_and_receives_all_members(self, stage):
+    def test_first_member_becomes_leader_and_receives_the_metadata_of_all_members(self, stage):
         member_id, ticket = stage.enter()
 
         assert stage.answer(ticket) == JoinGroupResponse(
@@ -125,12 +125,12 @@ class TestPendingMember:
 
 
 class TestProtocols:
-    def test_join_group_rejects_another_protocol_type_than_that_of_the_group(self, stage):
+    def test_join_group_rejects_a_protocol_type_other_than_that_of_the_group(self, stage):
         stage.stable(1)
 
         assert stage.answer(stage.join(protocol_type="connect")) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def test_join_group_rejects_protocols_that_not_all_members_support(self, stage):
+    def test_join_group_rejects_a_member_without_a_protocol_that_all_members_support(self, stage):
         both = (("range", b"r"), ("sticky", b"s"))
         stage.stable(1, protocols=both)
 
@@ -179,7 +179,7 @@ class TestRejoin:
         assert {x.leader for x in answers} == {a}
         assert answers[0].member_id == new_id
 
-    def test_repeated_join_group_answers_the_previous_waiting_join_group(self, stage):
+    def test_repeated_join_group_completes_the_previous_waiting_join_group(self, stage):
         (a, _), _ = stage.stable(2)
         older = stage.join(a)
 
@@ -281,7 +281,7 @@ class TestGroupSize:
 
 
 class TestRebalanceJournal:
-    def test_journal_entries_of_a_rebalance_have_its_cause_its_joins_and_its_generation(self, stage):
+    def test_journal_entries_of_a_rebalance_report_its_cause_its_joins_and_its_generation(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
         stage.join(a, reason="cached metadata has changed")

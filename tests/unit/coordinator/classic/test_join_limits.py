@@ -1,4 +1,4 @@
-"""Limits and versions of JoinGroup."""
+"""JoinGroup: limits, and differences between request versions."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_dynamic_member_needs_two_join_group_requests_from_v4(stage):
 
 
 @pytest.mark.parametrize(("version", "timeout_ms"), [(0, 7_000), (1, 90_000), (2, 90_000)])
-def test_join_group_v1_has_a_rebalance_timeout_besides_the_session_timeout(version, timeout_ms):
+def test_join_group_has_a_separate_rebalance_timeout_since_v1(version, timeout_ms):
     message = JoinGroupRequest(group_id="g", session_timeout_ms=7_000, rebalance_timeout_ms=90_000)
     request = GroupRequest(message, version, "app", "/127.0.0.1", reply_to=1)
 
@@ -36,7 +36,7 @@ class TestInitialDelay:
     def stage(self):
         return CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
 
-    def test_initial_rebalance_delay_ends_when_the_last_pending_member_id_leaves(self, stage):
+    def test_initial_rebalance_delay_ends_after_leave_of_the_last_pending_member_id(self, stage):
         _, waiting = stage.enter()
         pending = stage.answer(stage.join()).member_id
 
@@ -44,7 +44,7 @@ class TestInitialDelay:
 
         assert stage.answer(waiting).generation_id == 1
 
-    def test_initial_rebalance_delay_continues_when_a_member_leaves(self, stage):
+    def test_initial_rebalance_delay_continues_after_leave_of_a_member(self, stage):
         _, waiting = stage.enter()
         member_id, _ = stage.enter()
 
@@ -56,9 +56,7 @@ class TestInitialDelay:
 
         assert stage.answer(waiting).generation_id == 1
 
-    def test_initial_rebalance_delay_continues_when_one_leave_group_removes_a_member_and_a_pending_member_id(
-        self, stage
-    ):
+    def test_initial_rebalance_delay_continues_after_leave_group_of_a_member_and_a_pending_member_id(self, stage):
         _, waiting = stage.enter()
         member_id, _ = stage.enter()
         pending = stage.answer(stage.join()).member_id

@@ -1,4 +1,4 @@
-"""LeaveGroup of one or several members, by member id or instance id."""
+"""LeaveGroup of one or several members, which the request identifies by member id or by instance id."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_leave_group_of_the_last_member_persists_an_empty_group(stage):
     assert (last.generation, last.members, last.protocol, last.leader) == (generation + 1, [], None, None)
 
 
-def test_leave_group_of_the_last_missing_member_completes_the_rebalance(stage):
+def test_leave_group_of_the_last_member_that_did_not_rejoin_completes_the_rebalance(stage):
     (a, b), generation = stage.stable(2)
     rejoin = stage.join(a)
 
@@ -63,7 +63,7 @@ def test_leave_group_answers_the_waiting_sync_group_of_its_member(stage):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_leave_group_up_to_v2_returns_its_error_at_top_level(stage, version):
+def test_error_response_to_leave_group_up_to_v2_has_the_error_at_top_level(stage, version):
     (a,), _ = stage.stable(1)
 
     assert stage.answer(stage.leave("stranger", version=version)) == LeaveGroupResponse(
@@ -107,7 +107,7 @@ def test_leave_group_of_several_members_has_a_result_for_each_member(stage):
     assert gone == {pending: ("pending_left", None), static: ("left", "admin")}
 
 
-def test_leave_group_with_pending_member_id_rebalances_a_stable_group(stage):
+def test_leave_group_of_a_pending_member_id_rebalances_a_stable_group(stage):
     (a,), generation = stage.stable(1)
     pending = stage.answer(stage.join()).member_id
 

@@ -1,4 +1,4 @@
-"""Classic groups loaded from their records: members, timeouts, subscriptions."""
+"""Classic groups that the coordinator loads from its log: members, timeouts, subscriptions."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_members_loaded_from_the_log_keep_their_subscriptions(stage):
     assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
 
 
-def test_rebalance_after_restart_journals_topics_with_more_partitions(stage):
+def test_first_rebalance_after_a_restart_journals_topics_whose_partition_count_grew(stage):
     restart_on(stage, member("a"), leader="a")
     stage.topics.make("t", 8)
 
@@ -91,7 +91,7 @@ def test_member_metadata_of_another_protocol_type_is_not_parsed(stage):
     assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {}
 
 
-def test_instance_id_of_two_loaded_members_belongs_to_the_last_one(stage):
+def test_instance_id_of_two_loaded_members_belongs_to_the_last_of_them(stage):
     restart_on(stage, member("a", group_instance_id="i"), member("b", group_instance_id="i"), leader="b")
 
     stage.leave("a", client_id="admin")
@@ -102,7 +102,7 @@ def test_instance_id_of_two_loaded_members_belongs_to_the_last_one(stage):
     assert gone == [("a", "left"), ("b", "left")]
 
 
-def test_first_assignment_of_a_group_without_generation_has_no_previous_owners(stage):
+def test_journal_entry_of_the_first_assignment_has_no_previous_owners_without_earlier_generation(stage):
     stage.commit({("t", 0): 5})
 
     (a,), generation = stage.stable(1)
@@ -113,7 +113,7 @@ def test_first_assignment_of_a_group_without_generation_has_no_previous_owners(s
     assert stage.records()[-1].value.members[0].assignment == assignment(("t", 0))
 
 
-def test_rebalance_entry_after_a_generation_without_timestamp_has_no_created_topics(stage):
+def test_rebalance_entry_has_no_created_topics_if_the_previous_generation_has_no_timestamp(stage):
     stage.topics.make("old", 1)
     restart_on(stage, member("a"), leader="a")
 

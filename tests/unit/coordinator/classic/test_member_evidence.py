@@ -1,4 +1,4 @@
-"""Journal entries of departed, fenced and refused members of a classic group."""
+"""Journal entries about members of a classic group: removed members, fenced requests and refused requests."""
 
 import pytest
 
@@ -73,7 +73,7 @@ class TestLongestGap:
         assert (removed.vitals.last_seen_ms, removed.vitals.longest_gap_ms) == (back_ms, 5_000)
         assert removed.vitals.connection_closed_at_ms == back_ms
 
-    def test_journaled_join_has_last_sign_of_life_only_if_other_members_waited_half_a_second(self, stage):
+    def test_journaled_join_has_the_last_request_time_only_if_other_members_waited_half_a_second(self, stage):
         (a, b, c), _ = stage.stable(3)
         stage.journal.clear()
         stage.advance(100)
@@ -99,7 +99,7 @@ class TestLongestGap:
 
 
 class TestLeave:
-    def test_removal_entry_names_the_requesting_client_only_if_it_is_not_the_member(self, stage):
+    def test_removal_entry_names_the_requesting_client_only_if_it_is_not_the_removed_member(self, stage):
         (a, b, c), generation = stage.stable(3)
         assert stage.answer(stage.join(instance_id="i")) is None, "the JoinGroup waits for the other members"
 
@@ -128,7 +128,7 @@ class TestLeave:
 
         assert [(member.member_id, member.error_code) for member in answer.members] == [(a, 0), (b, 0)]
 
-    def test_rebalance_after_leave_of_the_last_member_ends_at_once(self, stage):
+    def test_rebalance_caused_by_leave_of_the_last_member_ends_at_once(self, stage):
         (a,), _ = stage.stable(1)
 
         stage.leave(a)
@@ -150,7 +150,7 @@ class TestSyncTimeout:
         assert (trigger.member.member_id, [who.member_id for who in trigger.others]) == (a, [b])
         assert trigger.vitals.session_timeout_ms == 30_000
 
-    def test_sync_timeout_entry_reports_the_leader_as_lost_only_if_it_sent_no_sync_group(self, stage):
+    def test_sync_timeout_entry_reports_a_lost_leader_only_if_the_leader_sent_no_sync_group(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a, rebalance_ms=5_000, session_ms=30_000)
         stage.join(b, rebalance_ms=5_000, session_ms=30_000)
@@ -173,7 +173,7 @@ class TestStaleMembers:
         assert stage.coordinator.fenced.by_kind == {kind: 3}
         assert stage.coordinator.fenced.by_group == {GROUP: {kind: 3}}
 
-    def test_refused_request_is_journaled_once_with_its_generation_and_that_of_the_group(self, stage):
+    def test_refused_request_is_journaled_once_with_the_generations_of_request_and_group(self, stage):
         (a,), generation = stage.stable(1)
 
         for _ in range(2):
@@ -239,7 +239,7 @@ class TestRefusedJoins:
         (entry,) = stage.entries(JoinRejected)
         assert (entry.member, entry.members) == (ClientIdentity("", "late", "/10.0.0.1", "i"), 2)
 
-    def test_refused_join_groups_share_the_journal_limit_of_100_with_other_refusals(self, stage):
+    def test_refused_join_groups_and_other_refused_requests_share_the_journal_limit_of_100(self, stage):
         for number in range(102):
             stage.join(client_id=f"late-{number}")
 

@@ -1,4 +1,4 @@
-"""Steps of a classic group's rebalance: delays, responses, journal entries, group record."""
+"""Timing of a classic group's rebalance: delays, responses, journal entries, group record."""
 
 import pytest
 
@@ -86,7 +86,7 @@ class TestAssignment:
         assert (settled.generation, settled.took_ms, settled.last.member_id) == (generation + 1, 200, b)
         assert stage.records()[-1].value.current_state_timestamp == joined_ms
 
-    def test_rebalance_end_is_journaled_with_the_leaders_sync_group_if_it_is_the_last(self, stage):
+    def test_rebalance_end_is_journaled_with_the_sync_group_of_the_leader_if_the_leader_is_last(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -122,7 +122,7 @@ class TestAssignment:
         (settled,) = stage.entries(RoundSettled)
         assert (settled.last.member_id, settled.last.instance_id) == (back, "ib")
 
-    def test_restarted_rebalance_renews_sessions_of_members_with_waiting_sync_group(self, stage):
+    def test_restarted_rebalance_renews_sessions_of_members_whose_sync_group_waits(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -329,7 +329,7 @@ def test_session_timeout_may_equal_the_configured_bounds(stage, session_ms, take
     assert code == (ErrorCode.MEMBER_ID_REQUIRED if taken else ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
-def test_member_metadata_may_have_16_mib_or_message_max_bytes_if_larger():
+def test_limit_of_member_metadata_is_the_larger_of_16_mib_and_message_max_bytes():
     small, large = CoordinatorStage(), CoordinatorStage(message_max_bytes=17 << 20)
 
     def said(stage: CoordinatorStage, size: int) -> int:
@@ -344,7 +344,7 @@ def test_member_metadata_may_have_16_mib_or_message_max_bytes_if_larger():
 @pytest.mark.parametrize(
     ("group", "code"), [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("other", ErrorCode.ILLEGAL_GENERATION)]
 )
-def test_offset_commit_with_generation_0_is_checked_as_commit_of_a_member(stage, group, code):
+def test_offset_commit_with_generation_0_is_checked_like_the_commit_of_a_member(stage, group, code):
     stage.commit({("t", 0): 1})
 
     assert stage.commit({("t", 0): 2}, member_id="m", generation=0, group=group) == [code]

@@ -1,4 +1,4 @@
-"""Transitions of a classic group's state."""
+"""State machine of a classic group."""
 
 from itertools import product
 
@@ -29,5 +29,5 @@ def test_group_state_allows_only_the_documented_transitions(previous, state):
             rebalance.move_to(state, 5)
 
 
-def test_group_state_names_equal_those_in_responses_of_kafka():
+def test_group_state_names_equal_those_in_kafkas_responses():
     assert [s.value for s in GroupState] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]

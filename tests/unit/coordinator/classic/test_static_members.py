@@ -27,7 +27,7 @@ def static_pair(stage, **options):
     return a, b, generation
 
 
-def test_static_member_joins_in_one_step_with_a_member_id_that_begins_with_its_instance_id(stage):
+def test_static_member_joins_with_one_request_and_its_member_id_begins_with_its_instance_id(stage):
     answer = stage.answer(stage.join(instance_id="ia"))
 
     assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
@@ -168,7 +168,7 @@ class TestMissingStaticMember:
         (removed,) = stage.entries(MemberRemoved)
         assert (removed.member.member_id, removed.member.instance_id, removed.why) == (b, "ib", "session_expired")
 
-    def test_rebalance_without_any_rejoin_waits_once_more_for_static_members(self, stage):
+    def test_rebalance_in_which_no_member_rejoins_waits_again_for_static_members(self, stage):
         _, _, _ = static_pair(stage, rebalance_ms=5000, session_ms=120_000)
         dynamic = stage.answer(stage.join()).member_id
         stage.leave(dynamic)

@@ -81,7 +81,7 @@ class TestRefusals:
 
 
 class TestLeaderAssignment:
-    def test_leaders_assignment_answers_waiting_and_later_sync_groups(self, stage):
+    def test_leaders_assignment_completes_waiting_and_later_sync_groups(self, stage):
         (a, b, c), generation = stage.stable(3)
         for member in (a, b, c):
             stage.join(member)
@@ -140,7 +140,7 @@ class TestLeaderAssignment:
         assert stage.answer(stage.sync(a, generation)) == given(MINE)
 
 
-def test_repeated_sync_group_answers_the_previous_waiting_sync_group(stage, joined):
+def test_repeated_sync_group_completes_the_previous_waiting_sync_group(stage, joined):
     a, b, generation = joined
     older = stage.sync(b, generation)
 
@@ -165,7 +165,7 @@ class TestMissingSync:
         assert [(e.member.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "sync_timeout")]
         assert not stage.entries(RoundOpened)[-1].trigger.leader_lost
 
-    def test_first_member_with_waiting_sync_group_replaces_a_leader_without_sync_group(self, stage):
+    def test_first_member_whose_sync_group_waits_replaces_a_leader_that_sent_no_sync_group(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         for member in (a, b):
             stage.join(member, rebalance_ms=5000, session_ms=30_000)
@@ -178,7 +178,7 @@ class TestMissingSync:
         assert stage.answer(stage.join(b)).leader == b
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_sync_timer_is_cancelled_after_the_sync_group_of_each_member(self, stage):
+    def test_sync_timer_is_cancelled_after_every_member_sent_sync_group(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
 
         stage.advance(20_000)
@@ -187,7 +187,7 @@ class TestMissingSync:
 
 
 class TestJournal:
-    def test_journal_entries_have_the_assignment_the_moved_partitions_and_the_last_sync_group(self, stage, joined):
+    def test_journal_entries_report_the_assignment_the_moved_partitions_and_the_last_sync_group(self, stage, joined):
         a, b, generation = joined
         stage.advance(40)
         stage.sync(a, generation, {a: MINE, b: YOURS})
@@ -202,7 +202,7 @@ class TestJournal:
         assert isinstance(settled, RoundSettled)
         assert (settled.generation, settled.last.member_id, settled.took_ms) == (generation, b, 7)
 
-    def test_rebalance_end_entry_names_the_leader_if_all_other_members_wait(self, stage, joined):
+    def test_rebalance_end_entry_names_the_leader_as_last_member_if_all_other_members_wait(self, stage, joined):
         a, b, generation = joined
         stage.sync(b, generation)
         stage.sync(a, generation, {a: MINE, b: YOURS})
@@ -225,7 +225,7 @@ class TestAssignmentEvidence:
         evidence: Any = outcome.evidence()
         assert evidence.partitions[a] == {"t": (0, 1)}
 
-    def test_assignment_of_a_failed_append_is_not_journaled(self, stage, joined):
+    def test_assignment_whose_append_failed_is_not_journaled(self, stage, joined):
         a, _, generation = joined
         stage.refuse_with = ApiError(ErrorCode.MESSAGE_TOO_LARGE)
 

@@ -1,4 +1,4 @@
-"""Topic names of consumer group members: their limits, and their cost for other members."""
+"""Topic names that members of a consumer group send: limits, and cost for heartbeats of other members."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_heartbeat_rejects_more_than_100000_owned_topics():
     assert "100001 topics; at most 100000" in answer.error_message
 
 
-def test_heartbeat_with_a_repeated_owned_topic_merges_its_partitions():
+def test_heartbeat_that_names_an_owned_topic_twice_merges_the_partitions_of_both_entries():
     stage = CoordinatorStage(**NEWEST)
     stage.come("m1")
     stage.come("m2")

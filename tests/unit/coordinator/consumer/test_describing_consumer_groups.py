@@ -106,7 +106,7 @@ class TestConsumerGroupDescribe:
         assert listed(stage, states=[f" {state.lower()}"]).keys() == {GROUP}
         assert listed(stage, states=["Dead"]) == {}
 
-    def test_consumer_group_describe_returns_groups_with_errors_first(self, stage):
+    def test_consumer_group_describe_returns_failed_groups_before_described_groups(self, stage):
         write(stage, epochs(5))
         stage.stable(1, group="old")
 
@@ -153,7 +153,7 @@ def test_list_groups_filters_by_group_type(stage):
 
 
 @pytest.mark.parametrize(("version", "code", "text"), [(6, 69, "Group g is not a classic group."), (5, 0, None)])
-def test_describe_groups_reports_a_consumer_group_as_not_found_or_dead(stage, version, code, text):
+def test_describe_groups_shows_a_consumer_group_as_not_found_or_dead(stage, version, code, text):
     write(stage, epochs(5), member("m", 5))
 
     (group,) = stage.answer(stage.ask(DescribeGroupsRequest(groups=[GROUP]), version)).groups

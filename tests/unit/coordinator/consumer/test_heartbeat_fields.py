@@ -1,4 +1,4 @@
-"""Fields of ConsumerGroupHeartbeat that a member changes after its join."""
+"""Fields of ConsumerGroupHeartbeat that a member may change after its join."""
 
 import pytest
 
@@ -111,7 +111,7 @@ class TestAssignors:
         stage.beat("m2", -1)
         assert described(stage).assignor_name == "uniform"
 
-    def test_changed_preferred_assignor_raises_the_group_epoch_once(self, stage):
+    def test_changed_preferred_assignor_raises_the_group_epoch_by_one(self, stage):
         for member_id, assignor in (("m1", "range"), ("m2", "range"), ("m3", "uniform")):
             stage.come(member_id, server_assignor=assignor)
 
@@ -126,7 +126,7 @@ class TestAssignors:
             ("assignor_changed", "uniform"),
         ]
 
-    def test_changed_assignor_preference_without_a_new_majority_keeps_the_group_epoch(self, stage):
+    def test_changed_assignor_preference_keeps_the_group_epoch_if_the_majority_stays_the_same(self, stage):
         for member_id in ("m1", "m2"):
             stage.come(member_id, server_assignor="range")
 
@@ -145,7 +145,7 @@ class TestAssignors:
 
 
 @pytest.mark.parametrize("order", [("range", "uniform"), ("uniform", "range")])
-def test_tied_assignor_preferences_select_the_same_assignor_for_each_heartbeat(stage, order):
+def test_tied_assignor_preferences_select_the_same_assignor_at_every_heartbeat(stage, order):
     for member_id, assignor in zip(("m1", "m2"), order, strict=True):
         stage.come(member_id, server_assignor=assignor, instance_id=member_id)
     epochs_of = {"m1": 2, "m2": 3}
@@ -190,7 +190,7 @@ NOT_ALIKE = [("m3", [("u", 2)]), ("m4", [("t", 2)])]
         (["t", "u"], "t", NOT_ALIKE),
     ],
 )
-def test_uniform_assignor_treats_subscriptions_as_different_if_one_names_an_unknown_topic(names, regex, dealt):
+def test_uniform_assignor_treats_subscriptions_as_different_if_only_one_contains_an_unknown_topic(names, regex, dealt):
     stage = CoordinatorStage(topics=Topics(t=3, u=3), group_consumer_assignment_interval_ms=0)
     for member_id in ("m1", "m2", "m3"):
         stage.come(member_id, "t", "u")

@@ -1,4 +1,4 @@
-"""Invariants of consumer groups: each test breaks one property of a valid group."""
+"""Invariant checks of consumer groups: each test violates one invariant of a valid group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +72,7 @@ INDICES: dict[str, Callable[[ValidGroup], None]] = {
 
 
 @pytest.mark.parametrize(("index", "plant"), INDICES.items(), ids=INDICES.keys())
-def test_invariant_check_fails_if_an_index_differs_from_the_records(index, plant):
+def test_invariant_check_fails_if_an_index_contradicts_the_records(index, plant):
     valid = ValidGroup()
     plant(valid)
 

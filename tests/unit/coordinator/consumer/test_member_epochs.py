@@ -1,4 +1,4 @@
-"""Member epochs in heartbeats of consumer groups, and error messages of refused heartbeats (KIP-848)."""
+"""Member epochs in heartbeats to consumer groups, and error messages for refused heartbeats (KIP-848)."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_broker_generates_the_member_id_for_consumer_group_heartbeat_v0():
     assert uuid_from_text(answer.member_id)[6] >> 4 == 4
 
 
-def test_heartbeat_with_the_previous_epoch_gets_the_lost_response_again():
+def test_heartbeat_with_the_previous_epoch_receives_the_lost_response_again():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
@@ -208,7 +208,7 @@ def test_target_assignment_uses_the_assignor_that_most_members_prefer():
     assert stage.entries(EpochRaised)[-1].cause.assignor == "range"
 
 
-def test_consumer_group_replaces_an_empty_classic_group_or_one_with_offsets_only():
+def test_consumer_group_replaces_an_empty_classic_group_or_a_group_with_only_offsets():
     stage = CoordinatorStage()
     stage.commit({("t", 0): 5})
     assert stage.come("m1").error_code == 0

@@ -1,4 +1,4 @@
-"""State of consumer group members across rebalances: revocations, session facts, records of earlier brokers."""
+"""Members of consumer groups across rebalances: revocations, session facts, records of earlier brokers."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def reconciled(stage: CoordinatorStage, member_id: str) -> MemberReconciled:
     return next(e for e in reversed(stage.entries(MemberReconciled)) if e.member.member_id == member_id)
 
 
-def test_journaled_epoch_cause_names_only_changed_topics(stage):
+def test_journaled_cause_of_a_group_epoch_names_only_changed_topics(stage):
     stage.come("m1", "t", "u", "none")
     stage.come("m2", "u")
     stage.topics.make("t", 6)
@@ -38,7 +38,7 @@ def test_journaled_epoch_cause_names_only_changed_topics(stage):
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
-def test_journaled_epoch_cause_has_topic_changes_since_the_first_member_joined(stage):
+def test_journaled_cause_of_a_group_epoch_has_topic_changes_since_the_first_member_joined(stage):
     stage.come("m1", "t", "u")
     stage.topics.make("t", 6)
 
@@ -48,7 +48,7 @@ def test_journaled_epoch_cause_has_topic_changes_since_the_first_member_joined(s
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
-def test_journaled_revocation_time_counts_from_the_start_of_each_revocation(stage):
+def test_journaled_revocation_time_restarts_with_each_revocation(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
@@ -71,7 +71,7 @@ def test_journaled_revocation_time_counts_from_the_start_of_each_revocation(stag
     assert reconciled(stage, "m1").revoked_after_ms == 500
 
 
-def test_rejoining_static_member_restarts_its_journaled_revocation_time(stage):
+def test_rejoin_of_a_static_member_restarts_its_journaled_revocation_time(stage):
     stage.come("m1", instance_id="one")
     stage.advance(1_000)
     stage.come("m2")
@@ -93,7 +93,7 @@ def test_rejoining_static_member_restarts_its_journaled_revocation_time(stage):
     assert reconciled(stage, "m1").revoked_after_ms == 700
 
 
-def test_journal_entry_of_an_assigned_partition_has_the_time_without_owner(stage):
+def test_journal_entry_of_an_assigned_partition_has_the_time_for_which_it_had_no_owner(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
@@ -155,7 +155,7 @@ def test_empty_consumer_group_accepts_only_offset_commits_without_member_id(stag
 
 
 @pytest.mark.parametrize("written", [None, [7]], ids=["record of Kafka before 4.3", "fewer epochs than partitions"])
-def test_assigned_partitions_without_epoch_in_the_record_get_the_member_epoch(stage, written):
+def test_assigned_partitions_whose_record_has_no_epoch_get_the_member_epoch(stage, written):
     write(stage, epochs(5), member("m1", 5, {T: {0: 5, 1: 5}}))
     old = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=5,
@@ -172,7 +172,7 @@ def test_assigned_partitions_without_epoch_in_the_record_get_the_member_epoch(st
     assert commits == [[ErrorCode.STALE_MEMBER_EPOCH], [ErrorCode.NONE]]
 
 
-def test_invariant_check_fails_if_the_index_of_owners_differs_from_assignments():
+def test_invariant_check_fails_if_the_index_of_owners_contradicts_the_assignments():
     group = ModernGroup("g")
     for record in (*epochs(5), *member("m1", 5, {T: {0: 5}})):
         replay_consumer_group(group, record)
@@ -197,7 +197,7 @@ def test_repeated_full_heartbeat_persists_nothing_and_returns_the_assignment(sta
     )
 
 
-def test_target_assignment_keeps_previous_partitions_and_journals_moves_with_topic_names(stage):
+def test_target_assignment_keeps_previous_partitions_and_journals_moved_ones_with_topic_names(stage):
     stage.come("m1", "t")
     stage.advance(1_000)
     stage.come("m2", "t", "u")
@@ -231,7 +231,7 @@ def test_consumer_group_with_only_tombstones_has_no_state():
     assert {name: getattr(group, name) for name in kept} == {name: getattr(new, name) for name in kept}
 
 
-def test_topic_hash_of_a_group_is_unchanged_since_earlier_kohort_versions():
+def test_topic_hash_of_a_group_is_the_same_as_in_earlier_kohort_versions():
     assert hash_of_topics(["u", "t", "none"], Topics(t=4, u=2)) == 6_053_682_676_446_597_683
     assert hash_of_topics(["none"], Topics(t=4)) == 0
 

@@ -1,4 +1,4 @@
-"""Group epochs and topic hash of subscription patterns: a wrong hash would reassign all partitions."""
+"""Group epochs and topic hash with subscription patterns: a wrong hash would reassign all partitions."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_topic_hash_keeps_matched_topics_while_another_member_has_the_pattern(st
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_topic_hash_loses_matched_topics_when_both_members_of_a_pattern_leave_at_once(stage):
+def test_topic_hash_loses_matched_topics_if_both_members_of_a_pattern_leave_in_one_request(stage):
     come(stage, "m2", "t.*")
     come(stage, "m3", "t.*")
 
@@ -76,7 +76,7 @@ def test_topic_hash_loses_matched_topics_when_both_members_of_a_pattern_leave_at
     assert is_hash_of(stage, "u")
 
 
-def test_topic_hash_keeps_topics_that_another_pattern_or_name_subscribes_to(stage):
+def test_topic_hash_keeps_topics_that_match_another_pattern_or_are_subscribed_by_name(stage):
     come(stage, "m2", "t.*")
     stage.advance(NOT_WITHIN_MS)
     come(stage, "m3", "ta")
@@ -105,7 +105,7 @@ def test_adding_a_topic_name_to_a_pattern_subscription_keeps_the_matched_topics(
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_change_to_the_pattern_of_another_member_removes_previously_matched_topics_at_once(stage):
+def test_member_that_changes_to_the_pattern_of_another_member_unsubscribes_at_once_from_old_matches(stage):
     come(stage, "m2", "ta")
     stage.advance(NOT_WITHIN_MS)
     come(stage, "m3", "tb")
@@ -117,7 +117,7 @@ def test_change_to_the_pattern_of_another_member_removes_previously_matched_topi
     assert is_hash_of(stage, "tb", "u")
 
 
-def test_change_to_a_new_pattern_removes_previously_matched_topics_before_its_own_search(stage):
+def test_member_that_changes_to_a_new_pattern_unsubscribes_from_old_matches_before_the_topic_search(stage):
     come(stage, "m2", "ta")
 
     beat(stage, "m2", subscribed_topic_regex="t[b]")
@@ -131,7 +131,7 @@ def test_change_to_a_new_pattern_removes_previously_matched_topics_before_its_ow
 
 
 @pytest.mark.heavy
-def test_topic_search_of_a_second_pattern_uses_the_current_partition_counts(stage):
+def test_topic_search_for_a_second_pattern_uses_the_current_partition_counts(stage):
     stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
     come(stage, "m1", "t.*")
     stage.advance(NOT_WITHIN_MS)
@@ -150,7 +150,7 @@ def test_topic_search_of_a_second_pattern_uses_the_current_partition_counts(stag
     assert events(stage) == raised, "the topic hash already contains the partitions"
 
 
-def test_journaled_target_delay_counts_from_the_epoch_that_newly_matched_topics_raised(stage):
+def test_journaled_target_delay_counts_from_the_epoch_raised_by_newly_matched_topics(stage):
     come(stage, "m2", "t.*")
     stage.topics.make("tc", 1)
     stage.advance(NOT_WITHIN_MS)
@@ -163,7 +163,7 @@ def test_journaled_target_delay_counts_from_the_epoch_that_newly_matched_topics_
     assert stage.entries(TargetComputed)[-1].after_ms == 700
 
 
-def test_journaled_target_delay_counts_from_the_epoch_that_a_leaving_member_raised(stage):
+def test_journaled_target_delay_counts_from_the_epoch_raised_by_a_leaving_member(stage):
     stage.come("m2", "u")
     stage.advance(100)
     stage.beat("m2", -1)
@@ -217,7 +217,7 @@ class TestPatternRefresh:
         come(stage, "m2", "t1.*")
         stage.restart()
         stage.refuse_with = StorageError("the disk is full")
-        beat(stage, "m1")  # starts two topic searches: the result of the first cannot be persisted
+        beat(stage, "m1")  # starts two topic searches: the result of the first search cannot be persisted
         stage.advance(1)
         assert group(stage).regexes == {}
 

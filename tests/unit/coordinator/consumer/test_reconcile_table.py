@@ -1,4 +1,4 @@
-"""Table of all reconciliation steps of a member (Kafka's CurrentAssignmentBuilder)."""
+"""Reconciliation of a member's assignment: table of all cases (Kafka's CurrentAssignmentBuilder)."""
 
 import pytest
 

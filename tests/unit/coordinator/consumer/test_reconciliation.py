@@ -1,4 +1,4 @@
-"""Reconciliation: no partition is assigned before its owner revoked it (KIP-848)."""
+"""Reconciliation: a partition is assigned only after its previous owner revoked it (KIP-848)."""
 
 from kohort.coordinator.records import CurrentWritten, EpochWritten, MemberWritten, TargetEpochWritten
 from support.machines.coordinator_stage import CoordinatorStage, Topics
@@ -27,14 +27,14 @@ def test_member_revokes_partitions_that_the_target_assignment_gives_to_another_m
     ]
 
     seen = len(stage.records())
-    second = stage.come("m2")  # within the assignment interval after the last target: no new target assignment
+    second = stage.come("m2")  # the assignment interval since the last target has not passed: no new target assignment
     assert (second.member_epoch, stage.told(second)) == (2, [])
     assert kinds(stage.records()[seen:]) == ["MemberWritten", "EpochWritten", "CurrentWritten"]
 
     seen = len(stage.records())
     stage.advance(1_000)
     second = stage.beat("m2", 2)
-    assert (second.member_epoch, stage.told(second)) == (3, None)  # m1 still owns the partitions of m2's target
+    assert (second.member_epoch, stage.told(second)) == (3, None)  # the target of m2 has partitions that m1 still owns
     written = stage.records()[seen:]
     assert kinds(written) == ["TargetWritten", "TargetWritten", "TargetEpochWritten", "CurrentWritten"]
     assert (written[-1].value.state, written[-1].value.previous_member_epoch) == (2, 2)
@@ -108,7 +108,7 @@ def test_leave_of_the_last_member_empties_the_consumer_group():
     assert (epoch.value.epoch, epoch.value.metadata_hash) == (3, 0)
     assert isinstance(target, TargetEpochWritten)
     assert (target.value.assignment_epoch, target.value.assignment_timestamp) == (3, 0)
-    again = stage.come("m2")  # a group without target assignment does not wait for the assignment interval
+    again = stage.come("m2")  # a group without target assignment ignores the assignment interval
     assert (again.member_epoch, stage.told(again)) == (4, parts("t", 0, 1, 2, 3))
 
 

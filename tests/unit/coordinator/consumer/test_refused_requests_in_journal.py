@@ -1,4 +1,4 @@
-"""Refused requests of consumer groups in the journal: one entry per member, API and error, at most 100 per epoch."""
+"""Refused requests of consumer groups in the journal: one entry for each member, API and error; 100 per epoch."""
 
 import pytest
 
@@ -32,9 +32,9 @@ def test_refused_consumer_group_request_is_journaled_with_client_api_and_epoch(s
     assert (entry.offsets, entry.more) == ((), 0)
 
 
-def test_refused_request_entry_has_the_member_epoch_or_for_a_non_member_the_group_epoch(stage):
+def test_refused_request_entry_has_the_member_epoch_or_the_group_epoch_for_a_non_member(stage):
     stage.come("m1")
-    stage.come("m2")  # now the group epoch is 3, and the member epoch of m1 is 2
+    stage.come("m2")  # now the group epoch is 3, but the member epoch of m1 is 2
 
     stage.beat("m1", 9)
     stage.beat("stranger", 9)
@@ -120,7 +120,7 @@ def test_refused_requests_of_current_members_are_not_counted_as_fenced(stage):
     ],
     ids=["the same client", "another client", "another host"],
 )
-def test_join_refused_by_a_full_consumer_group_is_journaled_once_per_client(again, told):
+def test_join_that_a_full_consumer_group_refuses_is_journaled_once_per_client(again, told):
     stage = CoordinatorStage(group_consumer_max_size=1)
     stage.come("m1")
 

@@ -1,4 +1,4 @@
-"""Sessions of many members that expire at once: the members are removed in steps, in order, at constant cost."""
+"""Sessions of many members that expire at the same time: removal in steps, in order, at constant cost per member."""
 
 from __future__ import annotations
 

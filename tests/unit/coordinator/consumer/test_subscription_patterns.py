@@ -1,4 +1,4 @@
-"""Subscription patterns of consumer groups: matching topics are searched between heartbeats."""
+"""Subscription patterns of consumer groups: topic searches run between heartbeats."""
 
 import pytest
 
@@ -172,7 +172,7 @@ def test_pattern_changed_before_its_topic_search_leaves_no_record():
     assert resolved(stage) == {}
 
 
-def test_pattern_error_without_kafka_message_is_returned_unchanged():
+def test_error_for_a_too_long_pattern_has_the_limit():
     regex = "a" * 10_001
 
     answer = come(stage_of(t=1), regex)
@@ -347,7 +347,7 @@ def test_topic_name_that_is_costly_to_match_counts_twice_in_a_search_step():
 
 
 class TestPatternMemory:
-    def test_topics_that_match_a_pattern_count_towards_the_memory_limit_and_are_refused_beyond_it(self):
+    def test_memory_limit_counts_and_refuses_topics_that_match_a_pattern(self):
         stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=50_000)
 
         joined = come(stage, "t.*")
@@ -373,7 +373,7 @@ class TestPatternMemory:
 
         assert two.subscribes_to("t0001")
 
-    def test_patterns_that_match_the_same_topics_share_the_name_strings(self):
+    def test_patterns_that_match_the_same_topics_share_the_strings_of_the_topic_names(self):
         stage = stage_of(**names(100))
         for i in range(5):
             come(stage, f"(t.*|{i})", f"m{i}")

@@ -1,4 +1,4 @@
-"""Target assignment of a large group: computed and persisted in steps by a timer."""
+"""Target assignment of a large group: a timer computes and persists it in steps."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_target_assignment_of_2000_members_takes_steps_of_bounded_work(assignor)
     ]
 
 
-def test_member_of_a_large_group_gets_its_partitions_with_a_later_heartbeat():
+def test_member_of_a_large_group_receives_its_partitions_with_a_later_heartbeat():
     stage = large_group(999, 2_000)
 
     joined: Any = stage.coordinator.handle(join_request("new"), stage.now)[0].message
@@ -116,7 +116,7 @@ def held(stage, member_id):
 
 
 @pytest.mark.parametrize("assignor", sorted(SERVER_ASSIGNORS))
-def test_target_assignment_computed_in_steps_equals_a_single_computation(assignor):
+def test_target_assignment_computed_in_steps_equals_target_assignment_computed_at_once(assignor):
     at_once = played(CoordinatorStage(group_consumer_assignors=[assignor], **NEWEST))
 
     with shortest_steps():
@@ -139,7 +139,7 @@ def midway():
         yield stage
 
 
-def test_member_that_leaves_during_the_target_computation_has_no_target(midway):
+def test_member_that_leaves_during_the_target_computation_gets_no_target(midway):
     midway.beat("m1", -1)
     midway.advance(1_000)
 
@@ -148,7 +148,7 @@ def test_member_that_leaves_during_the_target_computation_has_no_target(midway):
     assert (group.epoch, group.target_epoch) == (5, 4)
 
 
-def test_static_member_replaced_during_the_target_computation_gets_its_target_under_the_new_id(midway):
+def test_static_member_replaced_during_the_target_computation_gets_its_target_under_its_new_id(midway):
     midway.beat("s1", -2, instance_id="i")
     midway.come("s2", instance_id="i")
     midway.advance(1_000)

@@ -1,4 +1,4 @@
-"""Timers of consumer group members: fired late, cancelled, restarted after a failover."""
+"""Timers of consumer group members: timers that fire late, are cancelled, or restart after a failover."""
 
 from typing import Any
 
@@ -49,13 +49,13 @@ OVER = {
 
 
 @pytest.mark.parametrize("key", OVER.values(), ids=OVER.keys())
-def test_timer_of_a_removed_or_settled_member_changes_nothing(key):
+def test_timer_of_a_removed_member_or_of_a_completed_action_changes_nothing(key):
     out = fired(key)
 
     assert (out.records, out.timers, out.journal, out.otherwise) == ([], [], [], [])
 
 
-def test_session_timer_that_fires_after_a_renewal_is_set_again():
+def test_session_timer_that_fires_after_the_session_was_renewed_is_set_again():
     key = TimerKey("member_session", "g", "settled")
 
     out = fired(key)
@@ -72,7 +72,7 @@ def test_session_timer_that_fires_after_a_renewal_is_set_again():
     ],
     ids=lambda value: getattr(value, "kind", value),
 )
-def test_member_past_its_session_or_rebalance_timeout_is_removed_with_a_retry_timer(key, event):
+def test_member_with_expired_session_or_rebalance_timeout_is_removed_with_a_retry_timer(key, event):
     out = fired(key)
 
     entry: Any = out.journal[0]
@@ -191,7 +191,7 @@ def test_removal_of_an_expired_member_is_retried_half_a_second_after_a_failed_ap
 
 
 class TestLoadedSessions:
-    def test_journaled_session_of_a_member_without_request_has_no_closed_connection(self, stage):
+    def test_journaled_session_of_a_member_that_sent_no_request_has_no_closed_connection(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)
@@ -203,7 +203,7 @@ class TestLoadedSessions:
         vitals = stage.entries(EpochRaised)[-1].cause.vitals
         assert (vitals.connection_closed_at_ms, vitals.longest_gap_ms) == (None, 0)
 
-    def test_removal_entry_has_the_closing_time_of_the_connection_of_the_last_request(self, stage):
+    def test_removal_entry_has_the_closing_time_of_the_connection_that_sent_the_last_request(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)

@@ -1,4 +1,4 @@
-"""Steps of a search for topics that match subscription patterns."""
+"""Steps of a search for topics that match the subscription patterns of a group."""
 
 from kohort.coordinator.consumer.subscribed_topics import TopicSearch
 from kohort.coordinator.outcome import may_describe_all
@@ -39,12 +39,12 @@ def test_topic_search_step_ends_after_a_pattern_with_many_matches():
     assert steps(["t.*"], NAMES) == [[], [], ["t.*"]]
 
 
-def test_topic_search_step_after_many_matches_parses_no_other_pattern():
+def test_topic_search_step_parses_no_other_pattern_after_many_matches():
     assert steps(["t.*", "x"], NAMES) == [[], [], ["t.*"], ["x"]]
     assert steps(["x", "y"], NAMES // 2) == [["x"], ["y"]]
 
 
-def test_topic_search_step_after_many_matches_compares_fewer_topic_names():
+def test_topic_search_step_compares_fewer_topic_names_after_many_matches():
     assert steps(["t0[01].*", "x"], 4_100) == [[], [], [], ["t0[01].*"], [], ["x"]]
 
 

@@ -1,4 +1,4 @@
-"""JoinGroup to a consumer group: persisted member metadata, and the response."""
+"""JoinGroup to a consumer group: the persisted member metadata and the response."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_repeated_join_group_to_a_consumer_group_persists_nothing(stage):
     assert len([r for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == "old"]) == 1
 
 
-def test_consumer_member_that_becomes_classic_keeps_rack_and_assignor_but_no_pattern(stage):
+def test_consumer_member_that_becomes_classic_keeps_its_rack_and_assignor_but_not_its_pattern(stage):
     stage.come("other", "u", rack_id="r", server_assignor="range", subscribed_topic_regex="t.*", instance_id="i")
 
     assert stage.answer(stage.join("other", instance_id="i", protocols=ranged("u"))).error_code == ErrorCode.NONE
@@ -135,7 +135,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize(("speaks", "code"), SPOKEN.values(), ids=SPOKEN.keys())
-def test_join_group_to_a_consumer_group_needs_a_protocol_of_all_classic_members(stage, speaks, code):
+def test_join_group_to_a_consumer_group_needs_a_protocol_that_all_classic_members_support(stage, speaks, code):
     write(
         stage,
         epochs(5),

@@ -1,4 +1,4 @@
-"""Classic members of a consumer group: timeouts for JoinGroup and SyncGroup."""
+"""Classic members of a consumer group: timeouts for their JoinGroup and SyncGroup requests."""
 
 import pytest
 
@@ -48,7 +48,7 @@ HEARTBEATS = {
 
 
 @pytest.mark.parametrize(("it", "beside", "code"), HEARTBEATS.values(), ids=HEARTBEATS.keys())
-def test_classic_heartbeat_returns_rebalance_in_progress_only_if_a_rejoin_changes_the_assignment(
+def test_classic_heartbeat_returns_rebalance_in_progress_only_if_a_rejoin_would_change_the_assignment(
     stage, it, beside, code
 ):
     write(stage, epochs(6), it, beside)
@@ -90,14 +90,14 @@ def test_sync_group_in_a_consumer_group_returns_the_current_assignment_at_once(s
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_sync_group_in_a_consumer_group_accepts_the_first_protocol_of_the_member_or_no_protocol(stage, said, code):
+def test_sync_group_in_a_consumer_group_accepts_the_members_first_protocol_or_no_protocol(stage, said, code):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}, speaks=["range", "roundrobin"]), other(6))
 
     assert stage.answer(stage.sync("m1", 6, **said)).error_code == code
 
 
 @pytest.mark.parametrize("generation", [5, 7])
-def test_classic_member_with_another_generation_gets_illegal_generation(stage, generation):
+def test_classic_member_with_a_wrong_generation_gets_illegal_generation(stage, generation):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}), other(6))
 
     assert stage.heartbeat("m1", generation) == ErrorCode.ILLEGAL_GENERATION

@@ -1,4 +1,4 @@
-"""Group conversion between the protocols: kept metadata, assignments and session facts; group size limits."""
+"""Group conversion between the two protocols: metadata, assignments and session facts that stay; group size limits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Conversion of a consumer group to a classic group, after its last consumer-protocol member left."""
+"""Conversion of a consumer group to a classic group after the last consumer-protocol member left."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_classic_protocol_named_twice_in_a_member_record_counts_once(stage):
     assert (written.value.protocol, len(written.value.members)) == ("b", 3)
 
 
-def test_another_consumer_protocol_member_prevents_conversion_to_a_classic_group(stage):
+def test_remaining_consumer_protocol_member_prevents_conversion_to_a_classic_group(stage):
     beside(stage)
     stage.come("other")
 

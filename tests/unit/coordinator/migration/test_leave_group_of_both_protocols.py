@@ -1,4 +1,4 @@
-"""LeaveGroup to a group with members of both protocols: responses and journal entries."""
+"""LeaveGroup to a group whose members use both protocols: responses and journal entries."""
 
 from typing import Any
 
@@ -94,7 +94,7 @@ def test_leave_group_of_several_members_raises_the_epoch_once(stage):
     assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
 
 
-def test_leave_group_of_the_member_itself_is_journaled_with_the_end_of_its_connection(stage):
+def test_leave_group_sent_by_the_leaving_member_is_journaled_with_the_end_of_its_connection(stage):
     stage.commit({("t", 0): 1}, member_id="m3", generation=0, client_id="three")
     stage.advance(2_000)
 
@@ -130,7 +130,7 @@ def test_removal_of_a_member_by_an_administrator_journals_the_administrator(stag
     assert members(stage).keys() == {"m1", "m3"}
 
 
-def test_removal_by_instance_id_is_journaled_as_removal_by_another_client(stage):
+def test_removal_by_instance_id_is_journaled_as_request_of_another_client(stage):
     stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="two", connection=9)
 
     assert last_cause(stage).by.client_id == "two"

@@ -1,4 +1,4 @@
-"""Classic members of a consumer group: sessions, and conditions that prevent a conversion."""
+"""Classic members of a consumer group: their sessions, and conditions that prevent a group conversion."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_classic_heartbeat_renews_the_session_in_a_consumer_group(mixed, sign):
         assert code == ErrorCode.NONE
     assert removals(mixed) == []
 
-    mixed.advance(10_000)  # the classic member's own session timeout
+    mixed.advance(10_000)  # the classic member's own session timeout passes
 
     assert removals(mixed) == [("session_expired", classic(mixed))]
 

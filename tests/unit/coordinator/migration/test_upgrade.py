@@ -1,4 +1,4 @@
-"""Conversion of a classic group to a consumer group by the first ConsumerGroupHeartbeat, without lost partitions."""
+"""Conversion of a classic group to a consumer group at its first ConsumerGroupHeartbeat: no member loses partitions."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_failed_conversion_to_a_consumer_group_keeps_the_classic_group(stage):
     assert not stage.entries(GroupConverted)
 
 
-def test_classic_member_becomes_a_consumer_member_by_its_heartbeat(stage):
+def test_classic_member_that_sends_a_consumer_group_heartbeat_becomes_a_consumer_member(stage):
     classic, generation = one_classic_member(stage)
     stage.come("new")
 
@@ -208,7 +208,7 @@ def test_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets(stag
     assert GroupWritten(GROUP, None) in stage.records()
 
 
-def test_static_classic_member_rejoins_with_the_consumer_protocol(stage):
+def test_static_classic_member_may_rejoin_with_the_consumer_protocol(stage):
     ticket = stage.join(instance_id="i", protocols=RANGE)
     old = stage.answer(ticket)
     stage.sync(old.member_id, old.generation_id, {old.member_id: assignment(*ALL)}, instance_id="i")
@@ -243,7 +243,7 @@ def test_conversion_of_a_stable_group_by_a_static_member_keeps_the_epoch(stage):
     assert not stage.entries(EpochRaised)
 
 
-def test_conversion_before_a_protocol_is_selected_uses_the_first_metadata():
+def test_conversion_before_a_protocol_is_selected_uses_the_metadata_of_the_first_protocol():
     stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
     stage.join(version=3, protocols=[("range", subscription("t")), ("roundrobin", subscription("u"))])
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: pending offsets of open transactions."""
+"""TxnOffsetCommit: pending offsets in open transactions."""
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_txn_offset_commit_with_member_id_but_no_generation_needs_an_empty_group
 
 
 @pytest.mark.parametrize("first", [7, 8])
-def test_later_offset_of_two_transactions_is_committed(stage, first):
+def test_offset_written_last_in_two_transactions_is_committed_in_either_commit_order(stage, first):
     commit(stage, {T: 5}, producer=7)
     commit(stage, {T: 6}, producer=8)
 
@@ -88,7 +88,7 @@ def test_later_offset_of_two_transactions_is_committed(stage, first):
     assert fetch(stage, T, stable=True) == [(0, 6)]
 
 
-def test_last_offset_of_a_transaction_is_committed(stage):
+def test_offset_written_last_in_a_transaction_is_committed(stage):
     commit(stage, {T: 5})
     commit(stage, {T: 6})
 
@@ -198,7 +198,7 @@ def test_txn_offset_commit_v6_uses_topic_ids_and_group_id_not_found(stage):
     assert fetch(stage, T) == [(0, 5)]
 
 
-def test_txn_offset_commit_counts_as_progress_of_the_member(stage):
+def test_txn_offset_commit_counts_as_progress_of_its_member(stage):
     (a, _), generation = stage.stable(2)
     commit(stage, {T: 5}, member_id=a, generation_id=generation)
     at_ms = stage.now

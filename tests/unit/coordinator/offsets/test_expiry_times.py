@@ -1,4 +1,4 @@
-"""Expiry time of a committed offset in each group state."""
+"""Expiry times of committed offsets in each group state."""
 
 import pytest
 
@@ -46,11 +46,11 @@ def test_retention_time_of_an_offset_counts_from_the_time_at_which_the_group_bec
     assert moment(group(5_000)) == 305_000
 
 
-def test_retention_time_of_an_offset_counts_from_its_commit_without_state_timestamp():
+def test_retention_time_of_an_offset_counts_from_its_commit_if_the_group_has_no_state_timestamp():
     assert moment(group(-1)) == 301_000
 
 
-def test_retention_time_of_an_offset_may_count_from_state_timestamp_0():
+def test_retention_time_of_an_offset_counts_from_state_timestamp_0():
     assert moment(group(0), value=OffsetCommitValue(offset=1, commit_timestamp=5_000)) == 300_000
 
 
@@ -59,7 +59,7 @@ def test_offset_of_a_stable_group_expires_only_if_no_member_subscribes_to_its_to
     assert moment(group(5_000, member()), topic) == expected_ms
 
 
-def test_offset_of_a_rebalancing_group_or_of_another_protocol_type_does_not_expire():
+def test_offset_does_not_expire_if_its_group_is_rebalancing_or_has_another_protocol_type():
     rebalances = group(5_000, member())
     rebalances.round.state = GroupState.PREPARING_REBALANCE
 

@@ -1,4 +1,4 @@
-"""OffsetCommit: conditions of its acceptance in each group state, and the persisted values."""
+"""OffsetCommit: accepted and refused commits in each group state, and persisted values."""
 
 import pytest
 
@@ -71,7 +71,7 @@ class TestCommitChecks:
 
         assert stage.commit(T0, member_id=b, generation=generation) == [ErrorCode.NONE]
 
-    def test_offset_commit_before_the_assignment_returns_rebalance_in_progress(self, stage):
+    def test_offset_commit_before_the_leaders_assignment_returns_rebalance_in_progress(self, stage):
         member_id, ticket = stage.enter()
         generation = stage.answer(ticket).generation_id
 
@@ -168,7 +168,7 @@ class TestStoredOffset:
 
 
 class TestPartitionErrors:
-    def test_offset_commit_refuses_only_the_unknown_partition(self, stage):
+    def test_offset_commit_with_an_unknown_partition_refuses_only_that_partition(self, stage):
         codes = stage.commit({("t", 0): 1, ("t", 4): 1, ("t", -1): 1, ("nope", 0): 1, ("u", 1): 1})
 
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""OffsetFetch in all versions; unknown groups and partitions."""
+"""OffsetFetch: all versions, unknown groups, unknown partitions."""
 
 import pytest
 
@@ -116,7 +116,7 @@ def test_offset_fetch_of_all_topics_omits_deleted_topics_since_v10(stage):
     assert [t.name for t in group.topics] == ["u"]
 
 
-def test_offset_fetch_omits_the_offset_of_a_deleted_topic_of_the_same_name(stage):
+def test_offset_fetch_omits_offsets_committed_before_their_topic_was_recreated(stage):
     stage.commit({("t", 1): 5})
     stage.topics.ids["t"] = b"\x07" * 16
 
@@ -129,14 +129,14 @@ class TestErrorPlaces:
         stage.unload()
         return stage
 
-    def test_offset_fetch_v1_returns_its_error_per_partition(self, stage):
+    def test_offset_fetch_v1_returns_an_error_for_each_partition(self, stage):
         (p,) = fetch(stage, 1, {"t": [3]}).topics[0].partitions
         assert (p.partition_index, p.committed_offset, p.error_code) == (3, -1, ErrorCode.NOT_COORDINATOR)
 
-    def test_offset_fetch_v2_to_v7_returns_its_error_at_top_level(self, stage):
+    def test_offset_fetch_v2_to_v7_returns_an_error_at_top_level(self, stage):
         assert fetch(stage, 7, {"t": [3]}) == OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
-    def test_offset_fetch_returns_its_error_per_group_since_v8(self, stage):
+    def test_offset_fetch_returns_an_error_for_each_group_since_v8(self, stage):
         assert fetch_groups(stage, 8, a=None) == OffsetFetchResponse(
             groups=[OffsetFetchResponseGroup(group_id="a", error_code=ErrorCode.NOT_COORDINATOR)]
         )

@@ -1,4 +1,4 @@
-"""OffsetDelete, offsets of deleted topics, expiry of offsets."""
+"""Removal of offsets: OffsetDelete, deleted topics, expiry."""
 
 import pytest
 
@@ -139,7 +139,7 @@ class TestExpiry:
         assert committed(stage) == set()
         assert stage.records()[-1] == GroupWritten(GROUP, None)
 
-    def test_offsets_of_topics_without_subscriber_expire_in_a_stable_group(self, stage):
+    def test_offsets_of_topics_that_no_member_subscribes_to_expire_in_a_stable_group(self, stage):
         (a,), generation = stage.stable(1, session_ms=1_800_000)
         stage.commit({T: 1, U: 1}, member_id=a, generation=generation)
 

@@ -1,4 +1,4 @@
-"""Offsets of consumer groups: permission to commit, fetch and delete; expiry."""
+"""Offsets of consumer groups: which requests may commit, fetch and delete them; expiry."""
 
 import pytest
 
@@ -142,7 +142,7 @@ class TestCommitsInTransactions:
             (5, {"member_id": "m", "generation_id": 3}, OLD),
             (6, {"member_id": "stranger", "generation_id": 5}, STRANGER),
             (6, {}, NONE),
-            (6, {"generation_id": -2}, STRANGER),  # epoch -2 is that of an absent static member
+            (6, {"generation_id": -2}, STRANGER),  # epoch -2 marks an absent static member
         ],
     )
     def test_txn_offset_commit_to_a_consumer_group_checks_member_id_and_epoch(self, group, version, who, code):

@@ -1,4 +1,4 @@
-"""Refused offset commits of stale members in the journal."""
+"""Journal entries of refused offset commits from stale members."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_refused_offset_commit_is_journaled_with_generation_and_offsets(stage):
 
 
 @pytest.mark.parametrize(("count", "more"), [(19, 0), (20, 0), (21, 1), (30, 10)])
-def test_refused_offset_commit_is_journaled_with_20_offsets_and_the_number_of_other_offsets(stage, count, more):
+def test_refused_offset_commit_is_journaled_with_20_offsets_and_the_count_of_the_remaining_offsets(stage, count, more):
     _, generation = stage.stable(1)
 
     stage.commit({("t", partition): partition for partition in range(count)}, member_id="zombie", generation=generation)

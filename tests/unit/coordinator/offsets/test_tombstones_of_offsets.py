@@ -1,4 +1,4 @@
-"""Tombstones of deleted and expired offsets; failed appends change no group."""
+"""Tombstones of deleted and expired offsets; a failed append changes no group."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Transitions of a transactional id: allowed producers, next producer id and epoch."""
+"""State machine of a transactional id: allowed producers, next producer id and epoch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TestInit:
         assert (made.producer_id, made.epoch, made.last_epoch) == (7, known.epoch + 1, -1)
         assert (made.state, made.started_ms, made.client_version, made.timeout_ms) == (S.EMPTY, -1, 0, 30_000)
 
-    def test_init_producer_id_aborts_an_open_transaction_first(self):
+    def test_init_producer_id_aborts_an_open_transaction_before_it_returns_an_epoch(self):
         made = init(OPEN)
         assert (made.state, made.epoch, made.last_epoch, made.partitions) == (S.PREPARE_ABORT, 4, -1, {T0})
 
@@ -104,7 +104,7 @@ class TestInit:
 
 
 class TestAddPartitions:
-    def test_first_added_partition_opens_the_transaction(self):
+    def test_first_partition_added_by_a_producer_opens_the_transaction(self):
         begun = decide_add(DONE, is_at(7, 4), [T0], 2, NOW)
         assert (begun.state, begun.partitions, begun.started_ms, begun.client_version) == (S.ONGOING, {T0}, NOW, 2)
         more = decide_add(begun, is_at(7, 4), [T1], 2, NOW + 1)
@@ -165,7 +165,7 @@ class TestEnd:
     def test_end_txn_of_a_stale_producer_is_refused(self, known, producer, code):
         assert refused(lambda: end(known, producer)) is code
 
-    def test_end_txn_may_abort_without_writes_since_kip_890(self):
+    def test_end_txn_may_abort_a_transaction_without_writes_since_kip_890(self):
         ended = end(DONE, is_at(7, 4), commit=False)
         assert (ended.state, ended.epoch, ended.started_ms) == (S.PREPARE_ABORT, 5, NOW)
         assert refused(lambda: end(EMPTY, is_at(7, 3), version=1, commit=False)) is E.INVALID_TXN_STATE
@@ -177,7 +177,7 @@ class TestEnd:
         done = complete(known, NOW)
         assert (done.state, done.partitions, done.epoch, done.previous_producer_id) == (state, frozenset(), 4, 7)
 
-    def test_fencing_of_a_producer_never_exceeds_the_last_epoch(self):
+    def test_fencing_of_a_producer_does_not_raise_its_epoch_above_the_last_epoch(self):
         assert fence(OPEN, NOW).epoch == 4
         assert fence(replace(OPEN, epoch=EPOCH_MAX), NOW).epoch == EPOCH_MAX
 
@@ -193,7 +193,7 @@ class TestTimeout:
         assert (made.state, made.epoch, made.last_epoch) == (S.EMPTY, 4, 3)
         assert init(made, is_at(7, 3)).epoch == 4
 
-    def test_init_producer_id_before_all_markers_are_written_is_refused(self):
+    def test_init_producer_id_is_refused_until_all_markers_of_the_transaction_are_written(self):
         assert refused(lambda: init(time_out(OPEN, NOW), is_at(7, 3))) is E.CONCURRENT_TRANSACTIONS
 
     def test_init_producer_id_after_another_producer_took_the_transactional_id_is_fenced(self):
