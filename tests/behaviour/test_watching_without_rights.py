@@ -31,7 +31,7 @@ def test_watcher_names_missing_rights_and_skips_unauthorized_groups(places, tmp_
     with kohort.Admin(login) as alice, kohort.Consumer({**login, **CONSUMER_OPTIONS}) as reader:
         watcher = GroupWatcher(reader, alice, store)
         for ask in (watcher.open, lambda: read_group_history(reader, alice, "billing")):
-            with pytest.raises(ApiError, match=f"needs READ on the topic {OFFSETS_TOPIC}") as denied:
+            with pytest.raises(ApiError, match=f"needs the READ permission on the topic {OFFSETS_TOPIC}") as denied:
                 ask()
             assert denied.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

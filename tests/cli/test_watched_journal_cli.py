@@ -137,7 +137,7 @@ def test_journal_file_of_another_cluster_is_rejected(run, watched):
     watched.cluster = "another"
     watched.keep(until_ms=0)
     said = run("group", "why", watched.group, "--store", str(watched.path), code=2).stderr
-    assert "is of cluster another, not of" in said
+    assert "is the journal of cluster another, not of" in said
 
 
 def test_invalid_journal_file_is_rejected(run, watched, tmp_path):

@@ -1,7 +1,7 @@
 """Metrics of kohort's own brokers: copies of broker counters at one moment, and the samples made from the copies.
 
-The metric set ``jmx`` repeats some metrics under the names that JMX exporters give to Apache Kafka's group coordinator
-(KIP-848).
+The metric set ``jmx`` repeats some metrics under other names: those that JMX exporters give to the metrics of Apache
+Kafka's group coordinator (KIP-848).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BrokerCopy:
     ended: dict[str, int]
     waiting: dict[str, int]
     budgets: dict[str, tuple[float, float]]
-    """Used amount and limit of each resource budget of the broker."""
+    """Used amount and limit of each resource budget of the broker (key: name of the budget)."""
     refusals: dict[str, int]
     throttled_ms: dict[str, int]
     journal: dict[str, int]
@@ -48,7 +48,7 @@ class BrokerCopy:
     load_ms_longest: int
     pushes: dict[str, int]
     fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
-    """Rejected requests of each group, counted for each pair (API, error); deleted groups are missing."""
+    """Rejected requests of each group: one count for each pair of API and error. Deleted groups are missing."""
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
     offsets: int = 0
     reports: list[ClientReport] = field(default_factory=list)
@@ -128,7 +128,7 @@ def _budgets(broker: Broker) -> dict[str, tuple[float, float]]:
 
 
 SHOWN_SIZES: Final = range(14, 37, 2)
-"""Exponents of the bucket bounds of duration histograms: 2**14 ns (16 microseconds) to 2**36 ns (69 seconds)."""
+"""Exponents of the bucket bounds of duration histograms, from 2**14 ns (16 microseconds) to 2**36 ns (69 seconds)."""
 BOUNDS_S: Final = tuple(2**size / 1e9 for size in SHOWN_SIZES)
 YIELD_EVERY: Final = 20
 LOG: Final = {

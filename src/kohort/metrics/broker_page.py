@@ -23,7 +23,7 @@ from kohort.metrics.rebalance_counts import RebalanceCounts
 from kohort.metrics.serving import Pages, parse_page_address, serving
 
 SNAPSHOT_TIMEOUT_S: Final = 10.0
-"""Timeout of one snapshot of the broker, in seconds; a busy event loop serves clients first."""
+"""Timeout of one snapshot of the broker, in seconds. A busy event loop delays it: clients are served first."""
 VIEWS_AT_ONCE: Final = 5
 
 
@@ -51,7 +51,7 @@ def serve_broker_metrics(server: Server | ClusterServer, config: BrokerConfig, l
 
 
 class BrokerPages:
-    """Pages of a broker, built on another thread than the broker's event loop."""
+    """Metrics pages of a broker, built on other threads than the broker's event loop."""
 
     def __init__(self, state: LocalBrokers, loop: asyncio.AbstractEventLoop, options: PageOptions) -> None:
         self._state = state

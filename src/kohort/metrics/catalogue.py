@@ -1,7 +1,8 @@
 """All metrics that a page can contain: name, kind, labels, help text.
 
 The sets ``kafka_exporter`` and ``jmx`` have the names that dashboards of other exporters use. The sets ``groups``
-and ``broker`` are kohort's own. ``docs/guides/metrics.md`` has the same table; a test compares them.
+and ``broker`` are kohort's own. ``docs/guides/metrics.md`` has the same metrics; a test compares the guide with this
+module.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class MetricSpec(NamedTuple):
     set: MetricSet
 
 
-# Each heading has set, kind and labels of the metrics below it; lines with deeper indentation continue a help text.
+# Each heading gives set, kind and labels of the metrics below it. Lines with deeper indentation continue a help text.
 _TABLE: Final = """\
 groups gauge:
   kohort_metrics_snapshot_timestamp_seconds  Time of the snapshot that this page shows.

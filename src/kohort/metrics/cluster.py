@@ -1,8 +1,8 @@
-"""Snapshot of a cluster, and its metrics with the names, labels and meaning of danielqsj/kafka_exporter
-(``offset.show-all``).
+"""Snapshot of a cluster, and metrics of the cluster that match danielqsj/kafka_exporter.
 
-kafka_exporter shows every partition of a topic in which the group has a commit. A partition without a commit has offset
--1 and lag -1. The sum of offsets includes these -1; the sum of lags does not.
+Names, labels and meaning are those of kafka_exporter with its option ``offset.show-all``: if a group has a commit in a
+topic, all partitions of the topic have metrics. A partition without a commit has offset -1 and lag -1. The sum of
+offsets includes these -1; the sum of lags does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class BrokerPlace(msgspec.Struct, frozen=True):
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a topic's partition; unknown values are None."""
+    """State of one partition of a topic. Unknown values are None."""
 
     partition: int
     leader: int | None = None

@@ -1,7 +1,7 @@
 """Snapshots of the groups that a broker of this process coordinates, read from the broker's memory.
 
-The time of a record is the base timestamp of its batch, from the batch header. Opening a closed segment reads its
-indexes from the disk, so a snapshot opens only ``CLOSED_SEGMENTS_MOST`` of them.
+The time of a record is the base timestamp of its batch. Opening a closed log segment reads its indexes from the disk,
+so a snapshot opens only ``CLOSED_SEGMENTS_MOST`` closed segments.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ CLOSED_SEGMENTS_MOST = 100
 """Maximum number of closed log segments that one snapshot opens."""
 POSTPONED_MOST: Final = 1_000
 YIELD_EVERY: Final = 50
-"""Number of partitions that are copied at a time; then the event loop serves other tasks."""
+"""Number of partitions that are copied before the event loop serves other tasks."""
 
 
 class ClosedSegmentBudget:
-    """Budget of closed segments that a snapshot may open: opening one reads the disk and blocks the event loop.
+    """Number of closed segments that a snapshot may open: opening one reads the disk and blocks the event loop.
 
-    Lookups beyond the budget are postponed; the next snapshot begins with the postponed lookups.
+    Lookups beyond this number are postponed. The next snapshot begins with the postponed lookups.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class ClosedSegmentBudget:
         self._left_for_new = CLOSED_SEGMENTS_MOST - len(self._postponed)
 
     def may_open(self, key: Hashable) -> bool:
-        """Return True if this snapshot may open a closed segment for the lookup ``key``; False without budget left."""
+        """Return True if this snapshot may open a closed segment for the lookup ``key``."""
         is_postponed = key in self._postponed
         if self._left <= 0 or (not is_postponed and self._left_for_new <= 0):
             (self._postponed_again if is_postponed else self._postponed_new).append(key)
@@ -67,7 +67,7 @@ class ClosedSegmentBudget:
 
 
 class RecordTimes:
-    """Cache of record timestamps at a group's committed offsets: reading one timestamp takes 20 microseconds."""
+    """Cache of the record timestamps at a group's committed offsets. Reading one timestamp takes 20 microseconds."""
 
     def __init__(self, group: str, budget: ClosedSegmentBudget) -> None:
         self._group = group
@@ -77,7 +77,7 @@ class RecordTimes:
     def of(self, log: PartitionLog, offset: int) -> int | None:
         """Return the timestamp of the record batch that contains or follows ``offset``.
 
-        None if the timestamp is unknown, or if the budget does not allow opening the segment in this snapshot.
+        None if the timestamp is unknown, or if the budget does not allow this snapshot to open the segment.
         """
         known = self._known.get(log.tp)
         if known is not None and known[0] == offset:
@@ -220,7 +220,7 @@ class CoordinatedGroups:
                 times = self._times[group_id] = RecordTimes(group_id, self._budget)
             time = times.of(log, max(committed, log.log_start_offset))
         return PartitionSnapshot(
-            partition=log.tp,  # one partition object, shared by all snapshots, saves memory
+            partition=log.tp,  # all snapshots share one partition object, which saves memory
             committed=committed,
             committed_at_ms=None if kept is None else kept.commit_timestamp,
             log_start=log.log_start_offset,

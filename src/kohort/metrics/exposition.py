@@ -1,8 +1,8 @@
-"""Metrics page as text: Prometheus format or OpenMetrics, by the ``Accept`` header of the scrape.
+"""Metrics page as text. The ``Accept`` header of the scrape selects the Prometheus format or OpenMetrics.
 
 The package prometheus-client writes the text and escapes names. A page of a running broker is built on another thread,
 in small pieces. After each half millisecond of work the thread sleeps, so that the broker's event loop gets Python's
-lock. Writing 200,000 lines at once takes a tenth of a second.
+global lock. Without sleep, writing 200,000 lines takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ YOUNGEST: Final = 0
 
 
 class Pauses:
-    """Pauses of a thread that works beside a broker's event loop: one after each half millisecond of work.
+    """Pauses of a thread that works beside a broker's event loop: one pause after each half millisecond of work.
 
-    The garbage collector is postponed while a page is built (``aio/serving/garbage.py``), so each pause collects the
-    youngest objects, in a fifth of a millisecond. A pause after every piece of a page would cost more than the work:
-    the page of 15,000 groups has 45,000 pieces.
+    Garbage collection is postponed while a page is built (``aio/serving/garbage.py``). Therefore each pause collects
+    the youngest objects, which takes a fifth of a millisecond. A pause after every piece of a page would cost more
+    than the work: the page of 15,000 groups has 45,000 pieces.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ def page_format(accept: str) -> str:
 def render_page(page: Page, form: str = PLAIN, beside: Pauses | None = None) -> tuple[bytes, str]:
     """Return a page as text, and its content type. Raises MissingExtra without prometheus-client.
 
-    With ``beside``, the thread pauses for the broker's event loop, and the page has ``process_*`` metrics.
+    With ``beside``, writing pauses for the broker's event loop, and the page also has ``process_*`` metrics.
     """
     with needs(EXTRA, FEATURE):
         from prometheus_client import ProcessCollector

@@ -1,4 +1,4 @@
-"""Build a metrics page: brokers and groups first, then the many series of partitions, which a full page drops."""
+"""Build a metrics page: first brokers and groups, then partitions, whose many samples a full page drops."""
 
 from __future__ import annotations
 

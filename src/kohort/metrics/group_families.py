@@ -1,6 +1,6 @@
-"""Samples of lag and health of groups, from the last snapshots of each group.
+"""Samples of lag and health of groups, from the latest snapshots of each group.
 
-At most 10 snapshots of each group are kept, at least 5 s apart, to compute rates and detect stalls. Of a very large
+Rates and stalls are computed from up to 10 snapshots of each group, which are at least 5 s apart. Of a very large
 group, only the newest snapshot is kept.
 """
 
@@ -19,7 +19,7 @@ SNAPSHOTS_MOST: Final = 10
 LARGE_GROUP: Final = 5_000
 """Number of partitions above which only the newest snapshot of a group is kept."""
 KEPT_PARTITIONS_MOST: Final = 500_000
-"""Maximum number of partitions in all kept snapshots; above it, each group keeps only its newest snapshot."""
+"""Maximum number of partitions in all kept snapshots. Above it, only the newest snapshot of each group is kept."""
 
 
 class GroupView(NamedTuple):
@@ -36,7 +36,7 @@ class GroupViews:
         self._snapshots: dict[str, list[GroupSnapshot]] = {}
 
     def update(self, groups: Iterable[GroupSnapshot]) -> Iterator[GroupView]:
-        """Add a snapshot of each group and yield its lag and health; drop groups without a snapshot."""
+        """Add a snapshot of each group in ``groups`` and yield lag and health of the group; forget all other groups."""
         before, self._snapshots = self._snapshots, {}
         room = KEPT_PARTITIONS_MOST
         for now in groups:
@@ -62,7 +62,7 @@ STATES: Final = {
 
 
 HEALTH: Final = {"OK": 1, "WARN": 2, "STOP": 4, "STALL": 5, "REWIND": 6, "REBALANCING": 7, "STORM": 8}
-"""Metric value of each group health: Burrow's numbers, and kohort's for REBALANCING and STORM."""
+"""Metric value of each group health. The numbers are Burrow's; those of REBALANCING and STORM are kohort's."""
 
 
 def add_group(page: Page, view: GroupView) -> None:

@@ -1,4 +1,4 @@
-"""A snapshot of all brokers of this process, copied on their event loop in pieces of half a millisecond.
+"""Snapshot of all brokers of this process. Their event loop copies the state in pieces of half a millisecond.
 
 Between two pieces the event loop serves clients. Other threads read the finished snapshot, which never changes.
 """
@@ -40,14 +40,14 @@ class BrokersSnapshot:
 
 class LocalBrokers:
     def __init__(self, server: Server | ClusterServer, now_ms: Callable[[], int]) -> None:
-        """Start collecting journal entries and measuring the event loop's delay. Call it on the event loop."""
+        """Start to collect journal entries and to measure the delay of the event loop. Call it on the event loop."""
         self._server = server
         self._now_ms = now_ms
         self._groups: dict[int, tuple[Server, CoordinatedGroups]] = {}
         self._collected: deque[tuple[int, list[JournalEntry]]] = deque()
-        """Journal entries of each snapshot, and the difference of the entries' clock to wall-clock time, in ms."""
+        """For each snapshot: difference in ms from the entries' clock to wall-clock time, and journal entries."""
         self._collecting: list[Server] = []
-        """Broker nodes that run now, or ran at the last snapshot: their journal entries are collected."""
+        """Broker nodes that run now, or ran at the last snapshot. Their journal entries are collected."""
         self._lag = LoopLag(asyncio.get_running_loop())
         for live in self._live():
             self._collect_from(live)
@@ -62,7 +62,7 @@ class LocalBrokers:
             server.broker.state.counters.keeps_entries = False
 
     def take_entries(self) -> Iterator[JournalEntry]:
-        """Yield the journal entries up to the last snapshot, each entry once, even if that snapshot failed.
+        """Yield the journal entries up to the last snapshot, each entry once. A failed snapshot loses no entry.
 
         Do not call it on the event loop: converting the times of 20,000 entries takes a fifth of a second.
         """
@@ -80,7 +80,7 @@ class LocalBrokers:
         return list(self._server.servers.values()) if isinstance(self._server, ClusterServer) else [self._server]
 
     def _collect(self, live: Collection[Server], ahead_ms: int) -> None:
-        """Collect the new journal entries of all broker nodes; stopped nodes are read for the last time."""
+        """Collect the new journal entries of all broker nodes. Nodes that are not in ``live`` are then forgotten."""
         taken = [entry for server in self._collecting for entry in server.broker.state.counters.take_entries()]
         self._collected.append((ahead_ms, taken))
         self._collecting = [server for server in self._collecting if server in live]

@@ -1,7 +1,7 @@
-"""Content of a metrics page: the samples of each metric, without duplicates, up to a maximum number.
+"""Content of a metrics page: the samples of each metric. No sample occurs twice, and the number of samples is limited.
 
-Names of groups, topics and clients come from clients. Invalid Unicode is escaped as in Python, and a label value has at
-most 256 characters, because a few names of 32 KB would fill a page.
+Clients choose the names of groups, topics and clients. Invalid Unicode in a name is escaped as in Python. A label value
+has at most 256 characters, because a few names of 32 KB would fill a page.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Row = tuple[str, tuple[str, ...]]
 
 EXEMPLAR_LABEL: Final = "rebalance"
 EXEMPLAR_MOST: Final = 128 - len(EXEMPLAR_LABEL)
-"""Maximum length of a rebalance id in an exemplar: OpenMetrics allows 128 characters with the label name."""
+"""Maximum length of a rebalance id in an exemplar. OpenMetrics allows 128 characters, including the label name."""
 UNSAFE_IN_EXEMPLARS: Final = frozenset('"\\\n#{}')
 """Characters at which some OpenMetrics parsers (also prometheus-client) end an exemplar too early."""
 
 
 class Exemplar(NamedTuple):
-    """Exemplar of a counter or bucket: id and start time of a rebalance."""
+    """Exemplar of a counter or of a histogram bucket: id and start time of a rebalance."""
 
     id: str
     at_ms: int
     value: float = 1.0
-    """Duration of the rebalance in seconds, for the exemplar of a histogram; 1 for a counter."""
+    """Exemplar of a histogram: duration of the rebalance, in seconds. Exemplar of a counter: 1."""
 
 
 class Page:
@@ -54,12 +54,12 @@ class Page:
         if value is None:
             return
         if self._held >= self._most:
-            self.dropped += 1  # on a full page this check skips the expensive escaping of labels
+            self.dropped += 1  # on a full page, this check avoids the expensive escaping of labels
             return
         self._put(name, "", tuple(map(label, labels)), value)
 
     def add_histogram(self, name: str, sums: Mapping[float, int], total: float, *labels: object) -> None:
-        """Add a histogram: cumulative count of each bucket bound (the last: infinity), and sum of all values."""
+        """Add a histogram: cumulative count at each bucket bound (the last: infinity), and sum of all values."""
         if self._held + len(sums) + 2 > self._most:
             self.dropped += len(sums) + 2
             return
@@ -93,7 +93,7 @@ class Page:
         self._held += 1
 
     def clear(self) -> Iterator[None]:
-        """Delete the samples of the metrics page in steps: freeing a large page at once blocks threads for 250 ms."""
+        """Delete the samples of the page in steps. Freeing a large page at once would block threads for 250 ms."""
         held: list[dict[Row, Any]] = [*self._rows.values(), *self._exemplars.values()]
         for rows in held:
             while rows:
@@ -102,7 +102,7 @@ class Page:
                 yield
 
     def finish(self) -> None:
-        """Add the number of dropped samples as a metric, even to a full page."""
+        """Add the number of dropped samples as a metric, even if the page is full."""
         self._rows[DROPPED] = {("", ()): self.dropped}
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ def label(value: object) -> str:
 
 
 def bounded(by_size: Sequence[int], bounds: Sequence[float]) -> dict[float, int]:
-    """Convert counts of single buckets to the cumulative count at each upper bound; the last bound is infinite."""
+    """Convert the count in each bucket to the cumulative count at each upper bound. The last bound is infinite."""
     sums: dict[float, int] = {}
     so_far = 0
     for bound, count in zip((*bounds, float("inf")), by_size, strict=True):

@@ -1,8 +1,8 @@
-"""Rebalance counters of groups and causes, from journal entries; each finished rebalance counts once.
+"""Rebalance counters for each group and cause, from journal entries. Each finished rebalance is counted one time.
 
-A rebalance is counted 5 s after its end, because the end of a departed member's connection can still show the cause.
-First fetches of new owners are added a minute after the rebalance. The time of a scrape does not change a count. Causes
-are those of ``kohort.insight``. The counters of a deleted group are deleted.
+A rebalance is counted 5 s after its end: when the connection of a departed member closes a little later, this can still
+show the cause. First fetches of new owners are added a minute after the rebalance. Counters do not depend on the times
+of scrapes. Causes are those of ``kohort.insight``. The counters of a deleted group are deleted.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from kohort.metrics.page import Exemplar, Page, bounded
 BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
 NO_REBALANCE: Final = "no_rebalance"
 GRACE_MS = 5_000
-"""Delay from the end of a rebalance until it is counted, in ms; later journal entries may show its cause."""
+"""Delay from the end of a rebalance until it is counted, in ms. Journal entries in this time may show its cause."""
 RESUME_MS = 60_000
-"""Wait in ms after a rebalance, until the metrics count the first fetches of new owners."""
+"""Delay from the end of a rebalance until the first fetches of new owners are counted, in ms."""
 SETTLE_MOST_MS: Final = 600_000
-"""Time after which a rebalance counts as finished even if a member never sends SyncGroup, in ms."""
+"""Time in ms after which a rebalance counts as finished even if a member has not sent SyncGroup."""
 FINDINGS_KEPT: Final = 3
 ENTRIES_MOST: Final = 5_000
-"""Maximum number of journal entries of a group in memory; a permanently rebalancing group keeps the newest entries."""
+"""Maximum number of journal entries of one group in memory. The oldest entries are dropped first."""
 ENTRIES_MOST_BYTES: Final = 8 << 20
 ANALYSED_AGAIN_MOST: Final = 100_000
-"""Maximum number of journal entries that one scrape analyses again, to find causes as known at the rebalance's end."""
+"""Maximum number of a group's journal entries that one scrape analyses again, to ignore entries after the delay."""
 TIMES_KEPT: Final = 20
 LEFT: Final = frozenset({"left", "pending_left"})
 EXPIRED: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})
 RESUME: Final = "resume"
 END_OF_TIME: Final = 1 << 62
-"""Time in the far future, at which ``settle`` counts every finished rebalance."""
+"""Time in the far future. ``settle`` with this time counts every finished rebalance."""
 
 
 @dataclass(slots=True)
 class Counted:
-    """Moved partitions and unowned time of a rebalance that the counters already include."""
+    """Moved partitions and unowned time of one rebalance, as far as the counters already include them."""
 
     moved: int
     unowned_ms: int
@@ -53,33 +53,34 @@ class Counted:
 
 
 class GroupCounts:
-    """Counters of one group, and the entries of its unfinished rebalances."""
+    """Counters of one group, and the journal entries of its rebalances that are not fully counted."""
 
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
         self._sizes: list[int] = []
         self.held_bytes = 0
         self.due_ms = END_OF_TIME
-        """Time at which a rebalance must be counted next if no further journal entry arrives, in ms."""
+        """Time in ms at which a rebalance must be counted, even if no further journal entry arrives."""
         self._reads_left = 0
         self._counted: dict[tuple[str, int], Counted] = {}
         self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
         self.rebalances: Counter[tuple[str, str]] = Counter()
         self.last: dict[tuple[str, str], Exemplar] = {}
-        """Exemplar of the last counted rebalance of each cause and kind of rebalance."""
+        """Exemplar of the last counted rebalance, for each pair of cause and kind (``first`` or ``followup``)."""
         self.phases: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS_S) + 1))
         self.phase_ms: Counter[str] = Counter()
         self.last_of_size: dict[tuple[str, int], Exemplar] = {}
-        """Exemplar of the last counted rebalance of each phase and histogram bucket (its index)."""
+        """Exemplar of the last counted rebalance, for each pair of phase and index of a histogram bucket."""
         self.moved = 0
         self.unowned_ms = 0
         self.evictions: Counter[str] = Counter()
         self.fenced: Counter[tuple[str, str]] = Counter()
 
     def add(self, entry: JournalEntry) -> None:
-        """Add a journal entry; count an expired member or a rejected request at once.
+        """Add a journal entry. An expired member or a rejected request is counted at once.
 
-        If the group has too many journal entries, count all finished rebalances and drop the older half of the entries.
+        If the group has too many journal entries, count all finished rebalances. If it still has too many, drop the
+        older half of the entries.
         """
         size = held_bytes(entry)
         self.entries.append(entry)
@@ -97,7 +98,7 @@ class GroupCounts:
                 self.forget(len(self.entries) - len(self.entries) // 2)
 
     def settle(self, now_ms: int, *, look_back: bool = True) -> None:
-        """Count the rebalances that finished by ``now_ms``, and drop their journal entries."""
+        """Count the rebalances that finished by ``now_ms``, and drop the journal entries that are no longer needed."""
         self.due_ms = END_OF_TIME
         found = [one for one in find_rebalances(self.entries) if one.end != NO_REBALANCE]
         self._reads_left = ANALYSED_AGAIN_MOST if look_back else 0
@@ -163,7 +164,7 @@ class GroupCounts:
         self.last_of_size[phase, place] = Exemplar(one.id, one.opened_at_ms, ms / 1000)
 
     def _prune(self, found: Sequence[RebalanceFinding]) -> None:
-        """Drop the journal entries before the oldest rebalance that is not fully counted."""
+        """Drop the journal entries that are not needed to explain rebalances that are not fully counted."""
         if not self.entries:
             return
         place = next((n for n, one in enumerate(found) if not self._is_whole(one)), len(found))
@@ -189,7 +190,10 @@ def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) 
 
 
 def _over_ms(one: RebalanceFinding, after: RebalanceFinding | None, now_ms: int) -> int | None:
-    """Return the time at which a rebalance ended: in a classic group, at the last SyncGroup or the next rebalance."""
+    """Return the time at which a rebalance ended; None if it has not ended by ``now_ms``.
+
+    A rebalance of a classic group ends with the last SyncGroup, or with the start of the next rebalance.
+    """
     if one.is_in_flight:
         return None
     known_ms = one.opened_at_ms + (one.took_ms or 0)
@@ -207,11 +211,11 @@ DURATION: Final = "kohort_group_rebalance_duration_seconds"
 BOUNDS_TO_INFINITY: Final = (*BOUNDS_S, float("inf"))
 GROUPS_MOST: Final = 10_000
 HELD_MOST_BYTES: Final = 64 << 20
-"""Maximum memory of the journal entries of all groups, in bytes; above it, quiet groups lose their entries."""
+"""Maximum memory of the journal entries of all groups, in bytes. Above it, quiet groups lose their entries first."""
 
 
 class RebalanceCounts:
-    """Rebalance counters of all groups with journal entries since the start of the process."""
+    """Rebalance counters of all groups that had journal entries since the start of the process."""
 
     def __init__(self) -> None:
         self._groups: dict[str, GroupCounts] = {}
@@ -251,7 +255,7 @@ class RebalanceCounts:
             group.forget(len(group.entries))
 
     def times(self, group: str) -> RebalanceTimes:
-        """Return the start times of a group's recent rebalances, without follow-ups of cooperative assignors."""
+        """Return the start times of a group's recent rebalances, except follow-ups of cooperative assignors."""
         known = self._groups.get(group)
         return RebalanceTimes() if known is None else RebalanceTimes(opened_at_ms=tuple(known.opened_at_ms))
 

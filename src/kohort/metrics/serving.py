@@ -1,7 +1,8 @@
 """HTTP server of ``/metrics``, on threads of its own.
 
-One thread at a time builds a page; requests within ``FRESH_S`` share the page. At most 16 requests are in flight;
-further requests get status 503. Slow clients are disconnected. A failed build returns status 503 with the reason.
+Only one thread at a time builds a page. All requests within ``FRESH_S`` get the same page. The server handles at most
+16 requests at a time; further requests get status 503. Slow clients are disconnected. If a page cannot be built, the
+response has status 503 and the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def host_of(header: str) -> str | None:
 
 
 def is_trusted_host(header: str | None, names: Collection[str] = ("localhost",)) -> bool:
-    """Return True if a Host header is absent, in ``names``, or an IP address: then DNS rebinding is impossible."""
+    """Return True if a Host header rules out DNS rebinding: it is absent, in ``names``, or an IP address."""
     if header is None:
         return True
     name = host_of(header)
@@ -65,9 +66,9 @@ ANSWER_MOST_S = 120.0
 """Timeout for sending a whole response, in seconds."""
 PIECE: Final = 1 << 16
 FRESH_S: Final = 1.0
-"""Time for which a built page is reused for further requests, in seconds."""
+"""Time in seconds during which further requests get the same page."""
 NO_HANDLE_S: Final = 0.2
-"""Delay before the next accept while no file descriptor is free, in seconds."""
+"""Delay in seconds before the next accept, if no file descriptor is free."""
 HELP: Final = b"kohort: the metrics page is at /metrics\n"
 UNKNOWN_HOST: Final = (
     b"kohort: the Host header must be an IP address or localhost; "
@@ -109,7 +110,7 @@ class Pages:
             return made.packed, made.content_type
 
     def _build(self, form: str) -> CachedPage:
-        # a failed build is cached as long as a page; otherwise each waiting scrape would repeat the build
+        # a failed build is cached as long as a page; otherwise each waiting scrape would start another failing build
         if self._failed is not None and self._clock() < self._failed_until_s:
             raise self._failed.with_traceback(None)
         try:
@@ -131,9 +132,10 @@ class MetricsServer(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(self, host: str, port: int, pages: Pages, *, any_host: bool = False) -> None:
-        """Listen at an address; accept every Host header with ``any_host``, or if the address is not loopback.
+        """Listen at an address.
 
-        Raises ConfigError for an unusable address.
+        Every Host header is accepted with ``any_host``, or if the address is not loopback. Raises ConfigError if the
+        address is unusable.
         """
         self.pages = pages
         self.any_host = any_host or not is_loopback(host)
@@ -146,11 +148,11 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection; close it if it takes a file descriptor that is reserved for the broker's logs."""
+        """Accept a connection. Close it if it uses up the file descriptors that are reserved for the broker's logs."""
         try:
             request, address = super().get_request()
         except OSError:
-            time.sleep(NO_HANDLE_S)  # without a free file handle, accept fails at once: the delay prevents a busy loop
+            time.sleep(NO_HANDLE_S)  # without a free file handle, accept fails at once; the delay prevents a busy loop
             raise
         if is_reserved(request.fileno()):
             request.close()
@@ -185,7 +187,7 @@ class MetricsServer(ThreadingHTTPServer):
         with self._guard:
             late = [request for request, until_s in self._open.items() if until_s < now_s]
         for request in late:
-            with suppress(OSError):  # a client that has closed the connection makes shutdown fail
+            with suppress(OSError):  # shutdown fails if the client has already closed the connection
                 request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
@@ -241,7 +243,7 @@ class ScrapeHandler(BaseHTTPRequestHandler):
 def parse_page_address(text: str, option: str, *, allow_anyone: bool) -> tuple[str, int]:
     """Parse HOST:PORT of a metrics page.
 
-    Raises ConfigError if it is malformed, or not on loopback without ``allow_anyone``.
+    Raises ConfigError if the text is malformed, or if the address is not loopback and ``allow_anyone`` is False.
     """
     host, port = parse_listener(text, option)
     if not allow_anyone and not is_loopback(host):
@@ -257,7 +259,7 @@ def parse_page_address(text: str, option: str, *, allow_anyone: bool) -> tuple[s
 def serving(pages: Pages, address: tuple[str, int], *, any_host: bool = False) -> Iterator[str]:
     """Serve metrics pages at an address inside the ``with`` block; yield the URL.
 
-    Raises ConfigError for an unusable address.
+    Raises ConfigError if the address is unusable.
     """
     server = MetricsServer(*address, pages, any_host=any_host)
     thread = threading.Thread(target=server.serve_forever, name="kohort-metrics", daemon=True)

@@ -1,1 +1,1 @@
-"""Observation of any cluster's groups from outside: snapshots, committed offsets and a journal."""
+"""Observation of the groups of any cluster from outside: snapshots, committed offsets and a journal."""

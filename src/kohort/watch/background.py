@@ -1,6 +1,7 @@
-"""Watcher of a cluster's groups on a thread of its own, in a broker or in any program.
+"""Background thread that watches the groups of a cluster, in a broker or in any other program.
 
-After a failure the watcher logs the error, at most once an hour per kind of error, and continues from its file.
+After a failure the thread logs the error and continues at the offsets saved in the journal file. It logs errors of the
+same kind at most once an hour.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from kohort.watch.watcher import GroupWatcher
 
 ENTRIES_READ: Final = 300
 MAX_ENTRIES: Final = 2_000
-"""Maximum number of journal entries of one group that are searched for new rebalances."""
+"""Maximum number of a group's latest journal entries in which new rebalances are searched."""
 FINDINGS_KEPT: Final = 3
-"""Number of latest rebalances of a group whose journal entries are kept, to explain its next rebalance."""
+"""Number of a group's latest rebalances whose journal entries are kept. They help to explain the next rebalance."""
 GROUPS_KEPT: Final = 200
 
 
@@ -40,14 +41,14 @@ class _Recent:
 
 
 class NewRebalances:
-    """Detector of new rebalances; keeps the last entries of recent groups."""
+    """Detector of new rebalances. It keeps the latest journal entries of recently active groups."""
 
     def __init__(self, kept: KeptJournal) -> None:
         self._kept = kept
         self._recent: OrderedDict[str, _Recent] = OrderedDict()
 
     def of(self, new: Iterable[JournalEntry]) -> list[RebalanceFinding]:
-        """Return the rebalances that end with one of the journal entries ``new``."""
+        """Add the journal entries ``new``, and return the rebalances that end with one of them."""
         by_group: dict[str, list[JournalEntry]] = {}
         for entry in new:
             by_group.setdefault(entry.group, []).append(entry)
@@ -82,20 +83,20 @@ LONGEST_WAIT_S: Final = 60.0
 EMPTY_WAIT_S: Final = 5.0
 LOG_AGAIN_S: Final = 3600.0
 END_S: Final = 5.0
-"""Longest wait for the end of the watcher's thread, in seconds; the next watcher reads unsaved records again."""
+"""Timeout for the end of the watcher's thread, in seconds. The next watcher reads unsaved records again."""
 CONSUMER_OVERRIDES: Final = {"max.poll.records": 500}
-"""Consumer options of a background watcher: small batches, so that the host program stays responsive."""
+"""Consumer options of a background watcher. Each poll returns few records, so the host program stays responsive."""
 UNWATCHED_MS: Final = 60_000
-"""Time without contact to a cluster after which the cluster counts as unwatched, in ms."""
+"""Time in ms without contact to a cluster, after which the cluster counts as unwatched."""
 YIELD_S: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """State of a background watcher, with counts since its start."""
+    """State of a background watcher. Its counts begin with the start of the watcher."""
 
     is_up: bool = False
-    """True once the watcher has read ``__consumer_offsets`` up to the log end offsets at the time of its start."""
+    """True after the watcher has read ``__consumer_offsets`` up to the log end offsets at the time of its start."""
     until_ms: int | None = None
     """Time of the watcher's last contact with the cluster, in ms since 1970; None before the first contact."""
     groups: int = 0
@@ -104,7 +105,10 @@ class WatchState:
 
 
 class BackgroundWatch:
-    """Watcher of one cluster, from ``begin`` to ``end``; calls ``log`` with messages, ``report`` with rebalances."""
+    """Watcher of one cluster, active from ``begin`` to ``end``.
+
+    It calls ``log`` with each message and ``report`` with each new rebalance.
+    """
 
     def __init__(
         self,
@@ -120,7 +124,7 @@ class BackgroundWatch:
         self._log, self._report = log, report
         self._ending = threading.Event()
         self._records_before = 0
-        """Number of records that the previous watchers of this thread read before they failed."""
+        """Number of records that earlier watchers of this thread read. Each of these watchers failed."""
         self._address = address
         self._logged_until: dict[str, float] = {}
         self._view = WatchState()
@@ -152,7 +156,7 @@ class BackgroundWatch:
     def _steps(self, opened: OpenWatcher) -> Iterator[None]:
         watcher, is_first = opened.watcher, not opened.store.positions()
         while not watcher.open():
-            is_first = False  # ``__consumer_offsets`` does not exist yet, so all its later records are new
+            is_first = False  # ``__consumer_offsets`` does not exist yet, so all of its records will be new
             if self._ending.wait(EMPTY_WAIT_S):
                 return
         detector = NewRebalances(opened.store)

@@ -1,4 +1,4 @@
-"""Cluster queries of a watcher for values that the records lack: topic names, session timeouts of consumer groups."""
+"""Cluster queries for values that records lack: names of topics, and session timeouts of consumer groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kohort.model import Record
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 NO_SUCH_CONFIG: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_CONFIG)
-"""Error codes of brokers that do not support group configs."""
+"""Error codes that a broker returns to a query of group configs if it does not support them."""
 CONFIG_AGAIN_MS: Final = 10_000
 MAX_QUERIED_GROUPS: Final = 100_000
 ADMIN_MS: Final = 15_000
@@ -22,16 +22,16 @@ NAMES_AGAIN_MS: Final = 10_000
 _MEMBER_KEY: Final = b"\x00\x05"
 """Key prefix of member metadata records in ``__consumer_offsets`` (KIP-848)."""
 _KEYS_WITH_IDS: Final = (b"\x00\x07", b"\x00\x08")
-"""Key prefixes of records with topic ids: target assignments and current assignments (KIP-848)."""
+"""Key prefixes of KIP-848 records that contain topic ids: target assignments, and current assignments of members."""
 
 
 class WatcherQueries:
-    """Queries of topic names and session timeouts for ``groups``; failures are in ``notes``."""
+    """Queries of topic names and session timeouts for ``groups``. ``notes`` has a message about each failure."""
 
     def __init__(self, admin: Admin, groups: ObservedGroups) -> None:
         self._admin = admin
         self.node_id = 0
-        """Id of the broker that is queried for session timeouts if the cluster has no group configs."""
+        """Id of the broker whose session timeout option is read if the cluster has no group configs."""
         self._queried: dict[str, int] = {}
         self._broker_queried = self._noted = False
         self._broker_ms: int | None = None
@@ -40,7 +40,7 @@ class WatcherQueries:
         self._tried: dict[bytes, int] = {}
 
     def learn_names(self, records: Iterable[Record], now_ms: int) -> None:
-        """Query topic names for the unknown topic ids in ``records``; an id without a name is queried again later."""
+        """Query the names of unknown topic ids in ``records``. Ids that have no name are queried again later."""
         assignments = (r for r in records if r.key is not None and r.value is not None and r.key[:2] in _KEYS_WITH_IDS)
         unknown = {
             topic_id for r in assignments for topic_id in self.groups.unknown_topics(r.key or b"", r.value or b"")
@@ -56,7 +56,7 @@ class WatcherQueries:
         self._tried = dict.fromkeys(unknown, now_ms + NAMES_AGAIN_MS)
 
     def learn_session_timeouts(self, records: Iterable[Record], now_ms: int) -> None:
-        """Query the session timeout of each consumer group with new members, since a group config may change it."""
+        """Query the session timeout of each group with a member record in ``records``: a group config may change it."""
         keys = (r.key for r in records if r.key is not None and r.key[:2] == _MEMBER_KEY)
         due = {g for g in map(_group_of, keys) if g is not None and self._queried.get(g, 0) <= now_ms}
         if not due:

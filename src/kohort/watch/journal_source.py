@@ -1,7 +1,7 @@
 """Readers of a cluster's journal, for all commands and pages.
 
-The journal is the topic ``__kohort_journal``, which brokers or a watcher write, or else the file of a watcher on this
-machine. A reader of either returns the existing entries, and then new entries.
+The journal is the topic ``__kohort_journal``, to which brokers or a watcher write. If the topic does not exist, the
+journal is the file of a watcher on this machine. A reader returns the existing entries first, then new entries.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ POLL_MS: Final = 500
 OPTIONS: Final[Mapping[str, Any]] = {**JOURNAL_OPTIONS, "auto.offset.reset": "earliest", "fetch.max.wait.ms": 200}
 FILE_POLL_S: Final = 0.2
 SLACK_MS: Final = 60_000
-"""Longest assumed delay from an event to its journal entry, including clock differences, in ms."""
+"""Assumed maximum time between an event and its journal entry, including clock differences, in ms."""
 STALE_MS: Final = 120_000
-"""Time without contact to the cluster after which a watcher counts as stopped, in ms."""
+"""Time in ms without contact to the cluster, after which a watcher counts as stopped."""
 
 
 class JournalSource(Protocol):
@@ -45,7 +45,7 @@ class JournalSource(Protocol):
         """Number of unreadable journal records."""
 
     def read(self, within_s: float | None = None) -> list[JournalEntry]:
-        """Return the entries up to the present end of the journal. Raises ApiTimeout after ``within_s`` seconds."""
+        """Return the entries up to the current end of the journal. Raises ApiTimeout after ``within_s`` seconds."""
 
     def wait(self, for_ms: int) -> list[JournalEntry]:
         """Wait for new journal entries for up to ``for_ms``; return an empty list if none arrive."""
@@ -55,7 +55,7 @@ class JournalSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JournalAccess:
-    """Clients and settings to find a journal. ``store``: journal file that is read instead of the topic."""
+    """Clients and settings for opening a journal. If given, the journal file ``store`` is read, not the topic."""
 
     consumer_with: Callable[[Mapping[str, Any]], Consumer]
     admin: Admin
@@ -66,10 +66,11 @@ class JournalAccess:
 
 
 def open_journal(access: JournalAccess, group: str | None, since_ms: int | None = 0) -> JournalSource | None:
-    """Open the journal of a group (None: of all groups), from about ``since_ms`` (None: from now).
+    """Open the journal of one group, or of all groups if ``group`` is None.
 
-    Returns None if no journal is readable. Raises ConfigError for the file of another cluster, StorageError for an
-    unreadable file.
+    The journal returns entries from about ``since_ms`` on, or only new entries if ``since_ms`` is None. Returns None if
+    no journal is readable. Raises ConfigError if the file belongs to another cluster, StorageError if the file is
+    unreadable.
     """
     if access.store is None:
         source = _on_the_cluster(access, group, since_ms)
@@ -91,11 +92,13 @@ def open_journal(access: JournalAccess, group: str | None, since_ms: int | None 
 def _check_cluster(reader: StoreReader, cluster_id: str) -> None:
     stored_id = reader.info("cluster")
     if stored_id not in (None, cluster_id):
-        raise ConfigError(f"{reader.path} is of cluster {stored_id}, not of {cluster_id}: give another --store")
+        raise ConfigError(
+            f"{reader.path} is the journal of cluster {stored_id}, not of {cluster_id}: give another --store"
+        )
 
 
 def is_stale(source: JournalSource, now_ms: float) -> bool:
-    """Return True if the watcher that writes the journal of the cluster has stopped."""
+    """Return True if the journal comes from a watcher, and this watcher counts as stopped."""
     return source.until_ms is not None and now_ms - source.until_ms > STALE_MS
 
 
@@ -125,13 +128,13 @@ class _Topic:
         self._consumer, self._partitions = consumer, partitions
         self._reader = JournalReader(group)
         self.until_ms: int | None = None
-        # query log ends before the first fetch, whose long poll would delay the response on the same connection
+        # query log ends before the first fetch: its long poll would delay their response on the same connection
         self._ends: dict[TopicPartition, int] | None = consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
         begins = consumer.beginning_offsets(partitions, timeout_ms=ADMIN_MS)
         self._from = self._start_offsets(since_ms, begins, self._ends)
         consumer.assign(partitions)
         for place, begin in begins.items():
-            # the last records of each partition show if brokers or a watcher write the journal
+            # the last records of each partition show whether brokers or a watcher write the journal
             consumer.seek(place, max(begin, min(self._from[place], self._ends[place] - TAIL_OFFSETS)))
         self._probe(self._ends)
 

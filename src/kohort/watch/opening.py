@@ -23,8 +23,11 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Settings of ``kohort watch``: seconds between polls of group states (0: no polls), journal file, maximum age
-    (days) and size (MiB) of its entries, maximum number of groups and partitions in memory.
+    """Settings of ``kohort watch``.
+
+    ``interval_s`` is the number of seconds between polls of group states; 0 means no polls. ``store`` is the journal
+    file, with entries of at most ``days`` days and ``max_size`` MiB. The watcher has at most ``max_groups`` groups and
+    ``max_partitions`` partitions in memory.
     """
 
     interval_s: float = 2.0
@@ -51,10 +54,10 @@ class OpenWatcher(NamedTuple):
 def open_watcher(
     clients: WatchClients, settings: WatchSettings, environ: Mapping[str, str], options: Mapping[str, Any] | None = None
 ) -> Iterator[OpenWatcher]:
-    """Open a watcher with its clients and its file; persist its state at the end.
+    """Open a watcher with its clients and its journal file; save the watcher's state at exit.
 
-    ``options`` override the options of the watcher's consumer. Raises ConfigError for the file of another cluster,
-    StorageError for an unusable file, and the errors of the clients.
+    ``options`` override the options of the watcher's consumer. Raises ConfigError if the file belongs to another
+    cluster, StorageError if the file is unusable, and the errors of the clients.
     """
     limits = WatchLimits(groups=settings.max_groups, commits=settings.max_partitions)
     with ExitStack() as stack:

@@ -1,7 +1,8 @@
-"""Snapshots of the groups of any cluster, or of the whole cluster; also lookups of the racks of replicas.
+"""Snapshots of a cluster or of its groups, and the racks of replicas.
 
-Committed offsets are requested before log ends, so that no lag is negative. The time of the next record to read costs
-one lookup per partition, so these lookups are limited in number and time. Unknown values are None, with a reason.
+Committed offsets are requested before log ends, so no lag is negative. The timestamp of a partition's next unread
+record costs one lookup, so the number and the duration of these lookups are limited. An unknown value is None, with a
+reason.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SamplingLimits:
-    """Limits of a sample: up to ``append_times`` timestamp lookups within ``append_ms`` (0: none), request timeout."""
+    """Limits of a sample.
+
+    A sample takes up to ``append_times`` timestamp lookups within ``append_ms``; 0 means no lookups. ``timeout_ms`` is
+    the timeout of each request.
+    """
 
     append_times: int = 1000
     append_ms: int = 2000
@@ -51,26 +56,26 @@ class SamplingLimits:
 
 @dataclass(slots=True)
 class GroupSample:
-    """Snapshots of groups, sorted by group id; ``errors``: error of each group that could not be sampled."""
+    """Snapshots of groups, in order of their group ids. ``errors`` has the error of each group without a snapshot."""
 
     groups: list[GroupSnapshot]
     errors: dict[str, KohortError] = field(default_factory=dict)
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
-    """Description of each group (key: group id); groups in ``errors`` are missing."""
+    """Description of each group (key: group id), except the groups in ``errors``."""
     unknown_waits: int = 0
-    """Number of committed offsets with unknown time lag: a sampling limit was reached, or a lookup failed."""
+    """Number of committed offsets whose time lag is unknown, because a limit was reached or a lookup failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGroups:
-    """Listed groups, and the error of each broker that failed (key: node id)."""
+    """Listed groups. ``errors`` has the error of each broker that failed (key: node id)."""
 
     groups: list[GroupListing]
     errors: dict[int, KohortError]
 
 
 def list_all_groups(admin: Admin, timeout_ms: int) -> ListedGroups:
-    """List the groups of all responding brokers. Raises the error of a broker if none responds."""
+    """List the groups of all brokers that respond. Raises the error of one broker if no broker responds."""
     listed = admin.list_groups_by_broker(timeout_ms=timeout_ms)
     responses = [listed[node_id] for node_id in listed if node_id not in listed.errors]
     if not responses:
@@ -80,16 +85,16 @@ def list_all_groups(admin: Admin, timeout_ms: int) -> ListedGroups:
 
 
 Places = dict[TopicPartition, TopicPartition]
-"""One object for each partition, shared by many snapshots to save memory."""
+"""One object for each partition. Many snapshots share these objects, which saves memory."""
 
 
 def sample_groups(
     admin: Admin, groups: Iterable[str], limits: SamplingLimits | None = None, places: Places | None = None
 ) -> GroupSample:
-    """Return snapshots of the named groups; missing or unauthorised groups are in ``errors``.
+    """Return snapshots of the named groups. Missing or unauthorised groups are in ``errors``.
 
-    ``places`` shares the partition objects of earlier snapshots. Raises the errors of the admin client if no broker
-    responds.
+    With ``places``, snapshots reuse the partition objects of earlier snapshots. Raises the error of the admin client if
+    no broker responds.
     """
     bounds = limits or SamplingLimits()
     names = list(dict.fromkeys(groups))
@@ -134,7 +139,7 @@ def _ends(
 
 
 def missing_values(snapshot: GroupSnapshot) -> str | None:
-    """Return why a snapshot lacks offsets of its group; None for a complete snapshot."""
+    """Return the reason why a snapshot lacks offsets of its group; None if the snapshot is complete."""
     if snapshot.error is not None:
         return f"offsets of group {snapshot.group!r}: {snapshot.error}"
     reasons = [p.error for p in snapshot.partitions if p.error is not None and p.error != MISSING]
@@ -160,11 +165,11 @@ def _committed(offsets: Results[str, Results[TopicPartition, OffsetAndMetadata |
 
 Matched = Mapping[str, tuple[str, ...] | None]
 KnownTopics = tuple[Mapping[str, int], Mapping[str, bytes], Matched]
-"""Data on the topics of groups: partition counts, topic ids, and topics that match each subscription pattern."""
+"""Partition counts of the groups' topics, ids of these topics, and topics that match each subscription pattern."""
 
 
 def _matched(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> Matched:
-    """Return the topics that match each subscription pattern; None for a pattern that is expensive to match."""
+    """Return the topics that match each subscription pattern; None for a pattern that is too expensive to match."""
     regexes = sorted({member.topic_regex for g in groups for member in g.members if member.topic_regex})
     names = [topic.name for topic in admin.list_topics(timeout_ms=bounds.timeout_ms)] if regexes else []
     found: dict[str, tuple[str, ...] | None] = {}
@@ -297,9 +302,9 @@ def next_position(p: PartitionSnapshot) -> PartitionOffset | None:
 def _times_of(
     admin: Admin, places: Sequence[PartitionOffset], unstable: set[PartitionOffset], bounds: SamplingLimits
 ) -> dict[PartitionOffset, FirstRecord | None]:
-    """Look up the first record at or after each offset (None: no such record), until ``append_ms`` have passed.
+    """Look up the first record at or after each offset (None: no such record); stop after ``append_ms``.
 
-    ``unstable``: offsets at or after the last stable offset, looked up with read_uncommitted.
+    Offsets in ``unstable`` are not below the last stable offset, so they are looked up with read_uncommitted.
     """
     found_at: dict[PartitionOffset, FirstRecord | None] = {}
     deadline = time.monotonic() + bounds.append_ms / 1000
@@ -315,7 +320,7 @@ def _times_of(
                 return found_at
             try:
                 found = admin.first_records(chosen, isolation_level=level, timeout_ms=left_ms)
-            except KohortError:  # after the timeout of a lookup, the remaining timestamps stay unknown
+            except KohortError:  # after a failed lookup, for example a timeout, the remaining timestamps stay unknown
                 return found_at
             found_at |= {place: found[place] for place in chosen if place not in found.errors}
     return found_at
@@ -334,7 +339,7 @@ def _with_times(snapshot: GroupSnapshot, found_at: Mapping[PartitionOffset, Firs
 
 
 def racks_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> dict[TopicPartition, frozenset[str]]:
-    """Return the racks of the replicas of each partition; empty if brokers have no racks."""
+    """Return the racks of each partition's replicas; empty if brokers have no racks."""
     racks = {node.node_id: node.rack for node in admin.describe_cluster(timeout_ms=timeout_ms).nodes if node.rack}
     needed = sorted(topics)
     if not racks or not needed:
@@ -359,9 +364,9 @@ class ClusterSample:
 
 
 def sample_cluster(admin: Admin, limits: SamplingLimits) -> ClusterSample:
-    """Return brokers, topics and groups of a cluster for a metrics page.
+    """Return the brokers, topics and groups of a cluster, for a metrics page.
 
-    Unauthorised topics are missing; unauthorised groups have an error. Raises the errors of the admin client if no
+    Unauthorised topics are left out. An unauthorised group has an error. Raises the error of the admin client if no
     broker responds.
     """
     began = time.monotonic()

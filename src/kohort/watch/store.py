@@ -1,8 +1,8 @@
 """SQLite file of a watcher: journal entries, state of each group, and next offset to read.
 
-One transaction writes all three. After a kill, the next watcher continues at the same offset and writes no entry twice:
-each entry has the partition and offset of its record. Readers may read at the same time. The file has mode 0600, since
-it names clients and hosts.
+One transaction writes all three, so the watcher that follows a killed watcher continues at the same offset. Each entry
+has the partition and offset of its record, so no entry is written twice. Other processes may read the file at any time.
+The file has mode 0600, since it names clients and hosts.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from kohort.insight.observed.watching import ChangedState, PersistedCommit
 
 VERSION: Final = "2"
 OLDER: Final = ("1",)
-"""Older versions of the file format: journal entries stay, group states are rebuilt from ``__consumer_offsets``."""
+"""Older file formats. A file of an older format keeps its entries; its group states are read again from Kafka."""
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
-"""An oversized journal loses one entry in so many at once, the oldest ones: 10 means one tenth."""
+"""Part of an oversized journal that is deleted at once: 10 means a tenth of its entries, the oldest."""
 ENTRY_BYTES: Final = 100
-"""Assumed size of an entry's row in the file, without group name and value, in bytes."""
+"""Assumed size of an entry's row in the file besides the group name and the value, in bytes."""
 BUSY_S: Final = 10.0
 MOST_BYTES: Final = 1 << 27
-"""Maximum size of a value in the file, in bytes; a damaged file may claim any length."""
+"""Maximum size of a value in the file, in bytes: a damaged file can claim any length."""
 DAMAGED: Final = (sqlite3.Error, UnicodeError, MemoryError)
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
@@ -59,8 +59,10 @@ Row = tuple[int | None, int, int, bytes, int, bytes]
 
 
 class PlacedEntry(NamedTuple):
-    """Journal entry, with partition and offset of its ``__consumer_offsets`` record, and its index among the entries of
-    that record. ``partition`` is -1 for an entry without a record.
+    """Journal entry with the partition and offset of its record in ``__consumer_offsets``.
+
+    ``nth`` is the index of the entry among the entries of the same record. ``partition`` is -1 if the entry has no
+    record.
     """
 
     entry: JournalEntry
@@ -70,7 +72,7 @@ class PlacedEntry(NamedTuple):
 
 
 class _StoreFile:
-    """Open SQLite file of a watcher. Every call raises StorageError for an unusable file."""
+    """Open SQLite file of a watcher. Every method raises StorageError if the file is unusable."""
 
     path: Path
     _db: sqlite3.Connection
@@ -91,9 +93,10 @@ class _StoreFile:
 
 
 class WatchStore(_StoreFile):
-    """Journal file of one cluster, for its watcher.
+    """Journal file of one cluster, for the watcher of this cluster.
 
-    Journal entries are kept for ``retention_ms``, up to ``max_bytes``; the watcher bounds the state of groups.
+    The file keeps journal entries for ``retention_ms``, and at most ``max_bytes`` of them. The watcher limits the size
+    of the group states.
     """
 
     _action = "use"
@@ -134,7 +137,7 @@ class WatchStore(_StoreFile):
 
     @property
     def store_id(self) -> str:
-        """Id of the journal in this file; a deleted and recreated journal gets a new id."""
+        """Id of the journal in this file. A journal that was deleted and recreated has a new id."""
         known = self.info("store_id")
         if known is None:
             known = uuid.uuid4().hex
@@ -142,7 +145,7 @@ class WatchStore(_StoreFile):
         return known
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read of each partition of ``__consumer_offsets``."""
+        """Return the next offset to read in each partition of ``__consumer_offsets``."""
         with self._storage_errors():
             rows = self._db.execute("SELECT partition, next FROM positions").fetchall()
         return {partition: at for partition, at in rows if _are_integers(at)}
@@ -152,7 +155,7 @@ class WatchStore(_StoreFile):
             yield from (row[0] for row in self._db.execute("SELECT state FROM groups"))
 
     def commits(self) -> Iterator[PersistedCommit]:
-        """Return the persisted committed offsets. Raises ValueError for an invalid row."""
+        """Return the saved committed offsets. Raises ValueError for an invalid row."""
         query = "SELECT grp, topic, partition, next, at_ms, progress_ms FROM commits"
         with self._storage_errors():
             for group, topic, *place in self._db.execute(query):
@@ -164,7 +167,7 @@ class WatchStore(_StoreFile):
     def save(
         self, entries: Sequence[PlacedEntry], positions: Mapping[int, int], changed: ChangedState, now_ms: int
     ) -> None:
-        """Persist new journal entries, next offsets to read and changed group states in one transaction."""
+        """Save new journal entries, next offsets to read and changed group states in one transaction."""
         rows = [_row(one) for one in entries]
         with self._storage_errors(), self._transaction():
             added = sum(self._db.execute(_ADD, row).rowcount * _size_of(row) for row in rows)
@@ -185,7 +188,7 @@ class WatchStore(_StoreFile):
         self._db.executemany("DELETE FROM commits WHERE grp = ? AND topic = ? AND partition = ?", ended)
 
     def forget(self) -> None:
-        """Delete all data in the file; the journal gets a new id."""
+        """Delete all data in the file. The journal gets a new id."""
         with self._storage_errors(), self._transaction():
             for table in ("entries", "positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")  # table names are constants, not user input
@@ -193,13 +196,13 @@ class WatchStore(_StoreFile):
         self._bytes = 0
 
     def forget_positions(self) -> None:
-        """Delete saved offsets and group states, so that all records are read again without duplicate entries."""
+        """Delete saved offsets and group states: the watcher then reads all records again, but repeats no entry."""
         with self._storage_errors(), self._transaction():
             for table in ("positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")
 
     def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]:
-        """Return the journal entries of a group, oldest first; with ``last``, only the newest ``last`` entries."""
+        """Return the journal entries of a group, oldest first. With ``last``, only the newest ``last`` entries."""
         query = "SELECT value FROM entries WHERE grp = ? ORDER BY id DESC LIMIT ?"
         with self._storage_errors():
             rows = self._db.execute(query, (group_key(group), -1 if last is None else last)).fetchall()
@@ -217,9 +220,9 @@ class WatchStore(_StoreFile):
         ]
 
     def prune(self, now_ms: int) -> int:
-        """Delete journal entries beyond the maximum age or size; return the number of deleted entries.
+        """Delete journal entries that are too old or exceed the maximum size; return the number of deleted entries.
 
-        The newest entry is deleted only because of its age.
+        The newest entry is deleted only if it is too old.
         """
         with self._storage_errors():
             gone = self._delete("at_ms < ?", now_ms - self._retention_ms)
@@ -278,7 +281,7 @@ def _lock_file(path: Path) -> int:
 
 
 def parsed_entries(values: Iterable[bytes]) -> Iterator[JournalEntry]:
-    """Parse journal entries; skip unreadable ones and kinds of newer versions."""
+    """Parse journal entries. Unreadable entries are skipped, and entries of kinds that only newer versions know."""
     for value in values:
         try:
             yield parse_entry(value)
@@ -296,7 +299,7 @@ def _size_of(row: Row) -> int:
 
 
 def group_key(group: str) -> bytes:
-    """Encode a group name as bytes: names from clients may be invalid Unicode."""
+    """Encode a group name as bytes, since a client may send a name that is not valid Unicode."""
     return group.encode("utf-8", "surrogatepass")
 
 
@@ -315,7 +318,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def store_path(cluster_id: str, environ: Mapping[str, str]) -> Path:
-    """Return the default journal file of a cluster; a cluster id with special characters is hashed."""
+    """Return the default journal file of a cluster. A cluster id with special characters is hashed."""
     root = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     plain = _PLAIN.fullmatch(cluster_id) is not None
     name = cluster_id if plain else hashlib.sha256(cluster_id.encode("utf-8", "surrogatepass")).hexdigest()
@@ -324,7 +327,7 @@ def store_path(cluster_id: str, environ: Mapping[str, str]) -> Path:
 
 READ_AT_ONCE = 1_000
 DIGITS_END = 19
-"""Number of decimal digits below which every integer fits into 64 bits."""
+"""Integers with fewer decimal digits than this fit into 64 bits."""
 
 
 class StoreReader(_StoreFile):
@@ -346,7 +349,7 @@ class StoreReader(_StoreFile):
         return int(value) if value is not None and value.isdecimal() and len(value) < DIGITS_END else None
 
     def last_id(self, before_ms: int | None = None) -> int:
-        """Return the highest id of the journal entries (of those before ``before_ms``, if given); 0 without entries."""
+        """Return the highest id of all journal entries, or of those before ``before_ms``; 0 if there are none."""
         with self._storage_errors():
             if before_ms is not None:
                 query = "SELECT min(id) FROM entries WHERE at_ms >= ?"
@@ -357,7 +360,10 @@ class StoreReader(_StoreFile):
         return int(last or 0)
 
     def entries(self, group: str | None, after_id: int = 0) -> tuple[list[JournalEntry], int]:
-        """Return entries of a group (None: of all groups) with ids above ``after_id``, and the highest of their ids."""
+        """Return the journal entries with ids above ``after_id``, and the highest of their ids.
+
+        The entries are those of one group, or of all groups if ``group`` is None.
+        """
         query, bounds = "SELECT id, value FROM entries WHERE id > ?", [after_id]
         found: list[JournalEntry] = []
         last = after_id

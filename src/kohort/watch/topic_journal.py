@@ -1,10 +1,10 @@
 """Watcher's journal in the topic ``__kohort_journal`` of the cluster.
 
-Keys and values are those of a broker's journal. Entries are copied from the watcher's file, in order, in transactions.
-Headers of each record name the file and the entry. The last record of a transaction also has the watcher's read
-progress in each partition of ``__consumer_offsets``. So a later watcher, with the same file or with another one, copies
-each missing entry once; its transactional id fences other writers. Heartbeat records without a value show that a
-watcher runs.
+The watcher copies entries from its file to the topic, in order and in transactions. Keys and values are the same as in
+a broker's journal. The headers of each record name the file and the entry. The last record of a transaction also has
+the watcher's read progress in each partition of ``__consumer_offsets``. So a later watcher copies only missing entries,
+even from another file. All watchers have the same transactional id, so a new watcher fences the previous one. Heartbeat
+records without a value show that a watcher runs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kohort.watch.cluster_queries import ADMIN_MS
 from kohort.watch.store import DIGITS_END, PlacedEntry, WatchStore
 
 HEADER: Final = "kohort-watch"
-"""Record header ``STORE/ID``: id of the watcher's file, and id of the journal entry in it."""
+"""Record header ``STORE/ID``: id of the watcher's file, and id of the journal entry in this file."""
 PROGRESS_HEADER: Final = "kohort-watch-progress"
-"""Record header with the read progress of the watcher in ``__consumer_offsets``, as JSON.
+"""Record header with the watcher's read progress in ``__consumer_offsets``, as JSON.
 
-The JSON has the topic id of ``__consumer_offsets``, and for each of its partitions the offset of the last record that
-was read, with the number of journal entries of this record.
+The JSON has the topic id of ``__consumer_offsets``. For each partition of this topic, it has the offset of the last
+record that was read, and the number of journal entries that came from this record.
 """
 WHOLE: Final = 1 << 31
 HEARTBEAT_MS: Final = 30_000
@@ -43,22 +43,22 @@ PRODUCER_OPTIONS: Final[Mapping[str, Any]] = {
     "max.request.size": MESSAGE_BYTES,
     "buffer.memory": 4 * MESSAGE_BYTES,
 }
-"""Producer options: a fixed transactional id, so that each new watcher fences the earlier one."""
+"""Producer options. All watchers have the same transactional id, so a new watcher fences the previous one."""
 KOHORT_ONLY_OPTION: Final = "group.coordinator.max.bytes"
-"""Broker config that only kohort brokers have; kohort brokers write the journal themselves."""
+"""Broker config that only kohort's brokers have. These brokers write the journal themselves."""
 SHIPPED_AT_ONCE: Final = 500
 TAIL_OFFSETS: Final = 50
-"""Number of offsets before the log end to search for the last record: transaction markers have offsets, too."""
+"""Number of offsets before the log end in which the last record is searched: transaction markers have offsets, too."""
 
 
 class WatcherProgress(NamedTuple):
-    """Progress of a watcher, from the headers of the last record in the journal topic."""
+    """Progress of a watcher, as found in the headers of the last record in the journal topic."""
 
     store: str
     entry_id: int
     topic_id: str
     until: dict[int, tuple[int, int]]
-    """Last record read of each partition of ``__consumer_offsets``: its offset, and its number of journal entries."""
+    """Offset of the last record read in each partition of ``__consumer_offsets``, and its number of journal entries."""
     at_ms: int
 
 
@@ -75,8 +75,8 @@ class TopicJournal:
     def open(self, admin: Admin, consumer: Consumer, retention_ms: int) -> None:
         """Create the journal topic, fence other watchers, and read the progress of the last watcher.
 
-        Raises UsageError if the brokers are kohort's, which write the journal themselves; KohortError without the right
-        to write to the topic.
+        Raises UsageError if the brokers are kohort's, because these write the journal themselves. Raises KohortError if
+        the watcher has no permission to write to the topic.
         """
         if self._topic == TOPIC:
             _check_not_kept(admin)
@@ -114,7 +114,7 @@ class TopicJournal:
             self._until[partition] = max(place, self._until.get(partition, place))
 
     def heartbeat(self, now_ms: int) -> None:
-        """Write a heartbeat record to the journal topic if the watcher wrote nothing to it for ``HEARTBEAT_MS``."""
+        """Write a heartbeat record to the journal topic if the watcher's last record is older than ``HEARTBEAT_MS``."""
         if now_ms < self._heartbeat_at or self.ship(now_ms):
             return
         with self._producer.transaction():
@@ -124,7 +124,7 @@ class TopicJournal:
         self._heartbeat_at = now_ms + HEARTBEAT_MS
 
     def _begun(self) -> WatcherProgress | None:
-        """Continue after the last copied entry; return the progress of another watcher if that watcher wrote last."""
+        """Continue after the last copied entry. If another watcher copied it, return the progress of that watcher."""
         name, last = self._store.store_id, self._last
         is_same_topic = last is not None and last.topic_id == self._store.info("topic_id")
         if name != self._name:
@@ -172,7 +172,7 @@ def progress_of(record: Record) -> WatcherProgress | None:
         topic_id = str(progress["topic_id"])
         until = {int(partition): (int(at), int(nth)) for partition, (at, nth) in progress["until"].items()}
     except MISFITS:
-        pass  # without a valid progress header in the journal record, the watcher's read offsets are unknown
+        pass  # if the journal record has no valid progress header, the watcher's read offsets are unknown
     return WatcherProgress(store, int(entry_id), topic_id, until, record.timestamp_ms)
 
 

@@ -1,8 +1,8 @@
 """Watcher of a cluster's groups: reads ``__consumer_offsets``, polls group states, writes the journal file.
 
-A watcher works on every cluster of Apache Kafka's protocol that grants READ on ``__consumer_offsets``. It joins no
-group. It writes nothing to the cluster; only ``kohort watch --to-topic`` writes to the journal topic. One thread calls
-``step`` repeatedly; the returned entries are persisted.
+A watcher works on every cluster with Apache Kafka's protocol. It needs the READ permission on ``__consumer_offsets``.
+It joins no group. It writes to the cluster only for ``kohort watch --to-topic``, and only to the journal topic.
+One thread calls ``step`` repeatedly. Entries that ``step`` returns are already saved.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Least:
 
 
 class Lateness:
-    """Shortest delay from a record's timestamp to its arrival, for each partition, in the last one or two windows."""
+    """Shortest delay from a record's timestamp to its arrival, for each partition, in the last two time windows."""
 
     def __init__(self) -> None:
         self._found: dict[int, _Least] = {}
@@ -76,23 +76,23 @@ DESCRIBED_AT_ONCE: Final = 200
 POLL_AGAIN_MS: Final = 10_000
 """Delay from a failed poll of group states to the next poll, in ms."""
 CONTACT_POLL_MS: Final = 30_000
-"""If group states are polled at least this often (in ms), the polls alone show if the cluster is reachable."""
+"""Longest poll interval, in ms, at which polls of group states alone show whether the cluster is reachable."""
 PRUNE_MS: Final = 60_000
 REPORT_AGAIN_MS: Final = 3_600_000
-"""Interval after which a message about ignored or unreadable records is repeated, in ms."""
+"""Interval between two messages about ignored or unreadable records, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
     poll_ms: int = 2_000
-    """Interval between polls of group states, which show durations of rebalances, in ms; 0: no polls."""
+    """Interval in ms between polls of group states; 0 means no polls. The polls show how long rebalances take."""
     save_ms: int = 5_000
-    """Longest time between two saves of the watcher's state, in ms."""
+    """Maximum time between two saves of the watcher's state, in ms."""
     limits: WatchLimits = field(default_factory=WatchLimits)
 
 
 class GroupWatcher:
-    """Watcher of one cluster with a consumer (of ``CONSUMER_OPTIONS``), an admin client and a store.
+    """Watcher of one cluster. It has a consumer with ``CONSUMER_OPTIONS``, an admin client and a store.
 
     The caller closes all three.
     """
@@ -106,7 +106,7 @@ class GroupWatcher:
         self.is_caught_up = False
         self.queries = WatcherQueries(admin, self.groups)
         self.notes = self.queries.notes
-        """Messages about failed queries, after which the watcher continued."""
+        """Messages about failed queries, which did not stop the watcher."""
         self.records = 0
         self._ends: dict[TopicPartition, int] = {}
         self._next: dict[int, int] = {}
@@ -123,7 +123,7 @@ class GroupWatcher:
     def open(self) -> bool:
         """Continue reading ``__consumer_offsets`` at the saved offsets; return False if the topic does not exist yet.
 
-        Raises KohortError without the right to read the topic, StorageError for an unusable file.
+        Raises KohortError if the permission to read the topic is missing, StorageError if the file is unusable.
         """
         info = _describe_offsets_topic(self._admin)
         if info is None:
@@ -159,8 +159,8 @@ class GroupWatcher:
     def step(self, timeout_ms: int = 500) -> list[JournalEntry]:
         """Read ``__consumer_offsets`` for up to ``timeout_ms``, poll group states if due, and save new entries.
 
-        Returns the new journal entries, already saved. Raises KohortError if a broker refuses a request, StorageError
-        for an unusable file.
+        Returns the new journal entries, which are already saved. Raises KohortError if a broker rejects a request,
+        StorageError if the file is unusable.
         """
         records = self._consumer.poll(timeout_ms)
         now_ms, self._is_whole = _now_ms(), False
@@ -181,7 +181,7 @@ class GroupWatcher:
         return self._save(now_ms) if self._unsaved or now_ms >= self._save_at else []
 
     def finish(self) -> None:
-        """Save the watcher's state, except after an interrupted step, which the next watcher repeats."""
+        """Save the watcher's state. After an interrupted step nothing is saved; the next watcher repeats the step."""
         if self._is_whole:
             self._is_whole = False
             self._save(_now_ms())
@@ -255,7 +255,7 @@ class GroupWatcher:
 
 
 def _describe_offsets_topic(admin: Admin) -> TopicDescription | None:
-    """Describe ``__consumer_offsets``; None if it does not exist. Raises ApiError without the right to read it."""
+    """Describe ``__consumer_offsets``; None if it does not exist. Raises ApiError if READ is not granted."""
     found = admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
     error = found.errors.get(OFFSETS_TOPIC)
     if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -263,7 +263,8 @@ def _describe_offsets_topic(admin: Admin) -> TopicDescription | None:
     if isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         raise ApiError(
             error.code,
-            f"watching groups needs READ on the topic {OFFSETS_TOPIC}, which some services never grant ({error})",
+            f"watching groups needs the READ permission on the topic {OFFSETS_TOPIC},"
+            f" which some services never grant ({error})",
         ) from error
     return found[OFFSETS_TOPIC]
 
@@ -276,7 +277,7 @@ POLL_MS: Final = 500
 
 
 class GroupHistory(NamedTuple):
-    """Journal entries of a group, time of its oldest record (None: no record), and messages of failed queries."""
+    """Journal entries of a group, time of its oldest record (None: no record), and messages about failed queries."""
 
     entries: list[JournalEntry]
     since_ms: int | None
@@ -286,8 +287,8 @@ class GroupHistory(NamedTuple):
 def read_group_history(consumer: Consumer, admin: Admin, group: str) -> GroupHistory | None:
     """Read the journal entries of one group from ``__consumer_offsets``; None if that topic does not exist yet.
 
-    The consumer needs ``CONSUMER_OPTIONS``. Raises ApiError without the right to read, ApiTimeout if the log end is not
-    reached in time.
+    The consumer needs ``CONSUMER_OPTIONS``. Raises ApiError if the permission to read is missing, ApiTimeout if the
+    read does not reach the log end in time.
     """
     info = _describe_offsets_topic(admin)
     if info is None:
