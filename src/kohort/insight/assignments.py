@@ -26,7 +26,7 @@ DEPARTURE_EVENTS: Final = (
 
 @dataclass(slots=True)
 class JournaledMember:
-    """Member of a group, from the group's journal; ``target`` is None if the journal has no target assignment."""
+    """Member of a group, as the journal shows it; ``target`` is None if the journal lacks its target assignment."""
 
     member: journal.ClientIdentity
     known: bool = True
@@ -63,10 +63,10 @@ class JournaledGroup:
         self.members: dict[str, JournaledMember] = {}
         self.unowned: list[UnownedTime] = []
         self.planned: dict[Place, str] = {}
-        """Member that the last target assignment names for each partition; the member may have departed since."""
+        """Member id of each partition's owner in the last target assignment; the member may have departed since."""
         self._open: dict[Place, UnownedTime] = {}
         self._names: dict[str, str] = {}
-        """Name of each deleted topic; the key is the topic id in hexadecimal."""
+        """Names of deleted topics. Key: topic id in hexadecimal; value: topic name."""
 
     def take(self, entry: journal.JournalEntry) -> None:
         if isinstance(entry, journal.EpochRaised):

@@ -1,4 +1,4 @@
-"""Catalogue of causes and of error codes, with the lookups of ``kohort explain``."""
+"""Catalogue of causes and error codes, and the functions with which ``kohort explain`` searches it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kohort.nearest import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """Meaning of an error code for a member of a group, with the advice and related causes."""
+    """Catalogue entry of an error code: its meaning for a group member, advice, and related causes."""
 
     meaning: str
     advice: str
@@ -170,7 +170,7 @@ CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: en
 
 
 def find_cause_entry(word: str) -> CauseEntry | None:
-    """Find the catalogue entry of a cause; ``word`` may have any spelling: ``frozen`` finds SESSION_TIMEOUT.frozen."""
+    """Find the catalogue entry of a cause. ``word`` is its code or the code's last part, such as ``frozen``."""
     wanted = _plain(word)
     for code, entry in CAUSES.items():
         if wanted in (_plain(code), _plain(code.rpartition(".")[2])):
@@ -179,7 +179,7 @@ def find_cause_entry(word: str) -> CauseEntry | None:
 
 
 def find_error(word: str) -> ErrorCode | None:
-    """Return a Kafka error code by its number (``22``), its name or its Java class (``IllegalGenerationException``)."""
+    """Return the Kafka error code with a number (``22``), a name or a Java class (``IllegalGenerationException``)."""
     text = word.strip()
     if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) < 7:
         return next((code for code in ErrorCode if code == int(text)), None)
@@ -198,7 +198,7 @@ def explain_error(code: ErrorCode) -> ErrorEntry:
 
 
 def suggestion(word: str) -> str:
-    """Return ``"; did you mean X?"`` with the catalogue name most similar to ``word``, or an empty string."""
+    """Return ``"; did you mean X?"`` with the most similar name in the catalogue, or an empty string."""
     known = [*CAUSES, *(code.name for code in ErrorCode)]
     return did_you_mean(word[:100].strip().upper().replace("-", "_").replace(" ", "_"), known)
 

@@ -1,4 +1,7 @@
-"""Rebalances of consumer groups (KIP-848) in journal entries: from a new group epoch to the last reconciled member."""
+"""Rebalances of consumer groups (KIP-848), as journal entries show them.
+
+A rebalance begins with a new group epoch, and ends when all members have their target assignment.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, Place, 
 from kohort.insight.rebalances import RECENT_MS
 
 FIRST_EPOCHS: Final = 2
-"""Highest group epoch after the first join: 2 if the first member subscribes by a pattern, else 1."""
+"""Highest possible group epoch after the first join: 2 if the first member subscribes with a pattern, else 1."""
 REMEMBERED: Final = 1000
 EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", "interrupted", "converted"]
 
@@ -44,21 +47,21 @@ class MemberRow:
 
 @dataclass(slots=True)
 class EpochRebalance:
-    """Rebalance of a consumer group: new group epochs with one target assignment, until all members have it.
+    """Rebalance of a consumer group: from a new group epoch until all members have their target assignment.
 
-    ``end``: ``assigning`` (the target assignment is missing), ``reconciling`` (a member does not have its target yet),
-    ``superseded`` (a newer epoch began), ``interrupted`` (the coordinator was lost), ``converted`` (the group became
-    classic), ``empty`` or ``stable``.
+    Several new epochs belong to one rebalance if they have one target assignment. ``end``: ``assigning`` (the target
+    assignment is missing), ``reconciling`` (a member does not have its target yet), ``superseded`` (a newer epoch
+    began), ``interrupted`` (the coordinator was lost), ``converted`` (the group became classic), ``empty`` or ``stable``.
     """
 
     group: str
     raises: list[journal.EpochRaised]
     converted: journal.GroupConverted | None = None
     removed_before: journal.EpochRaised | None = None
-    """Earlier group epoch that the removal of the joining member, or of a member of the same client, raised."""
+    """Earlier new group epoch, caused by the removal of the joining member or of a member of the same client."""
     removed_from: EpochRebalance | None = None
     back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
-    """Removed clients that rejoined: a dict of the old member id to the new member and the time of its join."""
+    """Removed clients that rejoined. Key: old member id; value: new member, and time of its join."""
     left_revoking: tuple[Place, ...] = ()
     """Partitions that the removed member was still revoking at its removal."""
     revoking_since_ms: int | None = None
@@ -66,7 +69,7 @@ class EpochRebalance:
     target: journal.TargetComputed | None = None
     moves: tuple[journal.Move, ...] = ()
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Topics whose partition count changed: a dict of the topic name to the counts before and after the change."""
+    """Topics whose partition count changed. Key: topic name; value: partition counts before and after the change."""
     steps: list[journal.MemberReconciled] = field(default_factory=list)
     unowned: list[UnownedTime] = field(default_factory=list)
     fenced: list[journal.RequestFenced] = field(default_factory=list)
@@ -90,16 +93,16 @@ class EpochRebalance:
 
     @property
     def took_ms(self) -> int | None:
-        """Time from the new group epoch until the last member has its target assignment; None if unfinished."""
+        """Time from the new group epoch until all members have their target assignment; None if unfinished."""
         return None if self.settled_at_ms is None else self.settled_at_ms - self.opened_at_ms
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Duration of each finished phase of the rebalance in ms; the dict has the phases in order of time.
+        """Durations of the finished phases of the rebalance in ms, in order of time.
 
-        Each phase ends with an event: the new target assignment (``target``), the last revocation (``revoke``), the
-        last assignment (``give``), the last member with its target (``settle``), the last new owner's first fetch
-        (``resume``, not part of ``took_ms``).
+        The event that ends each phase: ``target``: new target assignment; ``revoke``: last revocation; ``give``: last
+        assignment; ``settle``: all members have their target assignments; ``resume``: all new owners have fetched.
+        ``took_ms`` excludes ``resume``.
         """
         revoked = max((s.at_ms for s in self.steps if s.revoked), default=None)
         given = max((s.at_ms for s in self.steps if s.given), default=None)

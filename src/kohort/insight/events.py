@@ -116,7 +116,7 @@ def events(entries: Iterable[journal.JournalEntry]) -> list[GroupEvent]:
     found: list[GroupEvent] = []
     for entry in entries:
         if entry.observed:
-            continue  # a watcher sees no client requests, so its entries have no rejected joins or zombie commits
+            continue  # a watcher sees no client requests, so its entries show neither rejected joins nor zombie commits
         group = groups.setdefault(entry.group, _Group())
         _track(group, entry)
         handle = HANDLERS.get(type(entry))
@@ -273,7 +273,7 @@ FENCED: Final = "FENCED_INSTANCE_ID"
 
 @dataclass(slots=True)
 class Takeover:
-    """Replacement of a static member by a new process; ``refused``: rejected requests of the old process since."""
+    """Replacement of a static member by a new process; ``refused``: later requests of the old process, all rejected."""
 
     group: str
     at_ms: int

@@ -1,4 +1,4 @@
-"""Data of explanations: catalogue entries, findings with their evidence, and the event that began a rebalance."""
+"""Data classes of explanations: catalogue entries, findings with evidence, and the event that began a rebalance."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Event that began a rebalance of either protocol, with the coordinator's evidence about the member behind it."""
+    """Event that began a rebalance, with the coordinator's evidence about the member that caused the event."""
 
     at_ms: int
     member: ClientIdentity | None

@@ -1,7 +1,7 @@
 """Health of a group, with the state of each member and the status of each partition in Burrow's terms.
 
 Pure functions over lags (``kohort.insight.lag``) and the rebalances of a journal. Each verdict has evidence and a
-confidence. None means unknown, which is not OK: one snapshot shows the lag, not the progress.
+confidence. An unknown health is None, not OK: for example, one snapshot shows the lag, but no progress.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MemberState = Literal["ok", "stuck", "not-fetching", "not-committing", "rewindin
 GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "STORM"]
 
 SURE_AFTER_MS: Final = 150_000
-"""Time without commits that proves a stall: half the default ``max.poll.interval.ms``, enough to process a batch."""
+"""Time without commits that proves a stall: half the default ``max.poll.interval.ms``, long enough for any batch."""
 STORM: Final = 10
-"""Number of rebalances within ``STORM_MS`` that make a storm; follow-ups of cooperative assignors do not count."""
+"""Number of rebalances within ``STORM_MS`` that make a storm; cooperative follow-up rebalances do not count."""
 STORM_MS: Final = 600_000
 HOT_FACTOR: Final = 3
 WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", None, "OK")
@@ -50,7 +50,7 @@ class HealthVerdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class RebalanceTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Start times of the rebalances that interrupted members, without follow-up rebalances of cooperative assignors."""
+    """Start times of the rebalances that interrupted members; cooperative follow-up rebalances are left out."""
 
     opened_at_ms: tuple[int, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Parser of journal records; it skips entries that newer versions of kohort wrote."""
+"""Parser of journal records; it skips and counts records that it cannot read, such as those of newer versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": 
 
 
 class JournalReader:
-    """Parser of journal records; returns the entries of one group, or of all groups, in log order."""
+    """Parser of journal records. ``entries`` has the entries of one group, or of all groups, in log order."""
 
     def __init__(self, group: str | None = None) -> None:
         self._key = None if group is None else group.encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
 """Lag of a group, its members and its partitions, in records and in time; cause of the lag, and time to drain it.
 
 Pure functions over snapshots of one group. The newest snapshot is the present state; two or more snapshots give rates.
-Unknown is None, never 0. Samples from before a change of the owner or a rewind are ignored.
+An unknown value is None, never 0. Samples older than the last rewind or change of the owner are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Blame = Literal[
     "unknown",
 ]
 Draining = Literal["empty", "draining", "growing", "unknown"]
-"""Trend of a lag: ``empty`` (no lag), ``draining`` (no lag in ``eta_ms``), ``growing`` or ``unknown``."""
+"""Trend of a lag: ``empty`` (no lag), ``draining`` (it becomes 0 after ``eta_ms``), ``growing`` or ``unknown``."""
 
 USUAL_COMMIT_MS: Final = 5_000
 FRESH_MS: Final = 2 * USUAL_COMMIT_MS
@@ -38,7 +38,7 @@ JUDGED_AFTER_MS: Final = 3 * USUAL_COMMIT_MS
 """Shortest time without commit progress that counts as a stall: three default auto-commit intervals."""
 SKEW_FACTOR: Final = 3
 IN_ROUND: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-"""Group states during a rebalance, when partitions without an owner are normal."""
+"""Group states during a rebalance, in which partitions without an owner are normal."""
 
 
 class LagSample(NamedTuple):
@@ -112,13 +112,13 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     total: LagSum
     members: dict[str, LagSum]
     shared: tuple[int, int]
-    """Number of members that own partitions, and sum of the lags of these partitions in records."""
+    """Number of members that own partitions, and sum of the lags of their partitions in records."""
     blame: Blame
     blamed: MemberSnapshot | None = None
     highest: dict[TopicPartition, tuple[int, int]]
-    """Highest committed offset of each partition, and the time of the last snapshot that has this offset."""
+    """For each partition, its highest committed offset, and the time of the last snapshot with this offset."""
     grown: dict[TopicPartition, tuple[int, int]]
-    """For each partition with unknown lag: records produced under the present owner, and within how many ms."""
+    """For each partition with unknown lag: number of records produced under the present owner, and in how many ms."""
 
 
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
@@ -270,7 +270,7 @@ def _partition(
 ) -> LagOfPartition:
     if at.committed is None or at.log_end is None:
         blame = _blame_without_offset(at, now, owner, topics)
-        if blame == "none":  # nothing is to blame for a partition without lag
+        if blame == "none":  # a partition without lag has no cause of lag
             return LagOfPartition(at=at, owner=owner, records=0, time_ms=0, blame=blame, draining="empty")
         return LagOfPartition(at=at, owner=owner, blame=blame, unknown=at.error or "never committed")
     records = max(at.log_end - at.committed, 0)
@@ -316,7 +316,8 @@ def _blame_without_offset(
 def _waited(at: PartitionSnapshot, now_ms: int, samples: tuple[LagSample, ...]) -> int | None:
     """Return the age of the next record to consume, in ms; None if its timestamp is in the future.
 
-    If the producer's clock is fast, the age by the timestamp is too low: older snapshots then give a lower bound.
+    If the producer's clock is fast, the age by the record's timestamp is too low. Then older snapshots give a lower
+    bound.
     """
     then = at.committed_record_at_ms
     if then is None or not 0 <= then <= now_ms:
@@ -357,7 +358,7 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
         return "open_transaction"
     moves = lag.samples[-1].committed > lag.samples[0].committed
     fresh = lag.time_ms is not None and lag.time_ms < FRESH_MS
-    # a client that is not a member (Spark) can commit: advancing committed offsets show an active consumer
+    # clients that are no members (Spark) can commit: advancing committed offsets show an active consumer
     if not now.members and not moves:
         return "between_commits" if fresh else "no_members"
     if lag.draining == "draining":
@@ -405,7 +406,7 @@ def works_through_backlog(lag: LagOfPartition) -> bool:
 
 
 def _behind_others(lags: list[LagOfPartition]) -> list[LagOfPartition]:
-    """Set blame ``slow_member`` for partitions whose owner consumes the backlog of another partition.
+    """Set the cause ``slow_member`` for partitions whose owner consumes the backlog of another partition.
 
     A consumer returns all fetched records of one partition before those of the next partition. So a slow member with a
     backlog in one partition commits nothing in its other partitions.

@@ -39,7 +39,7 @@ TEXTS: Final = {
 
 
 class MemberExit(NamedTuple):
-    """Departure of a member: kind as in ``RebalanceFinding.departures``, text, and start of the silence before it."""
+    """Departure of a member: kind as in ``RebalanceFinding.departures``, text, and start of the member's silence."""
 
     kind: str
     text: str

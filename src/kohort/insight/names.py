@@ -1,4 +1,4 @@
-"""Texts for members, times and numbers. Text from clients is untrusted: its control characters are removed."""
+"""Members, times and numbers formatted as text. Text from clients is untrusted: control characters are removed."""
 
 from __future__ import annotations
 

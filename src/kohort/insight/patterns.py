@@ -102,7 +102,7 @@ NOT_FALLEN: Final = (LEFT, "removed", "departed")
 
 
 class MemberStep(NamedTuple):
-    """Join or departure of a member; ``how``: ``came``, ``formed`` (join to an empty group) or kind of departure."""
+    """Join or departure of a member. ``how``: ``came``, ``formed`` (join of an empty group) or a kind of departure."""
 
     at_ms: int
     member: MemberRef
@@ -132,7 +132,7 @@ Tells = Callable[[MemberStep], bool]
 def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) -> list[PatternFinding]:
     """Return the patterns of each group, the most serious first.
 
-    ``now_ms``: end of the examined time, by default the time of the last event.
+    ``now_ms``: end of the examined period; by default, the time of the last event.
     """
     by_group: dict[str, list[RebalanceFinding]] = defaultdict(list)
     for rebalance in sorted(found, key=lambda rebalance: rebalance.opened_at_ms):
@@ -147,7 +147,7 @@ def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) 
 
 
 def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
-    """Return the joins and departures of members, in order of the rebalances; in each rebalance departures first."""
+    """Return joins and departures of members in order of the rebalances; departures precede joins of one rebalance."""
     steps: list[MemberStep] = []
     for rebalance in rebalances:
         known = {member.member_id: member for member in (*rebalance.members, *rebalance.members_before)}
@@ -170,7 +170,7 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
 
 
 def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a rolling deploy: members leave one after another, and a member with a similar name replaces each."""
+    """Find a rolling deploy: members leave one after another, and each is replaced by a member with a similar name."""
     steps = steps_of(rebalances)
     emptied = [rebalance.opened_at_ms for rebalance in rebalances if rebalance.end == "empty"]
     replaced: list[tuple[MemberStep, MemberStep]] = []
@@ -363,7 +363,7 @@ def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
 
 
 def prefix_of(member: MemberRef) -> str:
-    """Return the common name of a member and its replicas: client or instance id without number or random suffix."""
+    """Return the name that a member shares with its replicas: client or instance id without number or random suffix."""
     text = member.client_id or member.instance_id or member.member_id
     head, dash, tail = text.rpartition("-")
     while dash and head and any(c.isdigit() for c in tail):

@@ -23,10 +23,10 @@ _EXPIRIES: Final = ("session_expired", "join_timeout", "sync_timeout")
 
 @dataclass(slots=True)
 class Rebalance:
-    """Rebalance of a classic group, from its trigger to the last member's assignment.
+    """Rebalance of a classic group, from its trigger until the last member has its assignment.
 
     ``end``: ``open`` and ``assigning`` (in progress), ``superseded`` (another rebalance began before the assignment),
-    ``dropped`` (the coordinator could not persist it), ``interrupted`` (the coordinator was lost).
+    ``dropped`` (the coordinator could not persist the group), ``interrupted`` (the coordinator was lost).
     """
 
     group: str
@@ -50,13 +50,13 @@ class Rebalance:
     last_to_sync: journal.ClientIdentity | None = None
     error: str | None = None
     parent: int | None = None
-    """Generation of the previous rebalance, if it revoked partitions that this one assigns (cooperative assignors)."""
+    """Generation of the previous rebalance, if this one assigns partitions revoked in it (cooperative assignors)."""
     returned: journal.MemberRemoved | journal.RequestFenced | None = None
     """Earlier removal of the joining client from the group, or the last rejected request of this client."""
     returned_from: Rebalance | None = None
     left_in: Rebalance | None = None
     back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
-    """Expired clients that rejoined: a dict of the old member id to the new member and the time of its join."""
+    """Expired clients that rejoined. Key: old member id; value: new member, and time of its join."""
     after_new_partitions: bool = False
     """True if new partitions caused the previous rebalance; other members may notice these partitions only now."""
     recent_topics: frozenset[str] = frozenset()
@@ -83,10 +83,10 @@ class Rebalance:
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Duration of each finished phase in ms, in order of time; ``took_ms`` is the sum of all except ``resume``.
+        """Durations of the finished phases in ms, in order of time; ``took_ms`` is the sum of all except ``resume``.
 
-        Each phase ends with an event: the JoinGroup responses (``join``), the persisted assignment (``assign``), the
-        last SyncGroup (``sync``), the last new owner's first fetch (``resume``).
+        The event that ends each phase: ``join``: JoinGroup responses; ``assign``: persisted assignment; ``sync``: last
+        SyncGroup; ``resume``: all new owners have fetched.
         """
         ends = (self.opened_at_ms, self.closed_at_ms, self.assigned_at_ms, self.settled_at_ms)
         phases = {
@@ -157,7 +157,7 @@ CLOSING_REASONS: Final = ("the consumer is being closed", "per normal operation"
 
 
 def stopped_polling(reason: str | None) -> bool:
-    """Return True if the leave reason of a client is an exceeded poll interval (KIP-800), in any client's wording."""
+    """Return True if a leave reason (KIP-800) names an exceeded poll interval, in the wording of any client library."""
     return _matches(reason, POLL_REASONS)
 
 

@@ -1,7 +1,7 @@
 """Snapshot of a group: input of lag, health, what-if and metrics.
 
-A snapshot comes from any cluster (``kohort.watch.sampling``), or from the memory of a broker. Unknown is None. Two
-snapshots of a group, in the order of ``at_ms``, give rates.
+A snapshot comes from any cluster (``kohort.watch.sampling``), or from the memory of a broker. An unknown value is None.
+Two snapshots of a group, in the order of ``at_ms``, give rates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from kohort.model import TopicPartition
 
 
 class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Partition that a group reads or has committed; without containers, so that the garbage collector ignores it."""
+    """Partition that a group reads, or for which it has a committed offset.
+
+    No field is a container, so the garbage collector ignores the object.
+    """
 
     partition: TopicPartition
     committed: int | None = None
@@ -29,7 +32,7 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     committed_record_at_ms: int | None = None
     """Timestamp of the first record at or after the committed offset."""
     waiting: bool | None = None
-    """True if a consumable record (no marker, not aborted) follows the committed offset; None if not read."""
+    """True if a consumable record (no marker, not aborted) follows the committed offset; None if no log was read."""
     metadata: str = ""
     leader_epoch: int | None = None
     error: str | None = None

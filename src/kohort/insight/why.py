@@ -116,7 +116,7 @@ LOST_MS: Final = 1_000
 
 
 def _round_story(rebalance: Rebalance) -> Story:
-    """Describe a rebalance of a classic group; the removal that it waited for longest comes before the trigger."""
+    """Describe a rebalance of a classic group. A long wait for a removed member is the main cause, not the trigger."""
     opened, waited_for = find_cause(rebalance), _find_costly_removal(rebalance)
     lost = [find_expiry_in(rebalance, r.member, r.vitals, r.at_ms) for r in rebalance.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(rebalance, r.vitals) else "JOIN_TIMEOUT" for r in rebalance.not_rejoined]
@@ -165,7 +165,7 @@ ADVICE_ON_WAIT: Final = {
     "slow_to_revoke": "REVOCATION_TIMEOUT",
     "broker_stalled": "BROKER_STALL",
 }
-"""Cause whose advice applies, for each reason of a member's late JoinGroup."""
+"""Key: reason of a member's late JoinGroup; value: cause whose advice applies."""
 
 
 def _advice_on_wait(rebalance: Rebalance) -> str | None:
@@ -202,7 +202,7 @@ def why_late(rebalance: Rebalance, member: ClientIdentity) -> str | None:
 
 
 def blocker(rebalance: Rebalance) -> tuple[ClientIdentity, int] | None:
-    """Return the member that joined last or never, and the time that all other members waited for it, in ms."""
+    """Return the member that joined last or never, and the time in ms for which all other members waited for it."""
     if rebalance.not_rejoined and rebalance.join_ms is not None:
         last_ms = max((a.after_ms for a in rebalance.arrivals), default=0)
         return rebalance.not_rejoined[0].member, rebalance.join_ms - last_ms
@@ -416,7 +416,7 @@ def members_in(rebalance: EpochRebalance) -> dict[str, ClientIdentity]:
 SHOWN: Final = 3
 AFTER_FAILOVER: Final = ("MEMBER_DEPARTED", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
-"""Lowered confidence in a cause if a rebalance has several causes; the key is the confidence in a single cause."""
+"""Key: confidence in a single cause; value: confidence in each cause if the rebalance has several causes."""
 
 
 def _find_seen(rebalance: SeenRebalance) -> list[Finding]:

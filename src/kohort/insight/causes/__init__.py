@@ -1,1 +1,1 @@
-"""Causes of rebalances of all protocols: catalogue entries, and functions that find the cause of a rebalance."""
+"""Causes of rebalances under both group protocols: catalogue entries, and functions that find a rebalance's cause."""

@@ -141,7 +141,7 @@ def rejoined(rebalance: Rebalance) -> Finding:
         return Finding("USER_ENFORCED", "medium", f"{begin.member_text} requested the rebalance{why}", evidence)
     if change.was_leader:
         return Finding("LEADER_REJOIN", "low", f"the leader, {begin.member_text}, rejoined{why}", evidence)
-    # a member that changed only its owned partitions reacts to an earlier rebalance or topic change
+    # a member whose owned partitions alone changed reacts to an earlier rebalance or topic change
     if change.owned_changed:
         clause = f"{begin.member_text} rejoined with other owned partitions{why}"
         return Finding("METADATA_CHANGED", "medium", clause, evidence)
@@ -160,8 +160,8 @@ def differs(rebalance: Rebalance) -> bool:
 def change_of(rebalance: Rebalance) -> Change:
     """Return the metadata changes of the member that triggered the rebalance.
 
-    A coordinator that loaded the group after a failover knows only the assignor in use. So further assignors in a
-    member's JoinGroup are no change.
+    After a failover, the coordinator knows only the assignor in use. So the other assignors in a member's JoinGroup do
+    not count as a change.
     """
     change = rebalance.trigger.change or Change()
     if rebalance.loaded is not None and {*change.protocols_before} <= {*change.protocols_after}:
@@ -238,11 +238,11 @@ LIBRARY_REASONS: Final = re.compile(
 
 _MISMATCH: Final = "does not match the current subscription"
 _VIEW: Final = "cached metadata has changed"
-"""Rejoin reason that a Java group leader sends after a change of topics or partition counts."""
+"""Part of the rejoin reason that a Java group leader sends after a change of topics or partition counts."""
 APPLICATION_REASONS: Final = ("enforced by user", "from forcerebalance")
-"""Rejoin reasons that Java, kohort and franz-go clients send if the application requested a rebalance."""
+"""Parts of the reasons that Java, kohort and franz-go clients send if the application requested the rebalance."""
 REVOCATION_REASONS: Final = ("need to revoke", "partitions were revoked", "after revoking what we lost")
-"""Rejoin reasons that Java, kohort and franz-go clients send after the member revoked partitions."""
+"""Parts of the reasons that Java, kohort and franz-go clients send if a member rejoins after a revocation."""
 
 
 def _has_revoked(reason: str) -> bool:
@@ -361,7 +361,7 @@ def seen_subscriptions(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def seen_partitions(rebalance: SeenRebalance) -> list[Finding]:
-    """Return new partitions as the cause if the highest assigned partition number of a topic grew in the rebalance."""
+    """Return new partitions as the cause if the highest assigned partition number of a topic rose in the rebalance."""
     was, now = _tops(rebalance)
     grown = [f"{printable(t)} from {was[t]} to {now[t]} partitions" for t in sorted(was) if now.get(t, 0) > was[t]]
     if not grown or rebalance.new or rebalance.missing or rebalance.parent is not None:

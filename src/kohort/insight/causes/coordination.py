@@ -1,4 +1,4 @@
-"""Rebalances caused by the coordinator: failover, lost records, conversion, group.max.size. Also unknown causes."""
+"""Rebalances caused by the coordinator: failover, lost records, conversion, group.max.size. Also: unknown causes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ COORDINATION: Final = (
 
 
 def after_failover(rebalance: Rebalance, cause_of: Callable[[Rebalance], Finding]) -> Finding | None:
-    """Return the failover as the cause of the first rebalance after it, or None if the rebalance has another cause."""
+    """Return a failover as the cause of the first rebalance after it; None if that rebalance has another cause."""
     loaded = rebalance.loaded
     if loaded is None or rebalance.trigger.event not in ("member_joined", "member_rejoined"):
         return None
@@ -89,7 +89,7 @@ def after_failover(rebalance: Rebalance, cause_of: Callable[[Rebalance], Finding
 
 
 def since_failover(rebalance: Rebalance) -> Finding | None:
-    """Return a recent coordinator failover as the cause if a known client joined again with unchanged metadata."""
+    """Return a recent coordinator failover as the cause if a known client rejoined with unchanged metadata."""
     loaded = rebalance.recent_load
     if loaded is None:
         return None

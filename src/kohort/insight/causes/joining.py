@@ -110,7 +110,7 @@ def _why_out(before: MemberRemoved | RequestFenced) -> str:
 
 
 def _initial_delay(rebalance: Rebalance) -> Evidence:
-    """Return the initial rebalance delay of an empty group as evidence; each further join extends it (KIP-134)."""
+    """Return evidence of an empty group's initial rebalance delay; each further join extends the delay (KIP-134)."""
     if rebalance.join_ms is None:
         words = f"waits {limit(rebalance.timeout_ms)} for more members, and longer if some join"
     else:
@@ -238,7 +238,7 @@ def seen_restarts(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def removed_and_back(rebalance: SeenRebalance, restarted: Finding) -> Finding:
-    """Explain the return of a static member as a removal and a join: a restart alone would cause no rebalance."""
+    """Explain the new member id of a static member as a removal and a rejoin: a restart alone causes no rebalance."""
     member = rebalance.restarted[0][1].member
     clause = (
         f"static member {name_and_place(member)} has a new member id, and the group rebalanced, unlike "

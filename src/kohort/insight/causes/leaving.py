@@ -43,7 +43,7 @@ LEAVING: Final = (
     ),
 )
 DISCONNECT_MS: Final = 10_000
-"""A client that disconnects at most this many ms after its LeaveGroup request left in an orderly way."""
+"""Longest time in ms from a LeaveGroup request to the disconnect of the client that counts as an orderly leave."""
 
 
 def find_left(begin: Beginning, sent: Evidence) -> Finding:
@@ -67,10 +67,10 @@ def find_missed_poll(
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of a leave, or None for an orderly leave.
 
-    The leave reason of the client proves the missed poll. Without a leave reason, the commits of the member imply it:
-    no commit progress within the poll interval, although records were available and the connection stayed open. This
-    does not apply to a client that disconnects right after its leave, or to a client whose session timeout equals its
-    poll interval (aiokafka).
+    The leave reason of the client proves the missed poll. Without a leave reason, the member's commits can imply it: no
+    commit progress within the poll interval, although records were available and the connection stayed open. The
+    commits of two clients imply nothing: a client that disconnects right after its leave, and a client whose session
+    timeout equals its poll interval (aiokafka).
     """
     said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):
@@ -100,7 +100,7 @@ def find_missed_poll(
 
 
 def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return the time from the last commit progress to the leave, in ms; None if clearly within the poll interval."""
+    """Return the time from the last commit progress to the leave, in ms; None if clearly below the poll interval."""
     if vitals.last_progress_ms is None:
         return None
     idle_ms = left_at_ms - vitals.last_progress_ms
@@ -109,7 +109,7 @@ def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
 
 
 def client_reports(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
-    """Return the poll metrics that the client pushed to the broker (KIP-714) as evidence."""
+    """Return evidence from the poll metrics that the client pushed to the broker (KIP-714)."""
     said = vitals and vitals.client_metrics
     if not said:
         return ()

@@ -84,13 +84,13 @@ SILENCE: Final = (
 
 
 def expired_without_vitals(begin: Beginning) -> Finding:
-    """Explain an expired session after a failover, if the new coordinator has no heartbeat history of the member."""
+    """Explain a session that expired after a failover. The new coordinator has no heartbeat history of the member."""
     clause = f"{begin.member_text} sent no heartbeat until its session expired"
     return Finding("SESSION_TIMEOUT", "low", clause, (begin.fact("timer", "session timeout"),))
 
 
 def find_expiry_in(rebalance: Rebalance, member: ClientIdentity, vitals: Vitals, expired_at_ms: int) -> Finding:
-    """Explain an expired session; the cause is unknown if the member sent no request since a coordinator failover."""
+    """Explain an expired session; the cause is unknown if the member sent no request after a coordinator failover."""
     loaded = rebalance.recent_load
     if loaded is None or vitals.last_seen_ms > loaded.at_ms or member.instance_id is not None:
         return find_expiry(member, vitals, expired_at_ms, rebalance)
@@ -106,7 +106,7 @@ def find_expiry_in(rebalance: Rebalance, member: ClientIdentity, vitals: Vitals,
 def find_expiry(
     member: ClientIdentity, vitals: Vitals, expired_at_ms: int, after: Rebalance | EpochRebalance
 ) -> Finding:
-    """Return the cause of an expired session: member dead, frozen, starved of CPU time, or unreachable."""
+    """Return the cause of an expired session, such as a dead, frozen or starved member, or a stalled broker."""
     silent_ms = expired_at_ms - vitals.last_seen_ms
     closed_at_ms = vitals.connection_closed_at_ms
     back = next((f for f in after.fenced if f.member.member_id == member.member_id), None)
@@ -165,9 +165,9 @@ def _find_silent_missed_poll(
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of an expired session, or None.
 
-    Some clients send no LeaveGroup after a missed poll: librdkafka under the consumer protocol leaves only after the
-    application revoked its partitions, and a static member of Java's client remains in the group. The last commit
-    progress of such a member is one poll interval before its last heartbeat.
+    Some clients send no LeaveGroup after a missed poll. librdkafka under the consumer protocol leaves only after the
+    application revoked its partitions. A static member of Java's client remains in the group. Such a member made its
+    last commit progress about one poll interval before its last heartbeat.
     """
     idle_ms, limit_ms = idle_ms_of(vitals, vitals.last_seen_ms), vitals.rebalance_timeout_ms
     if idle_ms is None or vitals.lag == 0 or vitals.connection_closed_at_ms is not None or vitals.stalled_ms:

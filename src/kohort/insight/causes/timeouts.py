@@ -1,4 +1,4 @@
-"""Rebalances caused by members that missed a deadline: to rejoin, to send SyncGroup, or to revoke partitions."""
+"""Rebalances caused by members that did not rejoin, send SyncGroup or revoke partitions within a timeout."""
 
 from __future__ import annotations
 

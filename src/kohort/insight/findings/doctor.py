@@ -14,7 +14,7 @@ from kohort.insight.names import count, printable, seconds
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 SHOWN: Final = 3
-"""Maximum number of members or partitions that a sentence names; the evidence of the finding lists all."""
+"""Maximum number of members or partitions in one sentence; the evidence of the finding lists all of them."""
 
 
 class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ SEVERITY_OF: Final[dict[str, Severity]] = {
     **dict.fromkeys(("no-consumer", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused"), "error"),
     **dict.fromkeys(("commits-alone", "topic-deleted", "idle", "lag-unknown"), "info"),
 }
-"""Severity of ``doctor`` rules by rule name; all other rules are warnings."""
+"""Severity of each ``doctor`` rule in this dict; every other rule is a warning."""
 
 
 def examine(found: GroupFinding, rebalances: Sequence[RebalanceFinding] | None = None) -> list[DoctorFinding]:

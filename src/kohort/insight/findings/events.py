@@ -1,4 +1,4 @@
-"""One sentence for each journal entry, written by a coordinator of either protocol or by a watcher.
+"""Sentences that describe journal entries. Coordinators of both protocols and watchers write such entries.
 
 A sentence states only the content of its entry; ``findings.rebalances`` finds causes.
 """
@@ -27,7 +27,7 @@ Sentence = Callable[[Any], str]
 
 
 class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Journal entry with its sentence. ``entry`` has the fields of its kind; text from clients is unescaped."""
+    """Journal entry with its sentence. ``entry`` has the entry's other fields; client text in them is unescaped."""
 
     at_ms: int
     group: str
@@ -46,7 +46,7 @@ def find_events(entries: Iterable[journal.JournalEntry]) -> list[EventFinding]:
 
 
 def event_finding(entry: journal.JournalEntry) -> EventFinding:
-    """Convert a journal entry to an event; an entry of an unknown kind gets the name of its kind as sentence."""
+    """Convert a journal entry to an event; for an entry of an unknown kind, the sentence is the name of the kind."""
     kind = str(entry.__struct_config__.tag)
     describe = SENTENCES.get(type(entry))
     member = _member(entry)
@@ -235,4 +235,4 @@ SENTENCES: Final[dict[type[journal.JournalEntry], Sentence]] = {
         f"(generation {entry.generation})"
     ),
 }
-"""Function that builds the sentence of a journal entry, for each class of entries."""
+"""Key: class of journal entries; value: function that builds the sentence of such an entry."""

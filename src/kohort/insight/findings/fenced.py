@@ -1,4 +1,4 @@
-"""Rejected requests of clients, and accepted commits of non-members, with their meaning.
+"""Findings about rejected requests of clients, and about accepted commits of non-members.
 
 A coordinator checks instance id, member id, generation and state in this order: the error shows the first failed
 check.
@@ -25,7 +25,7 @@ BENIGN: Final = frozenset({"REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH"})
 
 
 class TriedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """Offset of a rejected commit, and the partition's committed offset (null: none)."""
+    """Offset of a rejected commit; ``committed`` is the committed offset of the partition, None if it has none."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class TriedOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """All rejected requests of one member that have the same error."""
+    """All rejected requests of one member with the same error, or all accepted commits of one non-member."""
 
     group: str
     member: MemberRef
@@ -48,20 +48,20 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
     sentence: str
     noted: int
-    """Number of journaled rejected requests: of equal requests in one generation, the journal has only the first."""
+    """Number of these requests in the journal, which has only the first of equal requests in one generation."""
     by_api: dict[str, int]
     first_at_ms: int
     last_at_ms: int
     generation: int
-    """Generation in the last rejected request of the member; ``current`` is the generation of the group."""
+    """Generation in the member's last rejected request; ``current`` is the generation of the group at that time."""
     current: int
     commits: int
-    """Number of rejected offset commits; the new owners of the partitions consume the records again."""
+    """Number of rejected offset commits, whose records the new owners consume again; ``unfenced``: accepted commits."""
     tried: tuple[TriedOffset, ...] = ()
     removed_at_ms: int | None = None
     removed_why: str | None = None
     others: tuple[MemberRef, ...] = ()
-    """Other clients that use the instance id of the client with the rejected requests."""
+    """Other clients that use the instance id of this member."""
 
 
 def is_observed_only(entries: Sequence[JournalEntry]) -> bool:
@@ -70,7 +70,7 @@ def is_observed_only(entries: Sequence[JournalEntry]) -> bool:
 
 
 class _Journal:
-    """Removals of members, and the members of each instance id."""
+    """Removals of members, and members of each instance id, in the journal."""
 
     def __init__(self, entries: Iterable[JournalEntry]) -> None:
         self.removed: dict[tuple[str, str], list[tuple[int, MemberRemoved]]] = {}
@@ -89,7 +89,7 @@ class _Journal:
         return next((entry for at, entry in reversed(known) if at < place), None)
 
     def same_instance(self, request: RequestFenced) -> tuple[ClientIdentity, ...]:
-        """Return the other members with the instance id of the rejected request, one per client id and host."""
+        """Return the other members with the instance id of the rejected request: one for each client id and host."""
         member = request.member
         known = self.instances.get((request.group, member.instance_id or ""), {})
         found = {
@@ -99,7 +99,7 @@ class _Journal:
 
 
 def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
-    """Return the rejected requests of a journal, grouped by member and error, the most frequent first."""
+    """Return findings about rejected requests and about commits of non-members; those with most requests come first."""
     senders: dict[tuple[str, str, str], list[RequestFenced]] = {}
     places: dict[tuple[str, str, str], int] = {}
     for place, entry in enumerate(entries):

@@ -1,7 +1,7 @@
 """State of a group, its members and its partitions: lag, health and reasons, for any cluster and protocol.
 
-Field names are those of the JSON. Unknown is None, never 0. ``lag`` is in records. ``lag_ms`` is the age of the next
-record to consume, in milliseconds.
+Field names are those of the JSON. An unknown value is None, never 0. ``lag`` is in records. ``lag_ms`` is the age of
+the next record to consume, in milliseconds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lost: int = 0
     """Number of records that retention deleted before the group consumed them."""
     start_moved: int = 0
-    """Increase of the log start offset, due to retention, from the first to the last sample of the partition."""
+    """Number of offsets by which retention moved the log start offset between the first and the last sample."""
     written_per_s: float | None = None
     read_per_s: float | None = None
     eta_ms: int | None = None
@@ -115,7 +115,7 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Number of rebalances in the last hour, except cooperative follow-ups; None without a journal of the group."""
     last_rebalance: LastRebalance | None = None
     stable_share_1h: float | None = None
-    """Fraction (0 to 1) of the last hour in which the group did not rebalance; None without a group journal."""
+    """Fraction (0 to 1) of the last hour in which the group did not rebalance; None without a journal of the group."""
     members: tuple[MemberFinding, ...] = ()
     partitions: tuple[PartitionFinding, ...] = ()
 
@@ -123,7 +123,7 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def find_group(
     snapshots: Sequence[GroupSnapshot], rebalances: Sequence[RebalanceFinding] | None = None
 ) -> GroupFinding:
-    """Return lag, health, members and partitions of a group; its newest snapshot is the present state.
+    """Return lag, health, members and partitions of a group. Its newest snapshot is its present state.
 
     ``rebalances``: rebalances in the journal of the group, None without a journal. Raises ValueError without snapshots.
     """
@@ -131,7 +131,7 @@ def find_group(
     last = max(counted, key=lambda r: r.opened_at_ms, default=None)
     since_ms = None if last is None else last.opened_at_ms + (last.took_ms or 0)
     lag = lag_of(snapshots, since_ms)
-    # the join of a first member, and the leave of the last one, interrupt no other member
+    # a first join and a last leave interrupt no other member
     disturbing = [r for r in counted if r.cause != "GROUP_FORMING" and r.members]
     report = health_of(lag, RebalanceTimes(opened_at_ms=tuple(r.opened_at_ms for r in disturbing)))
     now, total = lag.now, lag.total

@@ -1,7 +1,7 @@
 """Findings: data classes for both group protocols and any cluster; field names are those of the JSON.
 
-Unknown is None, never 0. Times are milliseconds since 1970 (``at_ms``) or durations (``_ms``). Client-supplied text is
-unescaped: escape it before showing it. Fields may be added with a default, but not renamed.
+An unknown value is None, never 0. Times are in milliseconds since 1970, durations in milliseconds. Client-supplied text
+is unescaped: escape it before showing it. Fields may be added with a default, but not renamed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class EvidenceFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MoveFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Partition whose owner changed; None as ``from`` or ``to``: no owner, or unknown if ``unowned_ms`` is None."""
+    """Partition whose owner changed, with its old (``from``) and new owner (``to``).
+
+    None as an owner means no owner. If ``unowned_ms`` is None, too, the owner may also be unknown.
+    """
 
     topic: str
     partition: int
@@ -57,7 +60,7 @@ class BlockerFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Member of a consumer group (KIP-848): assignment and target; partitions as ``topic-3``."""
+    """Assignment and target assignment of a consumer group's member (KIP-848); partitions look like ``topic-3``."""
 
     member: MemberRef
     epoch: int | None
@@ -71,18 +74,18 @@ class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
     to_revoke_since_ms: int | None = None
     still_to_get: tuple[str, ...] = ()
     awaited_from: dict[str, str] = {}
-    """Partitions that the member waits for: a dict of the partition (``topic-3``) to the id of its present owner."""
+    """Partitions that the member waits for. Key: partition (``topic-3``); value: member id of its present owner."""
 
 
 class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One rebalance: cause with confidence and evidence, duration, members and moves.
 
     ``generation`` is the group epoch in a consumer group, and None if the rebalance did not complete. An event without
-    a rebalance, such as a static takeover, has the ``end`` ``no_rebalance``.
+    a rebalance, such as a static takeover, is also stored in this class: its ``end`` is ``no_rebalance``.
     """
 
     id: str
-    """``GROUP/GENERATION``; ``GROUP/after-GENERATION`` if unfinished; ``GROUP/at-MS`` for an event, no rebalance."""
+    """``GROUP/GENERATION``; ``GROUP/after-GENERATION`` if unfinished; ``GROUP/at-MS`` if only an event."""
     group: str
     protocol: Literal["classic", "consumer"]
     origin: Origin = "journal"
@@ -99,7 +102,7 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None = None
     """Generation of the previous rebalance, if this rebalance is its follow-up (cooperative assignors)."""
     follows: str | None = None
-    """Id of the earlier rebalance that removed the member which rejoins in this rebalance."""
+    """Id of an earlier rebalance, in which the member that now rejoins was removed."""
     trigger: MemberRef | None = None
     also: tuple[str, ...] = ()
     blocker: BlockerFinding | None = None
@@ -110,16 +113,16 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_before: tuple[MemberRef, ...] = ()
     members: tuple[MemberRef, ...] = ()
     departures: dict[str, str] = {}
-    """Departed members: a dict of the member id to the kind of departure. Kinds are ``left``, ``removed``,
+    """Departed members. Key: member id; value: kind of departure. Kinds are ``left``, ``removed``,
     ``max_poll_exceeded``, ``session_expired``, ``join_timeout`` and others; ``departed`` if unknown.
     """
     standing: tuple[MemberAssignmentFinding, ...] = ()
-    """Members of a consumer group with their assignments at the end of the rebalance, or now if it is in flight."""
+    """Members of a consumer group and their assignments: at the end of the rebalance, or now if it is in flight."""
     moves: tuple[MoveFinding, ...] = ()
     unowned_partition_ms: int | None = None
-    """Sum over all partitions of the time without an owner, in ms."""
+    """Milliseconds without an owner, added up over all partitions."""
     stale_requests: int = 0
-    """Number of requests rejected for an old generation or member id, from this rebalance to the next one."""
+    """Number of requests rejected between this rebalance and the next for an old generation or old member id."""
 
     @property
     def is_in_flight(self) -> bool:
@@ -127,12 +130,12 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """Id and start time of the rebalance; failed rebalances of one generation differ only in the start time."""
+        """Id and start time of the rebalance; several failed rebalances after one generation have the same id."""
         return self.id, self.opened_at_ms
 
 
 class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Pattern of several rebalances of a group."""
+    """Pattern that several rebalances of a group form."""
 
     pattern: str
     group: str
@@ -143,7 +146,7 @@ class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
     rebalances: tuple[str, ...]
     from_ms: int
     until_ms: int
-    """End of the last rebalance in the pattern; its start if the end is unknown."""
+    """End of the last rebalance in the pattern, or start of this rebalance if its end is unknown."""
 
 
 def member_ref(member: ClientIdentity) -> MemberRef:

@@ -1,8 +1,8 @@
 """Findings about rebalances of both protocols and of watched groups, and about events without a rebalance.
 
-A partition of a classic group has no owner from the last read of its old owner until the first fetch of its new owner.
-An owner that rejoins reads until its JoinGroup, a departed owner until its last request. The number of records that
-are read twice is known only from a late commit of the old owner.
+A partition of a classic group has no owner from the last read of its old owner until the first fetch of its new
+owner. An old owner that rejoins reads until it sends JoinGroup. An old owner that departs reads until its last request.
+Only a late commit of the old owner shows how many records were read twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kohort.insight.why import blocker, explain, members_in, why_late
 
 
 def find_rebalances(entries: Sequence[JournalEntry]) -> list[RebalanceFinding]:
-    """Return all rebalances, and events without a rebalance, of journal ``entries``, oldest first."""
+    """Return findings about all rebalances and other events in journal ``entries``, oldest first."""
     found = [classic_finding(rebalance) for rebalance in rebalances(entries)]
     found += [consumer_finding(rebalance) for rebalance in epoch_rebalances(entries)]
     found += [event_finding(rebalance) for rebalance in takeovers(entries)]
@@ -140,7 +140,7 @@ def consumer_finding(rebalance: EpochRebalance) -> RebalanceFinding:
 
 
 def observed_finding(rebalance: SeenRebalance) -> RebalanceFinding:
-    """Build the finding of a rebalance that a watcher observed; its evidence has bounds on the phase durations."""
+    """Build the finding of a rebalance that a watcher observed; its evidence contains bounds of the phase durations."""
     explanation = explain(rebalance)
     before, after = rebalance.before, rebalance.after
     departures = zip(rebalance.departed, rebalance.departures, strict=True)

@@ -1,4 +1,4 @@
-"""Timeline of assignments: a lane (row) for each member, a column for each period between two rebalances."""
+"""Timeline of assignments: a row (lane) for each member, and a column for each period between two rebalances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LaneAssignments = dict[str, tuple[journal.ClientIdentity, frozenset[Place]]]
 
 
 class AssignmentSpanFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Period with an unchanged assignment (partitions as ``topic-3``); ``until_ms`` is null while the period lasts."""
+    """Period in which a member's assignment does not change; ``until_ms`` is None while the period lasts."""
 
     from_ms: int
     until_ms: int | None
@@ -40,9 +40,9 @@ class MarkFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Period in which nothing reads a member's partitions: before its expiry, or while a static member is absent.
+    """Period in which no consumer reads a member's partitions: before its expiry, or while a static member is absent.
 
-    ``until_ms`` is null while a static member is absent. A silence before an expiry is known only at the expiry.
+    ``until_ms`` is None while a static member is absent. Only the expiry reveals the silence before it.
     """
 
     from_ms: int
@@ -154,7 +154,7 @@ class _Lane:
         )
 
     def end_silence(self, since_ms: int | None, at_ms: int, text: str, from_ms: int) -> None:
-        """Add a silence: nothing read the member's partitions from its leave or last request to ``at_ms``."""
+        """Add a silence: no consumer read the member's partitions from its leave or last request to ``at_ms``."""
         if self.away_ms is not None:
             since_ms, text, self.away_ms = self.away_ms, AWAY, None
         if since_ms is not None and max(since_ms, from_ms) < at_ms:

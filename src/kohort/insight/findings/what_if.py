@@ -8,7 +8,10 @@ from kohort.insight.findings.model import MoveFinding
 
 
 class MemberLoadFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions and lag of a member before and after the scenario; None: unknown, or not in the group."""
+    """Partitions and lag of a member before and after the scenario.
+
+    None means that the value is unknown, or that the member is not in the group.
+    """
 
     member_id: str
     client_id: str = ""
@@ -29,12 +32,12 @@ class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
     written_per_s: float
     """Number of records produced per second to all partitions of the group."""
     handled_from_per_s: float
-    """Lowest consume rate of a member, in records per second; ``handled_to_per_s``: the highest."""
+    """Consume rate of the slowest member, in records per second; ``handled_to_per_s``: of the fastest member."""
     handled_to_per_s: float
     peak_lag_from: int
     peak_lag_to: int
     drained_from_s: float | None
-    """Best case: seconds from the end of the last interruption by a rebalance until the lag is 0; null if never."""
+    """Seconds from the end of the last pause until the lag is 0, in the best case; None if the lag never becomes 0."""
     drained_to_s: float | None
     slowest: str | None
     members_with_growing_lag: tuple[str, ...]
@@ -54,18 +57,18 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_after: int
     partitions: int
     rounds: int
-    """Number of rebalances (new group epochs of a consumer group) until every member has its target assignment."""
+    """Number of rebalances until every member has its target assignment; in a consumer group, of new group epochs."""
     moves: tuple[MoveFinding, ...]
     """Partitions whose owner changes in the scenario, with old and new owner; None: no owner."""
     moves_in_all: int
     """Number of partition moves, including the intermediate moves of a rolling restart."""
     pause_from_s: float
-    """Best case: sum over all partitions of the time without reads due to rebalances, in seconds."""
+    """Seconds for which rebalances stop the reads, in the best case; the seconds of all partitions are added."""
     pause_to_s: float
     """Seconds for which rebalances stop the reads, in the worst case; the seconds of all partitions are added."""
     loads: tuple[MemberLoadFinding, ...]
     idle: tuple[str, ...]
     drain: DrainFinding | None = None
-    """Growth of the lag during the rebalances, and time to drain it; null if the produce or consume rate is unknown."""
+    """Growth of the lag during the rebalances, and time to drain it; None if the produce or consume rate is unknown."""
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]

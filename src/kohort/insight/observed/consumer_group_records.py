@@ -2,7 +2,7 @@
 
 The records lack the reason of a departure, and the history before the oldest record. The coordinator writes all records
 of one event together: member records before the group epoch, target assignments of members before the target epoch. So
-the records since the previous group epoch show the cause of a group epoch.
+the member records between two group epochs show the cause of the later epoch.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def changes(before: Planned, after: Planned) -> list[tuple[Place, tuple[str | No
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
 STATES: Final[dict[int, State]] = {0: "stable", 1: "unrevoked_partitions", 2: "unreleased_partitions"}
 FIRST_EPOCH: Final = 2
-"""Highest group epoch after the first join: 1 since Kafka 3.7, 2 since Kafka 4.4."""
+"""Highest possible group epoch after the first join: 1 in Kafka 3.7 to 4.3, 2 since Kafka 4.4."""
 AWAY_EPOCH: Final = -2
 """Member epoch of a static member that left the group temporarily."""
 
@@ -223,7 +223,7 @@ class ConsumerGroupRecords:
     ) -> Entries:
         converting = watched.converting
         if converting is not None and any(m.member.member_id == member.member_id for m in converting.members):
-            return []  # the member was in the classic group before its conversion, so it did not join now
+            return []  # the member was in the classic group before the conversion of the group, so it did not join now
         old = next((gone for gone, _ in group.departed if gone.instance_id == member.instance_id is not None), None)
         if old is None:
             group.joined.append(member)

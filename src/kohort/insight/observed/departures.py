@@ -1,8 +1,8 @@
 """Inferred departures of members: leave, expired session, or removal.
 
-Only the coordinator sees a departure. A watcher knows the last sign of life (join, commit), the timeouts, and an upper
-bound of the time of departure. A session ends no earlier than its timeout after the last sign of life. This excludes
-some causes; a cause is certain only if all others are excluded. All times are on the coordinator's clock.
+Only the coordinator sees a departure. A watcher knows the member's last sign of life (join, commit), its timeouts, and
+the latest possible time of its departure. A session expires no earlier than its timeout after the last sign of life.
+This excludes some causes; a cause is certain only if all others are excluded. All times are on the coordinator's clock.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Departure:
 
     ``was_waited_for``: the member still belonged to the group during the rebalance. ``round_ms``: bounds of the
     duration of the rebalance. ``back``: new member with the same client id and host, which joined ``back_after_ms``
-    later. ``alike``: number of other members with this client id and host.
+    after the departure. ``alike``: number of other members with this client id and host.
     """
 
     member: ClientIdentity

@@ -1,7 +1,7 @@
 """Journal entries from records of classic groups; polled group states give bounds on the duration of a rebalance.
 
 Polls and records arrive in any order. So polls are kept until the record of a generation is read. To compare both, the
-timestamp of a record is converted to this machine's clock by adding the usual lateness of records.
+usual delay of records is added to a record's timestamp: the sum is a time of the local clock.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class RecentPolls:
 
 Partitions = dict[str, tuple[int, ...]]
 BASELINE_MS: Final = 3_600_000
-"""Interval in ms after which a journal entry also has the previous generation, since older entries expire."""
+"""Interval in ms after which a journal entry repeats the group's previous state, since older entries expire."""
 
 
 class GenerationRecords:
@@ -152,7 +152,7 @@ def _taken(group: WatchedGroup, before: journal.GenerationSeen | None, seen: jou
 
 
 def loaded_again(group: WatchedGroup, at_ms: int) -> Entries:
-    """Return the journal entry for the load of a classic group by a new coordinator; none without members."""
+    """Return the journal entry for the load of a classic group by a new coordinator; no entry without members."""
     seen = group.seen
     return [_loaded(seen, at_ms)] if seen is not None and seen.members else []
 
@@ -263,7 +263,7 @@ def _signs(group: WatchedGroup, before: journal.GenerationSeen, member: journal.
 
 
 def last_commits(slots: Iterable[CommitSeen], since_ms: int) -> tuple[int | None, int | None]:
-    """Return the times of the last commit, and of the last commit with progress, since ``since_ms``."""
+    """Return the times of the last commit and of the last commit with progress, both at or after ``since_ms``."""
     last_ms = progress_ms = None
     for slot in slots:
         if slot.at_ms >= since_ms and (last_ms is None or slot.at_ms > last_ms):

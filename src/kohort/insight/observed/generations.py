@@ -82,8 +82,8 @@ class SeenRebalance:
     def is_after_failover(self) -> bool:
         """True if a recent coordinator failover may explain the rebalance.
 
-        With a journal entry of the failover: no departed member sent a request since. Without such an entry: the leader
-        epoch of the records increased, and a member committed recently.
+        If the journal has an entry of the failover, no departed member sent a request after it. If the journal has no
+        such entry, the leader epoch of the records increased, and a member committed recently.
         """
         if self.loaded is not None:
             return all(one.sign_ms <= self.loaded.at_ms for one in self.departed)
@@ -115,7 +115,7 @@ class _History:
     converted: journal.GroupConverted | None = None
     loaded: journal.GroupLoaded | None = None
     departed_before: list[tuple[SeenRebalance, int]] = field(default_factory=list)
-    """Earlier departures of members, each as a rebalance and an index into ``departed`` of this rebalance."""
+    """Earlier departures of members, each as a rebalance and an index into the ``departed`` list of that rebalance."""
 
     def take(self, entry: journal.JournalEntry) -> SeenRebalance | None:
         if isinstance(entry, journal.GroupConverted):
@@ -221,7 +221,7 @@ def moves_between(
 ) -> tuple[journal.Move, ...]:
     """Return the partitions whose owner differs between two generations.
 
-    ``same``: restarted static members, as a dict of the earlier to the present member id.
+    ``same`` maps the old member id of each restarted static member to the new one.
     """
     was, now = owners(before), owners(after)
     if was is None or now is None:

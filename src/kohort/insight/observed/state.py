@@ -41,7 +41,7 @@ class WatchedConsumerGroup(msgspec.Struct):
     """Consumer group (KIP-848), from its records."""
 
     is_whole: bool = False
-    """True if all records of the group were read, so that later records are changes of a known state."""
+    """True if all records of the group were read; each later record is then a change of a known state."""
     epoch: int | None = None
     metadata_hash: int = 0
     raised_ms: int | None = None
@@ -51,9 +51,9 @@ class WatchedConsumerGroup(msgspec.Struct):
     members: dict[str, WatchedMember] = {}
     targets: dict[str, dict[str, list[int]]] = {}
     planned: dict[str, dict[int, str]] = {}
-    """Member id of the owner of each partition in the last target assignment: topic id, partition number, owner."""
+    """Owners in the last target assignment, as ``{topic id: {partition number: member id}}``."""
     released: dict[str, dict[int, int]] = {}
-    """Time in ms at which each partition lost its owner: topic id, partition number, time."""
+    """Times in ms at which partitions lost their owners, as ``{topic id: {partition number: time}}``."""
     regexes: dict[str, tuple[str, ...]] = {}
     # the five lists below: events since the last new group epoch
     joined: list[ClientIdentity] = []
@@ -91,7 +91,7 @@ class WatchedGroup(msgspec.Struct):
     """Last classic generation of a group during its conversion to a consumer group."""
     consumer: WatchedConsumerGroup | None = None
     commits: dict[str, dict[int, CommitSeen]] = {}
-    """Last commit of each partition: topic, partition number, commit. Saved separately: commits change often."""
+    """Last commits, as ``{topic: {partition number: commit}}``; saved separately because they change often."""
     leader_epoch: int = -1
     """Leader epoch of the group's last record; a higher one shows a new or restarted coordinator."""
 

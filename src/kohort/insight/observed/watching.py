@@ -43,7 +43,7 @@ class PersistedCommit(NamedTuple):
 
 
 class ChangedState(NamedTuple):
-    """Changes since the previous ``ChangedState``: states of groups (None: deleted), and commits."""
+    """Changes since the previous ``ChangedState``: commits, and states of groups (None for a deleted group)."""
 
     groups: dict[str, bytes | None]
     commits: list[PersistedCommit]
@@ -66,14 +66,14 @@ class ObservedGroups:
         """Number of records ignored because the maximum number of groups or partitions was reached."""
 
     def learn_topics(self, names: Mapping[bytes, str]) -> None:
-        """Add names of topics by topic id; journal entries show a topic without a name by its id in hexadecimal."""
+        """Add names of topic ids. Journal entries contain the topic id in hexadecimal if the name is unknown."""
         self._consumer.names.update((topic_id.hex(), name) for topic_id, name in names.items())
 
     def knows(self, group: str) -> bool:
         return group in self._groups
 
     def unknown_topics(self, key: bytes, value: bytes) -> set[bytes]:
-        """Return the topic ids with unknown names in a record of an assignment or a target assignment."""
+        """Return the topic ids without a known name in the record of an assignment or target assignment."""
         try:
             record = parse_record(key, value)
         except CorruptLog:
@@ -88,7 +88,7 @@ class ObservedGroups:
         return {topic_id for topic_id in found if topic_id.hex() not in self._consumer.names}
 
     def learn_session_timeout(self, group: str, timeout_ms: int | None) -> None:
-        """Set the session timeout of a consumer group's members, which the records of the group do not contain."""
+        """Set the session timeout of a consumer group's members; the records of the group do not contain it."""
         if group in self._consumer.session_timeouts or len(self._consumer.session_timeouts) < self._limits.groups:
             self._consumer.session_timeouts[group] = timeout_ms
 
@@ -164,7 +164,8 @@ class ObservedGroups:
     def take_states(self, states: Mapping[str, str], from_ms: int, until_ms: int) -> list[str]:
         """Process the polled states of all groups; the poll ran from ``from_ms`` to ``until_ms`` on the local clock.
 
-        Returns the groups that began to rebalance: the caller describes these groups, and calls ``take_members``.
+        Returns the groups that began to rebalance. The caller then requests DescribeGroups for these groups, and passes
+        the members to ``take_members``.
         """
         begun = self._polls.add(states, from_ms, until_ms, self._groups)
         self._dirty.update(begun)
@@ -179,7 +180,7 @@ class ObservedGroups:
             self._dirty.add(name)
 
     def caught_up(self, at_ms: int) -> list[JournalEntry]:
-        """Return journal entries with the states of groups whose oldest records were compacted; call at the log end."""
+        """Return entries with the states of groups whose oldest records were compacted; call this at the log end."""
         entries: list[JournalEntry] = []
         for group in self._groups.values():
             found = self._consumer.settle(group, at_ms)
@@ -204,7 +205,7 @@ class ObservedGroups:
         return None if group is None else group.commits.get(topic, {}).get(partition)
 
     def restore(self, groups: Iterable[bytes], commits: Iterable[PersistedCommit] = ()) -> None:
-        """Restore persisted groups and commits. Raises ValueError for the format of another version."""
+        """Restore persisted groups and commits. Raises ValueError for the persisted format of another version."""
         for one in groups:
             try:
                 group = msgspec.msgpack.decode(one, type=WatchedGroup)

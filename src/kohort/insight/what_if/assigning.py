@@ -21,7 +21,7 @@ MAX_ROUNDS: Final = 10
 
 
 class AssignorChoice(NamedTuple):
-    """Assignor, and whether the coordinator (``server_side``) or the group's leader runs it."""
+    """Assignor; ``server_side`` is True if the coordinator runs it, False if the group's leader does."""
 
     assignor: str
     server_side: bool
@@ -63,7 +63,7 @@ def check_assignor(choice: AssignorChoice) -> None:
 
 
 def settle(members: Sequence[WhatIfMember], choice: AssignorChoice, topics: ReadTopics) -> SettledGroup:
-    """Run the assignor until no assignment changes any more. Raises UsageError for an unknown assignor."""
+    """Run the assignor repeatedly until the assignment stays the same. Raises UsageError for an unknown assignor."""
     check_assignor(choice)
     if not members:
         return SettledGroup([], 0)
@@ -88,7 +88,7 @@ def _settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics:
 def _subscription(member: WhatIfMember, assignor: Assignor, generation: int) -> MemberSubscription:
     """Build the subscription that a member sends in JoinGroup.
 
-    An eager member owns no partitions; its user data may contain its last assignment.
+    A member with an eager assignor reports no owned partitions; its user data may contain its last assignment.
     """
     since, owned = (-1, ()) if member.is_new else (generation, member.owned)
     return MemberSubscription(

@@ -29,8 +29,8 @@ def flow_of(
 ) -> FlowRates | None:
     """Return produce and consume rates of a group; None if neither options nor snapshots give them.
 
-    ``in_per_s``: produce rate of all partitions together, split in proportion to sampled rates, else evenly.
-    ``drain_per_s``: consume rate of a member; it can be sampled only from a member with a lag in every sample.
+    ``in_per_s``: produce rate of all partitions together, split in proportion to the sampled rates, or evenly without
+    samples. ``drain_per_s``: consume rate of a member; it can be sampled only from a member with a lag in every sample.
     """
     sampled = {
         one.partition: one.written_per_s for one in lag.partitions if one.counts and one.written_per_s is not None
@@ -58,7 +58,7 @@ def flow_of(
 def _spread_over(
     sampled: Mapping[TopicPartition, float], counts: Mapping[str, int], grown: Iterable[str]
 ) -> dict[TopicPartition, float]:
-    """Split the produce rate of each topic that gets more partitions evenly over all its partitions."""
+    """Split a topic's produce rate evenly over all its partitions, for each topic that gets more partitions."""
     written = dict(sampled)
     for topic in grown:
         total = sum(rate for tp, rate in sampled.items() if tp.topic == topic)

@@ -1,4 +1,4 @@
-"""Prediction of a what-if: a scenario is applied to a snapshot step by step. Also its assumptions and risks."""
+"""Prediction of a what-if: the steps of a scenario are applied to a snapshot. Also: assumptions and risks."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _assignor_change(snapshot: GroupSnapshot, scenario: Scenario) -> AssignorCha
     check_assignor(change.then)
     if now is not None:
         check_assignor(change.now)
-    elif change.converts:  # the assignor of this group is unknown: assume its present assignment
+    elif change.converts:  # the group's present assignor is unknown: assume the assignor after the scenario
         change = AssignorChange(change.then, change.then)
     return change
 

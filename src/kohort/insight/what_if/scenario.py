@@ -74,7 +74,7 @@ def pause_of_step(mode: str, assume: Assumptions) -> PauseRange:
 
 
 def pause_of_loss(how: KillMode, assume: Assumptions, *, static: bool) -> PauseRange:
-    """Return the time from the end of a member until its partitions have a new owner."""
+    """Return the time from the failure or close of a member until its partitions have a new owner."""
     if how == "poll":
         return PauseRange(assume.max_poll_interval_ms, assume.max_poll_interval_ms)
     if how == "close" and not static:

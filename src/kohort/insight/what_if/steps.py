@@ -79,7 +79,7 @@ def _member(member: MemberSnapshot) -> WhatIfMember:
 
 
 def steps_of(scenario: Scenario, members: list[WhatIfMember], change: AssignorChange) -> list[GroupStep]:
-    """Split a scenario into rebalances: one for a classic group, one for each joining or leaving member otherwise.
+    """Split a scenario into rebalances: one for a classic group, otherwise one for each joining or leaving member.
 
     Raises UsageError if a member to remove is not in the group, or if a member to add is already in the group.
     """
@@ -105,8 +105,8 @@ def steps_of(scenario: Scenario, members: list[WhatIfMember], change: AssignorCh
 def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: AssignorChange) -> Iterator[GroupStep]:
     """Yield the rebalances of a rolling restart, member by member.
 
-    A dynamic member leaves, and rejoins once the other members have their new assignment. A static member keeps its
-    partitions, and the group rebalances only if the returning member changes the assignor.
+    A dynamic member leaves, and rejoins after the other members have got their new assignment. A static member keeps
+    its partitions, and the group rebalances only if the returning member changes the assignor.
     """
     if scenario.partitions:
         yield GroupStep(change.now)
@@ -123,7 +123,7 @@ def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: Assign
         without, after = _assignor_change(change, number, len(members))
         leaving = frozenset({member.member_id})
         if member.instance_id is not None:
-            # a restarted process reports no owned partitions, also if its member is static
+            # a restarted process reports no owned partitions, even if its member is static
             forgot = after != before and not after.server_side
             yield GroupStep(
                 after, leaving, (replace(back, is_new=forgot),), away=member.member_id, reassigns=after != before
@@ -138,7 +138,7 @@ def _assignor_change(change: AssignorChange, number: int, count: int) -> tuple[A
     """Return the assignor while a restarting member is absent, and the assignor after its return.
 
     ``number``: members that have restarted already; ``count``: all members. A classic group uses an assignor that all
-    members offer: the new one once no member offers only the old one. The first member of the consumer protocol
+    members offer: the new assignor as soon as every member offers it. The first member of the consumer protocol
     converts the group (KIP-848). A consumer group uses the server-side assignor that most members name.
     """
     if change.converts:
@@ -154,7 +154,7 @@ def _assignor_change(change: AssignorChange, number: int, count: int) -> tuple[A
 
 
 def _most_named(change: AssignorChange, then: int, now: int) -> AssignorChoice:
-    """Return the server-side assignor that most members name; in a tie, the first in Kafka's order."""
+    """Return the server-side assignor that most members name; in a tie, the first of them in Kafka's order."""
     if then == now:
         first, _ = in_group_order((change.now.assignor, change.then.assignor))
         return change.now if first == change.now.assignor else change.then
