@@ -54,7 +54,7 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
     ),
     ErrorCode.UNRELEASED_INSTANCE_ID: ErrorEntry(
         "The group.instance.id belongs to a member that has not left (KIP-848).",
-        "wait until its session ends, or end the other process",
+        "wait until its session expires, or end the other process",
         ("STATIC_DUPLICATE",),
     ),
     ErrorCode.FENCED_MEMBER_EPOCH: ErrorEntry(
@@ -63,7 +63,7 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         ("ZOMBIE_COMMIT", "REVOCATION_TIMEOUT", "SESSION_TIMEOUT"),
     ),
     ErrorCode.STALE_MEMBER_EPOCH: ErrorEntry(
-        "The commit or fetch of offsets has an earlier epoch of the member (KIP-848).",
+        "The member commits or fetches offsets with an earlier one of its epochs (KIP-848).",
         "the client retries with its present epoch, unless it has lost the partition",
     ),
     ErrorCode.GROUP_MAX_SIZE_REACHED: ErrorEntry(
@@ -193,8 +193,10 @@ def explain_error(code: ErrorCode) -> ErrorEntry:
     if entry is not None:
         return entry
     if code.retriable:
-        return ErrorEntry("It says nothing about the group: a request may be repeated as it is.", "clients try again")
-    return ErrorEntry("It says nothing about the group.", "the client's own log says which call it ended")
+        return ErrorEntry(
+            "The error does not concern the group: the request can be repeated unchanged.", "clients try again"
+        )
+    return ErrorEntry("The error does not concern the group.", "read the client's log: it names the failed call")
 
 
 def suggestion(word: str) -> str:

@@ -51,7 +51,7 @@ class EpochRebalance:
 
     Several new epochs belong to one rebalance if they have one target assignment. ``end``: ``assigning`` (the target
     assignment is missing), ``reconciling`` (a member does not have its target yet), ``superseded`` (a newer epoch
-    began), ``interrupted`` (the coordinator was lost), ``converted`` (the group became classic), ``empty`` or ``stable``.
+    began), ``interrupted`` (the coordinator was lost), ``converted`` (the group became classic), ``empty``, ``stable``.
     """
 
     group: str

@@ -46,7 +46,10 @@ EVENTS: Final = (
         sentence="Two processes have the same group.instance.id: the coordinator rejects the earlier one.",
         proof="FENCED_INSTANCE_ID in response to a request of the replaced member",
         look_alikes=(
-            ("STATIC_RESTART", "the earlier process sent no more requests; a watcher cannot distinguish the two"),
+            (
+                "STATIC_RESTART",
+                "the earlier process sent no more requests; a watcher cannot distinguish restart and duplicate",
+            ),
         ),
         advice="give every process its own group.instance.id, and stop the replaced one",
     ),
@@ -55,28 +58,28 @@ EVENTS: Final = (
         sentence="Options of the group were changed.",
         proof="the request that changed them, its client, and each value before and after",
         look_alikes=(("ASSIGNOR_CHANGED", "a client has another list of assignors"),),
-        advice="new timeouts apply to members from their next heartbeat on",
+        advice="each member uses new timeouts from its next heartbeat on",
     ),
     EventEntry(
         code="OFFSETS_RESET",
-        sentence="A client outside of the group reset its committed offsets.",
-        proof="a commit without a member id that moved offsets back, or to unread records",
+        sentence="A client outside of the group reset committed offsets of the group.",
+        proof="a commit that has no member id, and moved offsets back or to unread records",
         look_alikes=(("UNFENCED_COMMIT", "offsets moved forward, as those of a reader do"),),
         advice="records between the old and the new offset are read again, or skipped",
     ),
     EventEntry(
         code="UNFENCED_COMMIT",
-        sentence="A client outside of the group commits its offsets.",
+        sentence="A client outside of the group commits offsets of the group.",
         proof="accepted commits without a member id and a generation",
         look_alikes=(("OFFSETS_RESET", "offsets moved back"),),
-        advice="give a consumer with assign() its own group.id; nothing fences it from the group's members",
+        advice="give a consumer with assign() its own group.id; the coordinator does not fence its commits",
     ),
     EventEntry(
         code="ZOMBIE_COMMIT",
         sentence="A removed or outdated member continued to work: the coordinator rejected its commits.",
         proof="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or a fencing error in response to its commits",
         look_alikes=(("UNFENCED_COMMIT", "the commit had no member id, and was accepted"),),
-        advice="records handled since its removal are handled twice: make handling idempotent, find its cause",
+        advice="records handled after the removal are handled twice: make handling idempotent; find the removal cause",
     ),
     EventEntry(
         code="GROUP_DELETED",
@@ -196,7 +199,9 @@ def _unfenced(_group: _Group, entry: CommitUnfenced) -> GroupEvent:
         confidence: Confidence = "proof" if entry.backwards else "high"
         return GroupEvent(entry.group, entry.at_ms, "OFFSETS_RESET", confidence, sentence, evidence, entry.member)
     how = "in a transaction, without a member id" if entry.in_transaction else "without being a member"
-    sentence = f"{_client(entry.member)} commits offsets of this group {how}; nothing fences it."
+    sentence = (
+        f"{_client(entry.member)} commits offsets of this group {how}; the coordinator does not fence such commits."
+    )
     return GroupEvent(entry.group, entry.at_ms, "UNFENCED_COMMIT", "proof", sentence, evidence, entry.member)
 
 
@@ -240,7 +245,7 @@ def _options(_group: _Group, entry: OptionsChanged) -> GroupEvent:
 
 
 def _option_text(value: int | None) -> str:
-    return "the broker's" if value is None else str(value) if value < 1000 else limit(value)
+    return "the broker's value" if value is None else str(value) if value < 1000 else limit(value)
 
 
 def _deleted(_group: _Group, entry: journal.GroupDeleted) -> GroupEvent:

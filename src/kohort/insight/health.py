@@ -266,7 +266,7 @@ def _hot(member: MemberSnapshot, lag: GroupLag, _own: Own) -> HealthVerdict | No
     mean = (waiting - mine.records) / (busy - 1)
     if mine.records < HOT_FACTOR * max(mean, 1):
         return None
-    fact = Evidence("share", f"its lag is {mine.records} records, the average of the other members {mean:.0f}")
+    fact = Evidence("share", f"its lag is {mine.records} records; the average of the other members is {mean:.0f}")
     return HealthVerdict("hot", fact.value, "medium", (fact,))
 
 

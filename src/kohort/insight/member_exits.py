@@ -123,7 +123,7 @@ def _stopped(vitals: Vitals | None, reason: str | None, at_ms: int) -> str:
 
 def _silence(vitals: Vitals | None, at_ms: int) -> MemberExit:
     if vitals is None:
-        return MemberExit("session_expired", "expired: it sent no heartbeat until its session ended")
+        return MemberExit("session_expired", "expired: it sent no heartbeat until its session expired")
     text = (
         f"expired: it sent no heartbeat for {seconds(at_ms - vitals.last_seen_ms)}"
         f" (session timeout {limit(vitals.session_timeout_ms)})"

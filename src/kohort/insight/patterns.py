@@ -55,7 +55,7 @@ PATTERNS: Final = (
         code="REBALANCE_STORM",
         sentence="The group rebalances nearly all the time.",
         proof="at least ten rebalances within ten minutes, or less than half of five or more minutes stable",
-        look_alikes=(("COOPERATIVE_FOLLOWUP", "second rounds do not count"),),
+        look_alikes=(("COOPERATIVE_FOLLOWUP", "cooperative follow-ups do not count"),),
         advice="check the most frequent cause; static members and longer timeouts reduce rebalances",
     ),
     PatternEntry(
@@ -318,7 +318,7 @@ def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | No
     if not flapping:
         return None
     (topic, partition), times = max(flapping.items(), key=lambda item: (item[1], item[0]))
-    rest = f", and {count(len(flapping) - 1, 'other')} like it" if len(flapping) > 1 else ""
+    rest = f"; also flapping: {count(len(flapping) - 1, 'other partition')}" if len(flapping) > 1 else ""
     words = f"partition {printable(topic)}-{partition} changed its owner {times} times{rest}"
     evidence = [
         EvidenceFinding(kind="moved", value=f"{printable(t)}-{p}: {n} times")

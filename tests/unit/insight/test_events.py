@@ -160,8 +160,8 @@ def test_change_of_group_options_is_an_event_that_names_the_client():
     assert event.cause == "CONFIG_CHANGED"
     assert event.sentence == (
         "Options of the group were changed by ops at /10.0.0.9 as User:olga: "
-        "consumer.heartbeat.interval.ms from 3 s to the broker's, "
-        "consumer.session.timeout.ms from the broker's to 9.5 s."
+        "consumer.heartbeat.interval.ms from 3 s to the broker's value, "
+        "consumer.session.timeout.ms from the broker's value to 9.5 s."
     )
 
 

@@ -411,7 +411,8 @@ def test_journal_events_without_rebalances_are_findings():
 
     assert [event.sentence for event in find_events([resumed, altered])] == [
         "reader-a/a-1 began to fetch 1 assigned partition (generation 4)",
-        "options of the group were changed: consumer.session.timeout.ms the broker's to 9000, by reader-b/b-1",
+        "options of the group were changed: consumer.session.timeout.ms from the broker's value to 9000, "
+        "by reader-b/b-1",
     ]
 
 

@@ -41,7 +41,7 @@ CHANGES: Final = (
         sentence="A subscribed topic was created.",
         proof="the topic is newer than the previous generation, by the broker's list of topics or the new target",
         look_alikes=(
-            ("SUBSCRIPTION_CHANGED", "the topic existed before, without a subscription of the member"),
+            ("SUBSCRIPTION_CHANGED", "the topic existed before, but the member did not subscribe to it"),
             ("PARTITIONS_CHANGED", "the topic existed before, with fewer partitions"),
         ),
         advice="expect several rebalances: members discover the topic at different times, within metadata.max.age.ms",
@@ -87,20 +87,22 @@ CHANGES: Final = (
     CauseEntry(
         code="METADATA_CHANGED",
         sentence="A member rejoined with other metadata, which the broker cannot read.",
-        proof="its subscription differs, but not in a known field; confidence is medium with other owned partitions",
-        look_alikes=(("COOPERATIVE_FOLLOWUP", "it owns other partitions, and the previous round withheld some"),),
+        proof="its subscription differs, but not in a known field; confidence is medium if its owned partitions differ",
+        look_alikes=(
+            ("COOPERATIVE_FOLLOWUP", "it owns other partitions, and the previous rebalance left some unassigned"),
+        ),
         kafka_log=_REJOINED,
     ),
     CauseEntry(
         code="COOPERATIVE_FOLLOWUP",
-        sentence="Second round of a cooperative rebalance: revoked partitions get their new owners.",
-        proof="a member rejoined with other owned partitions, and nothing else, after a round that withheld partitions",
-        look_alikes=(("LEADER_REJOIN", "the previous round withheld no partition"),),
+        sentence="Second of two cooperative rebalances: revoked partitions get their new owners.",
+        proof="a member rejoined, only its owned partitions differ, and the previous rebalance left some unassigned",
+        look_alikes=(("LEADER_REJOIN", "the previous rebalance left no partition unassigned"),),
         kafka_log=_REJOINED,
     ),
     CauseEntry(
         code="LEADER_REJOIN",
-        sentence="The leader rejoined without a change that the coordinator knows.",
+        sentence="The leader rejoined, and the coordinator knows of no change.",
         proof="its JoinGroup in a stable group, with the same metadata and the same numbers of partitions",
         look_alikes=(
             ("PARTITIONS_CHANGED", "numbers of partitions differ"),
@@ -355,7 +357,7 @@ def seen_subscriptions(rebalance: SeenRebalance) -> list[Finding]:
         if added or removed:
             what = topics_text(added, removed)
             clause = f"member {name_and_place(after.member)} changed its subscription: {what}"
-            unseen = Evidence("unknown", "possibly a subscription pattern and created or deleted topics")
+            unseen = Evidence("unknown", "possibly a subscription pattern whose topics were created or deleted")
             return [Finding("SUBSCRIPTION_CHANGED", "medium", clause, (rebalance.fact("change", what), unseen))]
     return []
 
@@ -368,7 +370,7 @@ def seen_partitions(rebalance: SeenRebalance) -> list[Finding]:
         return []  # after a join or leave, an existing partition may be assigned for the first time
     what = ", ".join(grown)
     fact = rebalance.fact("assigned", f"{what}, by the highest assigned partition")
-    return [Finding("PARTITIONS_CHANGED", "high", f"topics got partitions ({what})", (fact,))]
+    return [Finding("PARTITIONS_CHANGED", "high", f"topics got more partitions ({what})", (fact,))]
 
 
 def _tops(rebalance: SeenRebalance) -> tuple[dict[str, int], dict[str, int]]:

@@ -23,7 +23,7 @@ COORDINATION: Final = (
             ("CLIENT_RESET", "the coordinator stayed, and removed the member"),
             ("LEADER_REJOIN", "the coordinator did not load the group recently"),
         ),
-        advice="expected when a broker restarts; a stable group loses nothing",
+        advice="expected after a broker restart; the members of a stable group keep their partitions",
         kafka_log="Finished loading of metadata from __consumer_offsets-...",
     ),
     CauseEntry(

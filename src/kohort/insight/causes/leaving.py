@@ -25,7 +25,7 @@ LEAVING: Final = (
         code="ADMIN_REMOVED",
         sentence="An administrator removed a member.",
         proof="a LeaveGroup from another client, or with the instance id alone; for a watcher, a static member that "
-        "departed before its session can have ended",
+        "departed before its session can have expired",
         look_alikes=(("MEMBER_LEFT", "the member itself sent the request"),),
         kafka_log="Preparing to rebalance group ... (reason: explicit `LeaveGroup` request for (...) members.)",
     ),

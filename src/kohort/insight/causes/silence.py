@@ -25,7 +25,7 @@ SILENCE: Final = (
     CauseEntry(
         code="SESSION_TIMEOUT.process_died",
         sentence="A process ended without leaving: its connection closed, and no heartbeat came within the session.",
-        proof="the session timer, and an earlier end of the connection of its last request",
+        proof="the session timer, and before it the end of the connection that sent the last request",
         look_alikes=(("SESSION_TIMEOUT.unreachable", "the connection is open as far as the broker knows"),),
         advice="find the reason why the process ended; a closed consumer leaves at once instead",
         kafka_log=_EXPIRED,
@@ -52,7 +52,7 @@ SILENCE: Final = (
     CauseEntry(
         code="SESSION_TIMEOUT.unreachable",
         sentence="A member's session expired while its connection was open: its host or the network failed.",
-        proof="the session timer; no end of the connection, and no request since",
+        proof="the session timer; the connection did not close, and no request came since",
         look_alikes=(
             ("SESSION_TIMEOUT.process_died", "its connection closed"),
             ("SESSION_TIMEOUT.frozen", "it returned; until then both look the same"),
@@ -62,7 +62,7 @@ SILENCE: Final = (
     ),
     CauseEntry(
         code="BROKER_STALL",
-        sentence="The broker stalled, and sessions expired whose heartbeats it could not receive.",
+        sentence="The broker stalled and received no heartbeats, so sessions expired.",
         proof="the broker's own clock: without its stall, the member's silence is shorter than its session timeout",
         look_alikes=(
             ("SESSION_TIMEOUT.unreachable", "the broker did not stall"),
@@ -153,7 +153,7 @@ def find_expiry(
         cause, detail = "starved", f"{detail}its longest earlier silence was {seconds(vitals.longest_gap_ms)}"
         confidence = "medium"
     else:
-        cause, detail = "unreachable", f"{detail}its connection is open as far as is known"
+        cause, detail = "unreachable", f"{detail}the broker saw no end of its connection"
         confidence = "medium"
     cause = f"SESSION_TIMEOUT.{cause}" if member.instance_id is None else "STATIC_EXPIRED"
     clause = f"member {name_and_place(member)} was silent and expired after {seconds(silent_ms)} ({detail})"

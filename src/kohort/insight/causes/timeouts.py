@@ -17,8 +17,8 @@ TIMEOUTS: Final = (
     CauseEntry(
         code="JOIN_TIMEOUT",
         sentence="The coordinator removed a member that did not rejoin within its rebalance timeout.",
-        proof="the round closed at its timeout without the member's JoinGroup",
-        look_alikes=(("SESSION_TIMEOUT", "its session ended first"),),
+        proof="the join phase ended at its timeout without the member's JoinGroup",
+        look_alikes=(("SESSION_TIMEOUT", "its session expired first"),),
         advice="its poll loop was busy for longer than max.poll.interval.ms; shorten the work between polls",
         kafka_log="Group ... removed dynamic members who haven't joined: ...",
     ),

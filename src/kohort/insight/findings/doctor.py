@@ -33,13 +33,13 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 ADVICE: Final[dict[str, str]] = {
     "no-consumer": "start its members, or delete the group if it is no longer used",
-    "no-owner": "find the reason: kohort group why; the next rebalance assigns it again",
+    "no-owner": "find the reason: kohort group why; the next rebalance assigns the partition again",
     "stalled": "check that member's handling of the next record: kohort group describe shows its offset",
     "no-commits": "check the job that commits for the group without being a member, such as Spark or Flink; delete the "
     "group if it is no longer used",
     "commits-alone": "sample for longer, --watch-for 60s: only moving offsets show that a reader runs",
     "never-committed": "commit handled records, or set enable.auto.commit; expected if offsets are stored elsewhere",
-    "rewound": "without a reset, look for a member that commits its own or old offsets after a rebalance",
+    "rewound": "if you did not reset offsets, look for a member that commits old offsets after a rebalance",
     "slow": "make handling faster, or add members up to the number of partitions",
     "skew": "spread the keys: more members do not help if one partition gets most records",
     "hot": "check whether its partitions get more records than others (keys), or its host is slower",
@@ -48,10 +48,10 @@ ADVICE: Final[dict[str, str]] = {
     "retention-near": "raise retention before unread records are deleted, or read faster",
     "beyond-the-end": "the topic was recreated or truncated: reset the offsets with kohort group reset-offsets",
     "topic-deleted": "no action needed: the leftover offset expires",
-    "topic-missing": "a member is assigned to it: create the topic again, or change the subscription",
+    "topic-missing": "the topic is still assigned to a member: create it again, or change the subscription",
     "storm": "list the causes, which repeat: kohort group why",
     "missed-poll": "it did not poll in time and did not rejoin: check that process, it may hang",
-    "refused": "give every member a common entry in partition.assignment.strategy; kohort group fenced shows both",
+    "refused": "give every member a common entry in partition.assignment.strategy; see kohort group fenced",
     "full": "raise group.max.size, or run fewer members",
     "idle": "no action needed: members in excess of the partitions are standby members",
     "lag-unknown": "grant DESCRIBE, or retry",

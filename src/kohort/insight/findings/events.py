@@ -182,14 +182,15 @@ def _unfenced(entry: CommitUnfenced) -> str:
 
 def _options(entry: OptionsChanged) -> str:
     changes = ", ".join(
-        f"{printable(name)} {_option(before)} to {_option(after)}" for name, (before, after) in entry.options.items()
+        f"{printable(name)} from {_option(before)} to {_option(after)}"
+        for name, (before, after) in entry.options.items()
     )
     by = f", by {name_of(entry.by)}" if entry.by is not None else ""
     return f"options of the group were changed: {changes}{by}"
 
 
 def _option(value: int | None) -> str:
-    return "the broker's" if value is None else str(value)
+    return "the broker's value" if value is None else str(value)
 
 
 def _because(reason: str | None) -> str:
@@ -216,7 +217,9 @@ SENTENCES: Final[dict[type[journal.JournalEntry], Sentence]] = {
     journal.EpochRaised: _raised,
     journal.TargetComputed: _computed,
     journal.MemberReconciled: _reconciled,
-    journal.StaticAway: lambda entry: f"{name_of(entry.member)} left and keeps its partitions until its session ends",
+    journal.StaticAway: lambda entry: (
+        f"{name_of(entry.member)} left and keeps its partitions until its session expires"
+    ),
     journal.GroupLoaded: _loaded,
     journal.GroupUnloaded: lambda entry: f"the group moved to another coordinator at generation {entry.generation}",
     journal.GroupConverted: _converted,

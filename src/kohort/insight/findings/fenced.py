@@ -245,5 +245,5 @@ def _sentence(
             f"was rejected{over}; give each process its own group.instance.id"
         )
     if verdict == "benign":
-        return f"{name} sent {apis} during a rebalance, which is no fault: it retries afterwards"
+        return f"{name} sent {apis} during a rebalance, which is normal: it retries afterwards"
     return f"{apis} of {name} was rejected{over}: {printable(last.error)}"

@@ -93,7 +93,7 @@ def _assignor_change(snapshot: GroupSnapshot, scenario: Scenario) -> AssignorCha
     now = snapshot.assignor or (DEFAULT_SERVER_ASSIGNOR if is_consumer else None)
     then = scenario.assignor or (DEFAULT_SERVER_ASSIGNOR if becomes_consumer and not is_consumer else now)
     if then is None:
-        raise UsageError(f"the assignor of group {snapshot.group!r} is unknown: give one with --assignor")
+        raise UsageError(f"the assignor of group {snapshot.group!r} is unknown: set it with --assignor")
     change = AssignorChange(AssignorChoice(now or then, is_consumer), AssignorChoice(then, becomes_consumer))
     check_assignor(change.then)
     if now is not None:
@@ -243,7 +243,9 @@ def notes_of(snapshot: GroupSnapshot, scenario: Scenario, found: WhatIfFinding, 
     if scenario.rolling_restart:
         notes += _notes_of_restart(snapshot, scenario, found, assume, static)
     if any(how == "close" and member_id in static for member_id, how in scenario.kill):
-        notes.append("a static member that closes does not leave: its partitions wait for the session timeout")
+        notes.append(
+            "a static member that closes does not leave: its partitions have no consumer until the session timeout"
+        )
     if any(m.regex and m.matched is None for m in snapshot.members):
         notes.append("the topics of a member's subscription pattern are unknown")
     return tuple(notes)
