@@ -40,8 +40,9 @@ from kohort.verbs.refusals import NothingThere
 
 HELP = """Reset the committed offsets of GROUP. Shows the plan; --execute commits its offsets.
 
-The options are those of kafka-consumer-groups. With --execute the group must have no members. SKIPPED is the number
-of offsets that the group will not read, READ-AGAIN the number that it will read again.
+The options are those of kafka-consumer-groups, but --topic and --all-topics are optional. --execute does not change
+groups with members: it resets the other groups and exits with 5. SKIPPED is the number of offsets that the group will
+not read, READ-AGAIN the number that it will read again.
 
 \b
 Examples:
@@ -57,7 +58,7 @@ TARGETS: Final = (
 TARGET_OPTIONS: Final = (
     click.option("--to-earliest", is_flag=True, help="Reset to the first record."),
     click.option("--to-latest", is_flag=True, help="Reset to the log end."),
-    click.option("--to-current", is_flag=True, help="Keep committed offsets; set the log end where none is committed."),
+    click.option("--to-current", is_flag=True, help="Keep committed offsets; with --topic: log end where none is."),
     click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
     click.option("--shift-by", metavar="N", type=int, help="Add N to each committed offset; -N: subtract."),
     click.option("--to-datetime", metavar="TIME", help="Reset to the first record since TIME (ISO 8601, UTC)."),

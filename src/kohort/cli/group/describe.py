@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 HELP = """Show the partitions of each GROUP: committed offsets, lag, owners, health.
 
 The first columns are those of kafka-consumer-groups; --verbose adds columns after them. A negative LAG means a
-commit beyond the end of the log. One sample shows the lag; health needs several samples (--watch-for 20s).
+commit beyond the end of the log. One sample shows the lag; most health values need several (--watch-for 20s).
 
-STATUS is the health of a partition: OK, WARN (the lag grows), STOP (no member reads), STALL (no progress) or REWIND
-(the offset went back). HEALTH of a group is the worst STATUS of its partitions, REBALANCING or STORM. LEAD is the
-distance from the committed offset to the start of the log, where retention deletes. STABLE-LAG is the lag of
+STATUS is the health of a partition: OK, WARN (such as a growing lag), STOP (no owner), STALL (no progress) or REWIND
+(the offset went back). HEALTH of a group is STORM or REBALANCING, or else the worst STATUS of its partitions. LEAD is
+the distance from the committed offset to the start of the log, where retention deletes. STABLE-LAG is the lag of
 read_committed consumers. OUT: records read per second, IN: records written per second.
 
-STATE of a member is ok, stuck (no progress), not-fetching (from some partitions), not-committing, rewinding, slow, hot
-(far more lag than the others) or idle. For the consumer protocol (KIP-848), --members shows the partitions that each
-member still has to revoke (TO-REVOKE) and to receive (TO-GET).
+STATE of a member is ok, stuck (no progress), not-fetching (from some partitions), not-committing (never), rewinding,
+slow, hot (far more lag than the others) or idle. For the consumer protocol (KIP-848), --members shows the partitions
+that each member still has to revoke (TO-REVOKE) and to receive (TO-GET).
 
 \b
 Examples:
   kohort group describe my-group
   kohort group describe my-group --members --watch-for 20s
-  kohort group describe my-group --state --output json | jq .status.health
+  kohort group describe my-group --state --watch-for 20s --output json | jq .status.health
   kohort group describe my-group --topics --fail-above 1000
   kohort group describe --all-groups --output ndjson | jq -c '[.group, .lag]'
 """

@@ -95,9 +95,10 @@ FENCED_HELP = """Show the rejected requests to GROUP, and commits of clients tha
 ZOMBIE      a member that still works after its removal
 BEHIND      a member that uses an older generation
 DUPLICATE   a second process with the same instance id
-UNFENCED    a client that is no member, such as a tool; its commits count
+UNFENCED    accepted commits of a client that is no member, such as a tool
 REFUSED     a client that cannot join: group full, or no common assignor
-BENIGN      a request of a member during a rebalance
+BENIGN      a request of a member during a rebalance: no fault
+UNKNOWN     any other error
 
 If a fenced client has read records since its last commit, the new owners of its partitions read these records again.
 
@@ -153,8 +154,8 @@ WHY_HELP = """Explain the last rebalance of GROUP: cause, evidence, the member t
 
 A kohort broker keeps a journal of group events for seven days. On Apache Kafka the command reads the journal of `kohort
 watch`, or the records that __consumer_offsets still has. For the consumer protocol (KIP-848) it also shows which
-members have not revoked yet, and how long partitions had no owner. With --since, or --last above 1, it first names
-the pattern of the rebalances, such as a deployment, a crash loop or a storm.
+members have not revoked yet, and how long partitions had no owner. If several rebalances have a pattern, such as a
+deployment, a crash loop or a storm, the output begins with the pattern.
 
 \b
 Examples:
@@ -167,7 +168,7 @@ Examples:
 @click.command(help=WHY_HELP, short_help="Explain why a group rebalanced.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
-    "--last", type=click.IntRange(min=0), help="Number of latest rebalances to explain [1]; 0: all in the journal."
+    "--last", type=click.IntRange(min=0), help="Explain the N latest rebalances [1]; 0: all. Excludes --since."
 )
 @click.option("--since", "since_ms", type=DURATION, help="Age of the oldest rebalance to explain: 30m, 1h, 2d.")
 @store_option

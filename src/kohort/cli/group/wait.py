@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.insight.snapshot import GroupSnapshot
 
-HELP = """Wait until GROUP is stable, and its lag is small: a check after a deployment.
+HELP = """Wait until GROUP is stable, its lag is small, or both: a check after a deployment.
 
 At least one of two conditions is required. --stable: the state stays Stable, with the same members and assignments.
 --max-lag: the lag is at most N records. The conditions must hold for the time --for. Restarts of brokers do not end
 the command.
 
-Exit code 0: the conditions hold. After --timeout: 7 if the group is stable, but its lag is above N; 4 if the group is
-not stable; 3 if the group never existed.
+Exit code 0: the conditions hold. After --timeout: 7 if only the lag is too large; 4 if the group is not stable; 3 if
+the group never existed.
 
 \b
 Examples:

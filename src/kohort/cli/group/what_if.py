@@ -64,7 +64,7 @@ Examples:
 @click.option("--assignor", metavar="NAME", help="New assignor of the group.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions of a topic.")
 @click.option("--rolling-restart", is_flag=True, help="Predict a rolling restart of all members.")
-@click.option("--static", is_flag=True, help="Give added or restarted members instance ids.")
+@click.option("--static", is_flag=True, help="Assume instance ids for all added or restarted members.")
 @click.option("--to-consumer", is_flag=True, help="Switch to the consumer protocol (KIP-848).")
 @click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records per second written to the topics.")
 @click.option("--drain-rate", type=RATE, metavar="N", help="Records per second that one member processes.")

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 GROUPS_HELP = """List the groups, the worst first.
 
-LAG is in records, LAG-TIME the age of the next unread record, ETA the time until the lag is 0. HEALTH is OK, WARN (the
-lag grows), STALL (no progress of commits), STOP (no member reads), REWIND (an offset went back), REBALANCING or STORM.
-HEALTH needs several samples (--watch-for 20s); after one sample it may be - (unknown). REBALANCES-1H and LAST-REBALANCE
+LAG is in records, LAG-TIME the age of the next unread record, ETA the time until the lag is 0. HEALTH is OK, WARN (such
+as a growing lag), STALL (no progress of commits), STOP (no owner), REWIND (an offset went back), REBALANCING or STORM.
+After one sample HEALTH may be - (unknown): --watch-for 20s takes several. REBALANCES-1H and LAST-REBALANCE
 come from the journal of a kohort broker or of kohort watch.
 
 The exit code is not 0 if a group could not be sampled.
