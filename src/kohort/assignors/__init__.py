@@ -1,1 +1,1 @@
-"""Assignors (partition assignment strategies): pure functions."""
+"""Client-side and server-side assignors (partition assignment strategies): pure functions."""

@@ -15,14 +15,14 @@ from kohort.errors import ConfigError
 
 ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}
 EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
-"""Mapping of names to kohort's own assignors.
+"""kohort's own assignors as a dict with their names as keys.
 
-Other Kafka clients lack them, but every member of the group must offer them.
+Other Kafka clients lack them, and all members of a group must offer the assignor.
 """
 
 
 def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
-    """Return the assignors for a list of names and Assignor objects, in the order of the list.
+    """Return the assignors for a list of names and Assignor objects, in the order of this list.
 
     Raises ConfigError for an unknown or repeated name.
     """
@@ -39,9 +39,8 @@ def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
 
 
 def is_cooperative(assignors: Sequence[Assignor]) -> bool:
-    """Return True if all these assignors are cooperative: the member then keeps its partitions while it rejoins.
+    """Return True if all these assignors are cooperative. The member then keeps its partitions while it rejoins.
 
-    The default list contains range and is therefore eager. A member becomes cooperative when range is removed from its
-    list.
+    The default list contains range, so members with this list are eager. Without range they are cooperative.
     """
     return all(assignor.cooperative for assignor in assignors)

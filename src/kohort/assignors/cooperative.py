@@ -2,8 +2,8 @@
 
 The rules: protocol/assignors.md#cooperative-sticky.
 
-A moving partition has no owner for one generation: its previous owner revokes it and rejoins, and the next generation
-assigns it. So no partition ever has two owners.
+A partition that moves has no owner for one generation. In it, the previous owner revokes the partition and rejoins; the
+next generation assigns the partition to its new owner. So no partition ever has two owners.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kohort.wire.schema import Message, int32
 
 
 class CooperativeUserData(Message, versions="0"):
-    """User data of cooperative-sticky: the member's generation, which Subscription versions 0 and 1 lack."""
+    """User data of cooperative-sticky: the member's generation, for Subscription versions 0 and 1, which lack it."""
 
     generation: int = int32()
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return each member's partitions, without the partitions that their previous owner must revoke first."""
+    """Return each member's partitions, except those that another member must revoke first."""
     dealt = deal(topics, members, read_claim)
     transferring = dealt.transferring
     if transferring is None:
@@ -39,7 +39,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 def moving_partitions(
     members: Iterable[MemberSubscription], assignment: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[TopicPartition, str]:
-    """Return a mapping of the partitions that move from one member to another, to their new owners."""
+    """Return the partitions that move from one member to another, as a dict: partition -> new owner."""
     gained: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member in members:
@@ -50,9 +50,9 @@ def moving_partitions(
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return a member's owned partitions and their generation from its Subscription.
+    """Return the partitions that a member owned, and their generation.
 
-    Before Subscription version 2 the generation is in the user data.
+    Both are in the Subscription; before its version 2 the generation is in the user data.
     """
     owned = as_runs(member.owned)
     if member.generation is not None:

@@ -7,7 +7,7 @@
     Consumer(group_id="g", partition_assignment_strategy=[by_size, "range"])
 
 All members of the group must offer the assignor. The group leader runs the function, and checks its result before it
-sends the SyncGroup request.
+sends its SyncGroup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kohort.errors import UsageError
 from kohort.model import TopicPartition
 
 AssignFunction = Callable[[SubscribedTopics, Sequence[MemberSubscription]], Mapping[str, Iterable[TopicPartition]]]
-"""Function that gets topics (with partition counts) and members, and returns a mapping of member ids to partitions."""
+"""Function that gets topics (with partition counts) and members, and returns a dict: member id -> partitions."""
 UserData = Callable[[Iterable[TopicPartition], int], bytes | None]
 
 
@@ -29,9 +29,9 @@ def assignor(
 ) -> Callable[[AssignFunction], Assignor]:
     """Convert the decorated function to an assignor for ``partition_assignment_strategy``.
 
-    ``user_data(owned, generation)`` returns bytes that each member sends when it joins (at most some KiB), or None; the
-    leader's function gets them as ``member.user_data``. With ``cooperative`` members keep their partitions while they
-    rejoin; kohort withholds moving partitions for one generation, and the function need not know about it.
+    ``user_data(owned, generation)`` returns bytes that each member sends in its JoinGroup (at most some KiB), or None.
+    The leader's function finds them in ``member.user_data``. With ``cooperative`` members keep their partitions while
+    they rejoin. Kohort then withholds each moving partition for one generation; the function need not do so.
 
     The leader's ``poll`` raises UsageError if the function raises an error, returns an unknown member or partition, or
     assigns a partition to a member that does not subscribe to the topic.

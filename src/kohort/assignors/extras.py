@@ -1,13 +1,13 @@
-"""kohort's own assignors: co-partitioned, rack-aware, redundant. Every member of the group must offer them.
+"""kohort's own assignors: co-partitioned, rack-aware, redundant. All members of the group must offer them.
 
-co-partitioned: topics with the same subscribers are assigned together: one member gets partition n of all these topics,
+co-partitioned: topics with the same subscribers are assigned together. One member gets partition n of all these topics,
 even if their partition counts differ. (range does so only for topics with equal partition counts, and moves nearly all
-partitions when a member joins.) Each member keeps its previous partition numbers, as far as the members then have
-equally many numbers. Other numbers go to the members with fewest partitions.
+partitions when a member joins.) Members keep their previous partition numbers, unless some of them would then have more
+numbers than others. The remaining numbers go to the members with the fewest partitions.
 
-rack-aware: a partition goes to the least loaded subscriber in a rack of the partition's replicas; if there is none, to
-the least loaded subscriber. Kafka's assignors prefer balance to racks (KIP-881); this assignor prefers racks, to save
-traffic between zones. A member's rack is its ``client.rack``; a replica's rack is that of its broker.
+rack-aware: a partition goes to the least loaded subscriber in a rack of the partition's replicas. If there is none, it
+goes to the least loaded subscriber in any rack. Kafka's assignors prefer balance to racks (KIP-881); this assignor
+prefers racks, to save traffic between zones. A member's rack is its ``client.rack``; a replica has its broker's rack.
 
 redundant: each partition goes to several members, as hot standby or for comparison. The group has only one committed
 offset for each partition: let only one member commit, or store offsets outside of Kafka.
@@ -75,7 +75,7 @@ def _deal(
         else:
             left.append(n)
     for n in left:
-        # candidates are the members below the minimum count of numbers, or else those with exactly the minimum
+        # candidates: members below the minimum count of numbers; if there are none, members with exactly the minimum
         open_to = [m for m in readers if taken[m] < least] or [m for m in readers if taken[m] == least]
         taker = min(open_to, key=lambda m: len(given[m]))
         taken[taker] += 1
@@ -94,7 +94,7 @@ def assign_by_rack(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
         for t, of_topic in readers.items()
         for p in topics.partitions(t)
     }
-    # Assign partitions with few members in their racks first, and those without such members last.
+    # Begin with the partitions that have the fewest members in their racks; those without any come last.
     for partition in sorted(near, key=lambda p: len(near[p]) or len(ordered) + 1):
         candidates = near[partition] or [m.member_id for m in readers[partition.topic]]
         assignment[min(candidates, key=lambda m: len(assignment[m]))].append(partition)
@@ -109,7 +109,7 @@ RACK_AWARE = Assignor("rack-aware", assign_by_rack, no_user_data)
 def redundant(copies: int) -> Assignor:
     """Return an assignor that assigns each partition to ``copies`` subscribers, or to all if there are fewer.
 
-    The assignor's name is ``redundant-<copies>``. Raises ConfigError if ``copies`` is less than 1.
+    The name of the assignor is ``redundant-<copies>``. Raises ConfigError if ``copies`` is less than 1.
     """
     if copies < 1:
         raise ConfigError(f"redundant(copies={copies}): expected at least 1 copy of each partition")
@@ -122,7 +122,7 @@ def _assign_copies(copies: int, topics: SubscribedTopics, members: Sequence[Memb
     for topic in known_topics(topics, members):
         readers = [m.member_id for m in ordered if topic in m.topics]
         for partition in topics.partitions(topic):
-            # sorted() is stable: members with equally many partitions stay in member order.
+            # sorted() is stable: members with equally many partitions remain in member order.
             for member_id in sorted(readers, key=lambda m: len(assignment[m]))[:copies]:
                 assignment[member_id].append(partition)
     return assignment

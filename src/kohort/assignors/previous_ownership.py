@@ -1,9 +1,9 @@
-"""Previous owner of each partition, as members report it to sticky assignors.
+"""Previous owner of each partition, as reported by members to sticky assignors.
 
 The rules: protocol/assignors.md#previous-ownership.
 
 ``MemberData`` has the partitions that a member reports as owned, in its user data or in its Subscription. If two
-members report the same partition, the previous owner is the member that reports the newer generation. Partitions are
+members report the same partition, the member with the newer generation is the previous owner. Partitions are
 represented by integers (``PartitionNumbers``).
 """
 
@@ -22,7 +22,7 @@ Run = tuple[str, Sequence[int]]
 
 
 class PartitionNumbers:
-    """Converts partitions to integers and back, for the topics ``names`` with the partition counts ``counts``."""
+    """Converter of partitions to integers and back. ``names``: the topics; ``counts``: their partition counts."""
 
     def __init__(self, names: Sequence[str], counts: Mapping[str, int]) -> None:
         self.topics = len(names)
@@ -38,7 +38,7 @@ class PartitionNumbers:
         return range(rank, rank + self._counts[rank] * self.topics, self.topics)
 
     def of_runs(self, runs: Iterable[Run]) -> list[int]:
-        """Return the integers of the partitions in ``runs``, in the same order, without nonexistent partitions."""
+        """Return the integers of the partitions in ``runs``, in this order; omit nonexistent partitions."""
         found: list[int] = []
         step = self.topics
         for topic, partitions in runs:
@@ -62,7 +62,7 @@ class PartitionNumbers:
         step = self.topics
         given = list(numbers)
         pairs = zip(map(self._names.__getitem__, [n % step for n in given]), [n // step for n in given], strict=True)
-        # map() with tuple.__new__ creates each partition without a call of a Python function.
+        # map() creates the partitions by tuple.__new__, without a call of a Python function for each.
         return list(map(tuple.__new__, repeat(TopicPartition), pairs))
 
     def __iter__(self) -> Iterator[int]:
@@ -71,7 +71,7 @@ class PartitionNumbers:
 
 
 def as_runs(partitions: Iterable[TopicPartition]) -> list[Run]:
-    """Combine neighbours in ``partitions`` that have the same topic into one run, in the given order."""
+    """Combine successive partitions of the same topic into runs; keep the order of ``partitions``."""
     return [(topic, [p for _, p in run]) for topic, run in groupby(partitions, key=itemgetter(0))]
 
 
@@ -87,20 +87,20 @@ ReadMemberData = Callable[[MemberSubscription], MemberData]
 
 @dataclass(slots=True)
 class Ownership:
-    """Previous owners of partitions, without conflicts between the reports of members."""
+    """Previous owners of partitions, after conflicts between the reports of members are resolved."""
 
     owned: dict[str, dict[int, None]] = field(default_factory=dict)
-    """Mapping of member ids to previously owned partitions, which are in the order of the member's report."""
+    """Previously owned partitions in the order of the member's report, as a dict: member id -> partitions."""
     contested: set[int] = field(default_factory=set)
-    """Partitions that two members report with the same generation: neither member keeps them."""
+    """Partitions that two members report with the same generation. Neither member keeps them."""
     older: dict[int, str] = field(default_factory=dict)
-    """Mapping of partitions to the latest owner in a generation before the newest one."""
+    """Latest owner in a generation older than the newest reported one, as a dict: partition -> member id."""
 
 
 def decide_ownership(
     members: Sequence[MemberSubscription], numbering: PartitionNumbers, read: ReadMemberData
 ) -> Ownership:
-    """Return the previous owners of partitions; ignore nonexistent partitions."""
+    """Return the previous owners of the partitions that exist."""
     generations: dict[str, int | None] = {}
     claims: dict[str, list[int]] = {}
     for member in members:
@@ -134,7 +134,7 @@ def _weigh(
                 owner[number] = member_id
                 owned[number] = None
                 continue
-            # As in Kafka, the generation of ``other`` is that of its Subscription, not that of its user data.
+            # As in Kafka, the generation of ``other`` is the one in its Subscription, not the one in its user data.
             if generation < stated[other]:
                 continue
             found.owned[other].pop(number, None)

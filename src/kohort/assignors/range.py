@@ -1,7 +1,7 @@
 """range assignor: each member gets a run of consecutive partitions of each topic, in its own rack where possible.
 
 The rules: protocol/assignors.md#range (racks: KIP-881). Topics with equal subscribers and equal partition counts are
-divided equally: one member gets partition n of all these topics (co-partitioning), also if racks decide.
+divided equally: one member gets partition n of all these topics (co-partitioning). This also applies with racks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def _deal_ranges(state: _TopicState, may_take: Callable[[str, TopicPartition], bool], assignment: Assignment) -> None:
-    """Assign a topic's partitions to its subscribers in order.
+    """Assign the partitions of a topic to one subscriber after the other.
 
     Each subscriber gets the lowest unassigned partitions that ``may_take`` allows, up to its number of partitions.
     """
@@ -90,10 +90,10 @@ def _deal_by_rack(states: Iterable[_TopicState], assignment: Assignment) -> None
 
 
 def _deal_alike(states: list[_TopicState], assignment: Assignment) -> None:
-    """Assign partition n of all co-partitioned topics to the first member that may take it in every topic.
+    """Assign partition n of all co-partitioned topics to the first member that may take it in each of these topics.
 
-    The member must be below its number of partitions in each topic. If it has a rack, replicas of all these partitions
-    must be in this rack.
+    The member must have fewer partitions than its number in each topic. If it has a rack, replicas of all these
+    partitions must be in this rack.
     """
     remaining = [m.member_id for m in states[0].members]
     for number in range(states[0].size):

@@ -1,4 +1,4 @@
-"""roundrobin assignor: each partition of all topics goes to the next member (protocol/assignors.md#roundrobin)."""
+"""roundrobin assignor: partitions of all topics go to the members in turn (protocol/assignors.md#roundrobin)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.assignors.spec import (
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return each member's partitions. The next member is skipped if it does not subscribe to the topic."""
+    """Return each member's partitions. A member that does not subscribe to a partition's topic is skipped."""
     assignment: Assignment = {m.member_id: [] for m in members}
     circle = in_order(members)
     at = 0

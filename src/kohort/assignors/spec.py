@@ -1,7 +1,7 @@
 """Input and result of an assignor (protocol/assignors.md#common-rules).
 
 An assignor is a pure function: from members and the partitions of their topics it computes each member's partitions.
-The leader of a classic group runs it; other code may run it to predict an assignment.
+The leader of a classic group runs it. Other code may run it to predict an assignment.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kohort.model import TopicPartition, java_string_hash
 NO_GENERATION: Final = -1
 
 Assignment = dict[str, list[TopicPartition]]
-"""Mapping of member ids to assigned partitions; a member without partitions has an empty list."""
+"""Assigned partitions as a dict: member id -> partitions. A member without partitions has an empty list."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
     """Subscription of one member.
 
-    ``generation`` is None for Subscription versions 0 and 1; ``rack`` is empty if unknown.
+    ``generation`` is None for Subscription versions 0 and 1. ``rack`` is empty if unknown.
     """
 
     member_id: str
@@ -36,23 +36,23 @@ class MemberSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscribedTopics:
-    """Partition count of each topic, and the racks of each partition's replicas, if known."""
+    """Partition count of each topic and, if known, the racks of each partition's replicas."""
 
     counts: Mapping[str, int]
     racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """Return the partitions of a topic; an empty list for an unknown topic."""
+        """Return the partitions of a topic; an empty list if the topic is unknown."""
         return [TopicPartition(topic, p) for p in range(self.counts.get(topic, 0))]
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:
-        """Return the racks that have a replica of the partition; an empty set if unknown."""
+        """Return the racks of the partition's replicas; an empty set if unknown."""
         return self.racks.get(partition, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """Assignor, with its name in JoinGroup. ``cooperative``: members may keep their partitions while they rejoin."""
+    """Assignor; ``name`` stands in JoinGroup. ``cooperative``: members may keep their partitions while they rejoin."""
 
     name: str
     assign: Callable[[SubscribedTopics, Sequence[MemberSubscription]], Assignment]
@@ -61,16 +61,16 @@ class Assignor:
 
 
 def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:
-    """Return None: the assignor needs no user data from members."""
+    """Return None, for assignors that need no user data from members."""
 
 
 def java_order(text: str) -> bytes:
-    """Return the sort key of a string, equivalent to Java's String.compareTo: its UTF-16 code units."""
+    """Return the sort key of a string, with the order of Java's String.compareTo: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort members: first static members, by instance id; then dynamic members, by member id."""
+    """Sort members: first static members by instance id, then dynamic members by member id."""
     return sorted(
         members,
         key=lambda m: (m.instance_id is None, java_order(m.member_id if m.instance_id is None else m.instance_id)),
@@ -86,16 +86,16 @@ def table_size(entries: int) -> int:
 
 
 def java_bucket(code: int, size: int) -> int:
-    """Return the bucket index of a hash code in a Java HashMap of ``size`` buckets. Iteration goes by bucket index."""
+    """Return the bucket index of a hash code in a Java HashMap of ``size`` buckets. It is the order of iteration."""
     code &= 0xFFFFFFFF
     return (code ^ code >> 16) & (size - 1)
 
 
 def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort members into the order of the Java client's HashMap, because the first members get one more partition.
+    """Sort members into the order of the Java client's HashMap, because the first members get one partition more.
 
-    Within a hash bucket Java has the insertion order. Here members in a bucket are sorted by member id, so the result
-    does not depend on the given order.
+    Within a hash bucket Java has the order of insertion. Here the members of a bucket are sorted by member id, so the
+    result does not depend on the given order.
     """
     size = table_size(len(members))
     return sorted(members, key=lambda m: (java_bucket(java_string_hash(m.member_id), size), java_order(m.member_id)))
@@ -112,7 +112,7 @@ def racks_matter(
 ) -> bool:
     """Return True if racks can change the assignment.
 
-    They can if members and replicas have racks in common, and if not all partitions have the same racks.
+    This is so if members and replicas have racks in common, but not all partitions have the same racks.
     """
     of_members = {member.rack for member in members if member.rack}
     if not of_members or not topics.racks:

@@ -1,7 +1,7 @@
 """sticky assignor: balance first, then fewest moved partitions (protocol/assignors.md#previous-ownership, KIP-54).
 
-sticky is eager: members revoke all partitions before they rejoin, so they report their previous partitions as user
-data. cooperative-sticky uses ``deal``, too.
+sticky is eager: members revoke all partitions before they rejoin. So they report their previous partitions as user
+data. cooperative-sticky also uses ``deal``.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class StickyUserData(Message, versions="0-1"):
 
 
 class Dealt(NamedTuple):
-    """Assignment of a sticky assignor.
+    """Assignment by a sticky assignor.
 
-    ``transferring`` maps moving partitions to their new owners; it is None if the members' subscriptions differ.
+    ``transferring``: moving partitions as a dict: partition -> new owner; None if the members' subscriptions differ.
     """
 
     assignment: Assignment
@@ -49,7 +49,7 @@ class Dealt(NamedTuple):
 
 
 def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: ReadMemberData) -> Dealt:
-    """Assign partitions with as few moves as possible. ``read`` returns the previous partitions of a member."""
+    """Assign partitions with as few moves as possible. ``read``: returns the previous partitions of a member."""
     if not members:
         return Dealt({}, {})
     ordered = in_hash_order(members)
@@ -67,7 +67,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return a member's previous partitions from its user data; no partitions if the data is unreadable."""
+    """Return a member's previous partitions from its user data; no partitions if the user data is unreadable."""
     if not member.user_data:
         return MemberData((), None)
     for version in (1, 0):

@@ -2,7 +2,7 @@
 
 With P partitions and M members, each member gets floor(P/M) partitions or one more, and keeps as many of its previous
 partitions as possible. The time is linear, except for sorts. Partitions are represented by integers
-(``PartitionNumbers``), because (topic, partition) tuples would take most of the time.
+(``PartitionNumbers``): tuples (topic, partition) would take most of the time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class EqualSubscriptions:
         for member_id in self._assignment:
             self._keep(member_id)
         unassigned = self._left_over()
-        # Static members are not first, as they are in range and roundrobin: all members are sorted by member id.
+        # Unlike in range and roundrobin, static members do not come first: all members are sorted by member id.
         self._under_min.sort(key=java_order)
         self._exactly_min.sort(key=java_order)
         if self._by_rack:
@@ -55,7 +55,7 @@ class EqualSubscriptions:
         return {member_id: self._numbering.partitions(numbers) for member_id, numbers in self._assignment.items()}
 
     def transferring(self) -> dict[TopicPartition, str]:
-        """Return a mapping of the partitions that ``assign`` has moved between members, to their new owners."""
+        """Return the partitions that ``assign`` moved between members, as a dict: partition -> new owner."""
         return {self._numbering.partition(number): new_owner for number, new_owner in self._transferring.items()}
 
     def _left_over(self) -> list[int]:
@@ -136,7 +136,10 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Assign partitions in turn until all members have the minimum; then the remaining ones to one member each."""
+        """Assign partitions to members in turn until all have the minimum.
+
+        Then assign the remaining partitions, one to each of the members that have exactly the minimum.
+        """
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0
         while under:

@@ -1,10 +1,10 @@
 """Sticky assignment for members with different subscriptions (protocol/assignors.md#mixed-subscriptions).
 
 Members keep their partitions of topics that they subscribe to; unowned partitions go to the least loaded subscribers.
-Then partitions move one by one from more to less loaded members. If a partition of the topic has moved between the two
-members in the opposite direction before, that partition moves back instead.
+Then partitions move one by one from more to less loaded members. If another partition of the topic has moved between
+the same two members in the opposite direction, that partition moves back instead.
 
-Partitions are represented by integers (``PartitionNumbers``): the integer modulo the number of topics is the topic.
+Partitions are represented by integers (``PartitionNumbers``). The integer modulo the number of topics is the topic.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class _Pair(NamedTuple):
 
 
 class _Moved:
-    """Partitions that have moved between two members, in the order of a Java HashSet."""
+    """Partitions that have moved from one member to another, in the order of a Java HashSet."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}
         self._most = 0
-        """Largest number of partitions that this set ever had: a Java HashSet never shrinks."""
+        """Largest number of partitions that this set ever had. A Java HashSet never shrinks."""
 
     def add(self, partition: TopicPartition) -> None:
         self.partitions[partition] = None
@@ -57,7 +57,7 @@ class PartitionMovements:
     """Source member and target member of each moved partition.
 
     Several moves of a partition count as one move from the first source to the last target. A move back to the first
-    source cancels all of them.
+    source cancels all these moves.
     """
 
     def __init__(self) -> None:
@@ -95,9 +95,9 @@ class _Imbalance(NamedTuple):
 
 
 class Loads:
-    """Members sorted by number of partitions, then by member id.
+    """Members sorted by their number of partitions, then by member id.
 
-    ``held``: each member's partitions as integers (modulo ``topics``: the topic). The caller changes it, and calls
+    ``held``: each member's partitions as integers (modulo ``topics``: the topic). The caller changes ``held`` and calls
     ``note_change`` after each change. ``subscribed``: each member's subscribed topics.
     """
 
@@ -109,7 +109,7 @@ class Loads:
         self._topics = topics
         self._by_id = sorted(held, key=java_order)
         self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
-        # A sort key is: number of the member's partitions * number of members + position of its id in sorted order.
+        # Sort key of a member: number of its partitions * number of members + position of its id in the sorted ids.
         self._order = sorted(self._key(m, len(held[m])) for m in held)
         self._of_topic = {m: Counter(number % topics for number in numbers) for m, numbers in held.items()}
         self._least: dict[int, str | None] = {}
@@ -132,7 +132,7 @@ class Loads:
         self._balanced = None
 
     def forget(self, member_id: str) -> None:
-        """Exclude a member from further moves; its partitions stay in ``held``."""
+        """Exclude a member from further moves. Its partitions remain in ``held``."""
         self._order.remove(self._key(member_id, len(self._held[member_id])))
         self._least.clear()
         self._balanced = None
@@ -143,7 +143,7 @@ class Loads:
         return self._least[rank]
 
     def are_balanced(self) -> bool:
-        """Return True if no partition can move to a subscriber with at least two partitions fewer than its owner."""
+        """Return True if no partition can move from its owner to a subscriber with at least two partitions fewer."""
         if self._balanced is None:
             if not self._still_imbalanced():
                 self._known_imbalance = self._find_imbalance()
@@ -186,7 +186,7 @@ class Loads:
 
 
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
-    """Return the sum, over all pairs of members, of the difference of their partition counts; 0 is perfect balance."""
+    """Return the sum of the differences between the partition counts of each two members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
     # in ascending order, the count with index i is the larger one in i pairs
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
@@ -204,7 +204,7 @@ class MixedSubscriptions:
     ) -> None:
         self._numbering = numbering
         self._racks = {m.member_id: m.rack for m in members}
-        # Many members have the same tuple of topic names: convert each distinct tuple once.
+        # Many members have the same tuple of topic names: convert each distinct tuple one time.
         distinct = {
             subscribed: (numbering.ranks(subscribed), sum(topics.counts.get(t, 0) for t in subscribed))
             for subscribed in {m.topics for m in members}
@@ -283,7 +283,7 @@ class MixedSubscriptions:
         return next((m for m in self._loads if rank in self._subscribed[m] and not self._misfit(m, number)), None)
 
     def _set_fixed_members_aside(self) -> dict[str, dict[int, None]]:
-        """Exclude members that can neither lose nor gain partitions; return a mapping of their ids to partitions."""
+        """Exclude members that can neither lose nor gain partitions; return them as a dict: member id -> partitions."""
         fixed = {m: held for m, held in self._held.items() if not self._can_take_part(m, held)}
         for member_id in fixed:
             self._loads.forget(member_id)
@@ -317,7 +317,7 @@ class MixedSubscriptions:
         older = self._older.get(number)
         if older in self._held and rank in self._subscribed[older] and self._has_less(older, size):
             return older
-        # Balance is more important than racks: the least loaded subscriber gets the partition.
+        # Balance is more important than racks: the least loaded subscriber of any rack gets the partition.
         least = self._loads.least(rank)
         return least if least is not None and self._has_less(least, size) else None
 

@@ -1,10 +1,10 @@
 """Journal of group events: the types of its entries, and their JSON.
 
-The coordinator writes entries; ``kohort.insight`` derives causes and sentences. An entry states facts (member, silence
-in ms, reason text of the request), no conclusions. Text from clients is unescaped.
+The coordinator writes entries; ``kohort.insight`` derives causes and sentences from them. An entry states facts
+(member, silence in ms, reason text of the request), no conclusions. Text from clients is unescaped.
 
-Entries are a stored format: JSON names are field names, default values are left out, unknown fields are ignored. So a
-field may be added with a default; none may be renamed, and no default may change.
+Entries are a stored format. Their JSON names are the field names; default values are omitted; unknown fields are
+ignored. So a new field needs a default. Never rename a field, and never change a default.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kohort.coordinator.journal_events import JournalEntry as JournalEntry  # no
 from kohort.coordinator.journal_events import MemberMetrics, OffsetMove
 
 TOPIC: Final = "__kohort_journal"
-"""Kafka topic to which the coordinator writes the journal of group events."""
+"""Kafka topic in which the coordinator stores the journal of group events."""
 SCHEMA: Final = "kohort/journal/1"
 
 TriggerEvent = Literal[
@@ -30,7 +30,7 @@ TriggerEvent = Literal[
     "new_member_expired",  # five minutes passed without a generation that includes the new member
     "sync_timeout",  # members sent no SyncGroup within the rebalance timeout
     "static_replaced",  # a static member joined under a new member id and changed the protocol
-    "over_capacity",  # the group was loaded with more members than group.max.size
+    "over_capacity",  # the group had more members than group.max.size when it was loaded
     "append_failed",  # the append of a generation's GroupMetadata record failed
     "downgraded",  # the last consumer-protocol member left: the group became classic
 ]
@@ -42,13 +42,13 @@ Removal = Literal[
     "sync_timeout",
     "group_full",
     "pending_left",
-    "pending_expired",  # a client did not join with the member id that the broker assigned
+    "pending_expired",  # no client joined with a member id that the broker had assigned
 ]
 
 EpochEvent = Literal[
     "member_joined",  # a new member subscribed to topics
     "subscription_changed",  # a member subscribed to other topics or another pattern
-    "assignor_changed",  # most members of the group now prefer another server assignor
+    "assignor_changed",  # another server assignor than before is now preferred by most members of the group
     "topics_changed",  # subscribed topics were created, deleted or extended by partitions
     "regex_resolved",  # a subscription pattern matches other topics than before
     "member_left",  # a member sent a heartbeat with epoch -1, or LeaveGroup
@@ -58,36 +58,36 @@ EpochEvent = Literal[
     "resync_timeout",  # a classic member sent no SyncGroup after its JoinGroup
     "converted",  # the group was converted from a classic group
     "member_departed",  # inferred by ``kohort watch`` from records: the member left or was removed
-    "unexplained",  # inferred by ``kohort watch``: the records show no cause
+    "unexplained",  # inferred by ``kohort watch``: records show no cause
 ]
 
 
 class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Timestamps and counts of a member's session at the time of a journal entry."""
+    """Times and counts of a member's session, as of a journal entry."""
 
     session_timeout_ms: int
     rebalance_timeout_ms: int
     last_seen_ms: int
     longest_gap_ms: int = 0
-    """Longest time in ms between two consecutive requests of the member in the current generation."""
+    """Longest time in ms between two successive requests of the member in the current generation."""
     connection_closed_at_ms: int | None = None
-    """Time in ms at which the connection of the member's last request closed; None if open or unknown."""
+    """Time in ms at which the connection of the member's last request closed; None if still open, or unknown."""
     commits: int = 0
     last_progress_ms: int | None = None
     """Time in ms of the member's last commit that moved an offset forward."""
     last_commit_ms: int | None = None
     lag: int | None = None
-    """Lag of the member's partitions in records, when it left; None if unknown."""
+    """Lag in records of the member's partitions when the member left; None if unknown."""
     stalled_ms: int = 0
-    """Time in ms, since ``last_seen_ms``, in which the broker stalled: it processed no events."""
+    """How long, in ms, the broker stalled (processed no events) since ``last_seen_ms``."""
     stalled_at_ms: int | None = None
-    """Time in ms at which the first stall of the broker since ``last_seen_ms`` began."""
+    """Start in ms of the broker's first stall since ``last_seen_ms``; None without a stall."""
     client_metrics: MemberMetrics | None = None
-    """Metrics that the member's client pushed last (KIP-714); None if it pushed no metrics."""
+    """Metrics in the last push of the member's client (KIP-714); None without a push."""
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Differences between the previous and the new JoinGroup of a rejoining member."""
+    """Differences between a rejoining member's previous JoinGroup and its new one."""
 
     was_leader: bool = False
     protocols_before: tuple[str, ...] = ()
@@ -95,19 +95,19 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
     owned_changed: bool = False
-    """True if the member's owned partitions changed, as in the second rebalance of a cooperative client."""
+    """True if the member reports other owned partitions than before, as in a cooperative client's second rebalance."""
     partitions_changed: dict[str, tuple[int, int]] = {}
-    """Subscribed topics with a new partition count: topic to count when the generation began, and current count."""
+    """Subscribed topics with a new partition count, as a dict: topic -> (count at generation start, count now)."""
     topics_created: tuple[str, ...] = ()
-    """Topics of ``topics_added`` that were created after the generation began."""
+    """Topics in ``topics_added`` that were created after the generation began."""
     topics_deleted: tuple[str, ...] = ()
-    """Topics of ``topics_removed`` that were deleted."""
+    """Topics in ``topics_removed`` that were deleted."""
     racks: tuple[str | None, str | None] | None = None
-    """Previous rack and new rack of the member (KIP-881); None if the rack is unchanged."""
+    """Previous and new rack of the member (KIP-881); None if its rack is unchanged."""
 
 
 class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Cause of a rebalance: the event, the members concerned, and the reason text of the client."""
+    """Cause of a rebalance: the event, its members, and the reason text of the client."""
 
     event: TriggerEvent
     member: ClientIdentity | None = None
@@ -116,25 +116,25 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     change: Change | None = None
     others: tuple[ClientIdentity, ...] = ()
-    """Members besides ``who`` that the event concerns, as in a LeaveGroup of several members."""
+    """Members of the event besides ``member``, as in a LeaveGroup of several members."""
     leader_lost: bool = False
-    """True if the event removed the group's leader."""
+    """True if the group lost its leader by the event."""
     error: str | None = None
 
 
 class RoundOpened(JournalEntry, frozen=True, kw_only=True, tag="round_opened"):
-    """A classic group began to rebalance: all members must join again."""
+    """A classic group began a rebalance: all members must join again."""
 
     trigger: Trigger
     from_generation: int
     members: tuple[ClientIdentity, ...]
     timeout_ms: int
     initial: bool = False
-    """True if the group was empty: the rebalance waits for ``timeout_ms`` so that more members can join."""
+    """True if the group was empty: the rebalance then waits ``timeout_ms`` for more members."""
 
 
 class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived"):
-    """A member sent JoinGroup, ``after_ms`` after the rebalance began."""
+    """A member sent JoinGroup, ``after_ms`` after the start of the rebalance."""
 
     member: ClientIdentity
     after_ms: int
@@ -142,23 +142,23 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     reason: str | None = None
     api_version: int | None = None
     vitals: Vitals | None = None
-    """Session of the member before this JoinGroup, if the member rejoined late."""
+    """Session of the member before this JoinGroup; None unless the member rejoined late."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    """Session timeout and rebalance timeout in the JoinGroup; None in entries of older kohort versions."""
+    """Timeouts in the JoinGroup (``session_timeout_ms``, too); None in entries of older kohort versions."""
     software: str | None = None
     """Name and version of the client software (KIP-511); None if unknown."""
 
 
 class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):
-    """A member was removed; or a member id expired that the broker had assigned and no client joined with."""
+    """A member was removed, or a member id expired: the broker had assigned it, but no client joined with it."""
 
     member: ClientIdentity
     why: Removal
     reason: str | None = None
     api_version: int | None = None
     by: ClientIdentity | None = None
-    """Client that requested the member's removal, unless the member left by itself."""
+    """Client that requested the removal of the member; None if the member left by itself."""
     vitals: Vitals | None = None
 
 
@@ -174,7 +174,7 @@ class RoundClosed(JournalEntry, frozen=True, kw_only=True, tag="round_closed"):
 
 
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition with a new owner: member ids before and after, None without an owner."""
+    """Partition whose owner changed: member ids of the owner before and after; None: no owner."""
 
     topic: str
     partition: int
@@ -183,19 +183,22 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment_written"):
-    """The leader's assignments were persisted, ``took_ms`` after the join phase ended."""
+    """The leader's assignments were persisted, ``took_ms`` after the end of the join phase."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     generation: int
     took_ms: int
     partitions: dict[str, dict[str, tuple[int, ...]]] | None
-    """Assigned partitions as a dict: member id to topic to numbers. None: over 128 KiB, or another protocol type."""
+    """Assigned partitions as a dict: member id -> topic -> partition numbers.
+
+    None if assignments exceed 128 KiB, or for a protocol type other than ``consumer``.
+    """
     moves: tuple[Move, ...] = ()
 
 
 class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled"):
-    """The last member received its SyncGroup response, ``took_ms`` after the assignments were persisted."""
+    """The last member got its SyncGroup response, ``took_ms`` after the assignments were persisted."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -205,14 +208,14 @@ class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled")
 
 
 class RoundDropped(JournalEntry, frozen=True, kw_only=True, tag="round_dropped"):
-    """An append failed: the rebalance was dropped, and the requests that waited for it were refused."""
+    """An append failed, so the rebalance was dropped, and its unanswered requests were refused."""
 
     error: str
     generation: int
 
 
 class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replaced"):
-    """A static member joined under a new member id and kept its partitions without a rebalance."""
+    """A static member joined under a new member id; it kept its partitions, without a rebalance."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -222,35 +225,35 @@ class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replac
 
 
 class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced"):
-    """A request with a stale member id, generation, epoch or instance id was refused."""
+    """A request was refused for a stale member id, generation, epoch or instance id."""
 
     member: ClientIdentity
     api: str
     error: str
     generation: int
-    """Generation id in the refused request; ``current`` is the group's generation id."""
+    """Generation id in the refused request; ``current`` is that of the group."""
     current: int
     offsets: tuple[OffsetMove, ...] = ()
-    """First offsets of a refused OffsetCommit, with the committed offsets of the same partitions."""
+    """First offsets of a refused OffsetCommit, each with the committed offset of its partition."""
     more: int = 0
 
 
 class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Activity of a departed member, observed by ``kohort watch``; None for unknown fields."""
+    """Activity of a departed member, observed by ``kohort watch``; a field is None if unknown."""
 
     member_id: str
     since_ms: int
-    """Time in ms at which the member joined, or last came closer to its target assignment."""
+    """Time in ms at which the member joined, or last got closer to its target assignment."""
     last_commit_ms: int | None = None
-    """Time in ms of the member's last commit to a partition that it owns."""
+    """Time in ms of the member's last commit to a partition that it owned."""
     last_progress_ms: int | None = None
-    """Time in ms of the member's last commit that moved the offset of an owned partition forward."""
+    """Time in ms of the member's last commit that moved the offset of a partition it owned forward."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
 
 
 class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Cause of a new group epoch (KIP-848): the event, the members concerned, and details."""
+    """Cause of a new group epoch (KIP-848): the event, its members, and details."""
 
     event: EpochEvent
     member: ClientIdentity | None = None
@@ -258,49 +261,52 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
-    """Topics that the member's subscription lost; ``topics_added``: topics that it gained."""
+    """Topics that the subscription of the member lost. ``topics_added``: topics that it gained."""
     partitions_changed: dict[str, tuple[int, int]] = {}
-    """Partition counts before and after, for created (from 0), deleted (to 0), recreated or extended topics."""
+    """Topics that changed, as a dict: topic -> partition counts before and after.
+
+    These are created topics (before: 0), deleted topics (after: 0), recreated topics and extended topics.
+    """
     assignor: str | None = None
-    """Server assignor that the group newly prefers; None if unchanged."""
+    """Server assignor that the group now prefers; None if unchanged."""
     reason: str | None = None
     """Reason text in the client's LeaveGroup."""
     signs: SignsOfLife | None = None
-    """Activity of a departed member; only in entries by ``kohort watch``."""
+    """Activity of the departed member; only in entries that ``kohort watch`` writes."""
     by: ClientIdentity | None = None
-    """Client that requested the member's removal, unless the member left by itself."""
+    """Client that requested the removal of the member; None if the member left by itself."""
     software: str | None = None
-    """Name and version of the client software of ``who``, if its own request is the cause."""
+    """Name and version of the client software of ``member``, if its own request is the cause."""
 
 
 class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
-    """The epoch of a consumer group rose; its next target assignment follows within the assignment interval."""
+    """The epoch of a consumer group rose. Its target assignment follows within the assignment interval."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     epoch: int
     cause: EpochCause
     members: int
-    """Number of group members in the new epoch."""
+    """Number of group members from the new epoch on."""
 
 
 class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_computed"):
-    """The assignor computed the target assignment of a group epoch, ``after_ms`` after the epoch rose."""
+    """The assignor computed the target assignment of a group epoch, ``after_ms`` after the rise of the epoch."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     epoch: int
     assignor: str
-    """Name of the server assignor; empty in entries by ``kohort watch`` if the broker chose it."""
+    """Name of the server assignor; empty in entries that ``kohort watch`` writes, if the broker chose the assignor."""
     moves: tuple[Move, ...]
-    """Partitions whose owner in this target assignment differs from their owner in the previous one."""
+    """Partitions with another owner than in the previous target assignment."""
     members: int
     after_ms: int | None = None
     """Time in ms since the epoch rose; None if it rose before this broker loaded the group."""
 
 
 class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition that was newly assigned to a member, and the time in ms for which it had no owner before."""
+    """Partition newly assigned to a member, and for how many ms it had no owner before."""
 
     topic: str
     partition: int
@@ -308,16 +314,16 @@ class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AwaitedPartition(msgspec.Struct, frozen=True):
-    """Partition of a member's target assignment that it cannot get yet, as another member still owns it."""
+    """Partition of a member's target assignment that the member cannot get yet, because another member owns it."""
 
     topic: str
     partition: int
     owner: str
-    """Member id of the partition's present owner."""
+    """Member id of the present owner."""
 
 
 class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reconciled"):
-    """A heartbeat changed a consumer group member's assignment towards its target assignment."""
+    """A heartbeat brought a consumer group member's assignment closer to its target assignment."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -326,18 +332,21 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     from_epoch: int
     target_epoch: int
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
-    """Reconciliation state: stable, before the member's own revocations, or before revocations by other members."""
+    """State after the heartbeat: stable, or waiting for revocations by this member, or for those by other members."""
     revoking: dict[str, tuple[int, ...]] = {}
-    """Partitions that the member must revoke, as a dict: topic to partition numbers."""
+    """Partitions that the member must revoke, as a dict: topic -> partition numbers."""
     revoked: dict[str, tuple[int, ...]] = {}
-    """Partitions that the member revoked ``revoked_after_ms`` after the broker's request: topic to numbers."""
+    """Partitions that the member has revoked, as a dict: topic -> partition numbers.
+
+    ``revoked_after_ms``: time in ms from the broker's request to the revocation.
+    """
     revoked_after_ms: int | None = None
     given: tuple[GivenPartition, ...] = ()
     awaited: tuple[AwaitedPartition, ...] = ()
 
 
 class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
-    """A static member left temporarily (epoch -2): its partitions stay assigned until its session ends."""
+    """A static member left temporarily (epoch -2). Its partitions stay assigned until its session ends."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -345,22 +354,23 @@ class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
 
 
 class SeenMember(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Member of a classic group's generation, as the GroupMetadata record describes it."""
+    """Member in a classic group's generation, as described by the GroupMetadata record."""
 
     member: ClientIdentity
     session_timeout_ms: int
     rebalance_timeout_ms: int
     topics: tuple[str, ...] = ()
     owned: dict[str, tuple[int, ...]] | None = None
-    """Owned partitions in the member's JoinGroup metadata; None if the metadata is unreadable."""
+    """Owned partitions in the metadata of the member's JoinGroup; None if the metadata is unreadable."""
     partitions: dict[str, tuple[int, ...]] | None = None
-    """Partitions that the leader assigned to the member; None for protocol types other than consumer."""
+    """Partitions that the leader assigned to the member; None for a protocol type other than ``consumer``."""
 
 
 class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_seen"):
     """Generation of a classic group that ``kohort watch`` read from ``__consumer_offsets``.
 
-    ``at_ms`` is the coordinator's time. ``kohort watch`` samples group states, so the times of states are bounds.
+    ``at_ms`` is the coordinator's time. ``kohort watch`` samples the group's state, so it knows only between which two
+    samples a state began.
     """
 
     generation: int
@@ -371,17 +381,17 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     joined_ms: int | None = None
     """Time in ms at which the join phase ended, according to the GroupMetadata record."""
     leader_epoch: int = -1
-    """Leader epoch of the group's ``__consumer_offsets`` partition: a new one means a new coordinator."""
+    """Leader epoch of the group's ``__consumer_offsets`` partition. A new leader epoch means a new coordinator."""
     signs: tuple[SignsOfLife, ...] = ()
-    """Activity of each member of the previous generation, observed by ``kohort watch``."""
+    """Activity of the previous generation's members, observed by ``kohort watch``."""
     settled_seen_ms: int | None = None
-    """Time in ms of the last sample since the previous generation that showed no rebalance."""
+    """Time in ms of the last sample without a rebalance since the previous generation."""
     rebalancing_seen_ms: int | None = None
-    """Time in ms of the first sample since the previous generation that showed a rebalance."""
+    """Time in ms of the first sample with a rebalance since the previous generation."""
     present: tuple[str, ...] | None = None
-    """Ids of the members in the first sample that showed the rebalance; None without such a sample."""
+    """Ids of the members in the first sample with the rebalance; None if there is no such sample."""
     before: GenerationSeen | None = None
-    """Copy of the previous generation, without ``signs``: the journal entry of that generation may be deleted."""
+    """Copy of the previous generation, without ``signs``, because its own journal entry may be deleted."""
 
 
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
@@ -393,26 +403,26 @@ class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
 
 
 class GroupUnloaded(JournalEntry, frozen=True, kw_only=True, tag="group_unloaded"):
-    """The broker stopped coordinating the group: another broker coordinates it."""
+    """The broker stopped coordinating the group: now another broker coordinates it."""
 
     generation: int
 
 
 class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_converted"):
-    """The group changed its protocol (classic or consumer) and kept its members."""
+    """The group was converted to the other protocol (classic or consumer), and kept its members."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     to: Literal["consumer", "classic"]
     epoch: int
-    """Group epoch of the new consumer group, or generation id of the new classic group; the number stays equal."""
+    """Group epoch of the new consumer group or generation id of the new classic group; the number does not change."""
     members: tuple[ClientIdentity, ...]
     by: ClientIdentity | None = None
-    """Member whose join or departure caused the conversion."""
+    """Member whose join or departure converted the group."""
 
 
 class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted"):
-    """The group was deleted, by DeleteGroups or because its last offset expired."""
+    """The group was deleted by DeleteGroups, or because its last offset had expired."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -432,12 +442,12 @@ def build_entry(entry: JournalEntry) -> bytes:
 
 
 def parse_entry(value: bytes) -> JournalEntry:
-    """Parse a journal record's value. Raises ValueError for an unknown kind, an invalid field or invalid JSON."""
+    """Parse the value of a journal record. Raises ValueError for an unknown kind, an invalid field or invalid JSON."""
     try:
         tree = json.loads(value)
         tag = tree.get("kind") if isinstance(tree, dict) else None
         known = _BY_TAG.get(tag) if isinstance(tag, str) else None
-        # msgspec converts a journal entry to its own type thirty times faster than to the union of all types
+        # msgspec converts to the type of one journal entry thirty times faster than to the union of all types
         entry: JournalEntry = msgspec.convert(tree, AnyEntry if known is None else known)
     except RecursionError as error:
         raise ValueError("journal entry: JSON is nested too deeply") from error

@@ -1,4 +1,4 @@
-"""Journal entries other than rebalances: refused JoinGroups, commits, group options, resumed partitions."""
+"""Journal entries about events other than rebalances: refused JoinGroups, commits, group options, first fetches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 LEAST_BYTES: Final = 200
 ITEM_BYTES: Final = 100
-"""Estimated bytes of memory that each value in a journal entry takes besides its text."""
+"""Estimated memory in bytes of each value in a journal entry, besides its text."""
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -19,48 +19,48 @@ class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     client_host: str = ""
     instance_id: str | None = None
     classic: bool = False
-    """True for a consumer group member that uses the classic protocol."""
+    """True for a member of a consumer group that uses the classic protocol."""
     principal: str = ""
-    """Authenticated principal (``User:alice``) of a client that acts on other members."""
+    """Authenticated principal (``User:alice``) of a client that acts on other members; empty for other clients."""
 
     @property
     def client(self) -> tuple[str, str]:
-        """Client id and host: they identify a client that rejoins under a new member id."""
+        """Client id and host. They identify a client that rejoins under a new member id."""
         return self.client_id, self.client_host
 
 
 class MemberMetrics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Metrics that a member's client pushed last (KIP-714); a metric that the client lacks is None."""
+    """Metrics in the last push of a member's client (KIP-714). A metric that the client does not push is None."""
 
     at_ms: int
     last_poll_ms_ago: int | None = None
-    """Time in ms from the client's last poll to its metrics push."""
+    """Time in ms from the client's last poll to the push of the metrics."""
     longest_poll_gap_ms: int | None = None
-    """Longest time in ms between two polls, as the client reports it."""
+    """Longest time in ms between two successive polls, as the client reports it."""
     poll_idle_ratio: float | None = None
-    """Share of the time (0 to 1) that the client's application waited in poll."""
+    """Share (0 to 1) of the time that the client's application spent waiting in poll."""
     commit_latency_ms: float | None = None
     rebalance_latency_ms: float | None = None
-    """Duration in ms of the longest rebalance that the client reports."""
+    """Duration in ms of the longest rebalance, as the client reports it."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
     """Event of a group, stored in the journal."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = False
-    """True if the journal entry claims that records are in the log; it is dropped if their append fails."""
+    """True if the entry claims that records are in the log. If their append fails, the entry is dropped."""
 
     QUIET: ClassVar[bool] = False
-    """True if the journal may delay the entry, and writes it together with the next entry that is not quiet."""
+    """True if the journal may delay the entry until the next entry that is not quiet, and write both together."""
 
     at_ms: int
     group: str
     observed: bool = False
-    """True if ``kohort watch`` wrote the entry: an observer outside of the coordinator."""
+    """True if the entry is by ``kohort watch``, an observer outside of the coordinator."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Committed offset of a partition before and after a commit; ``before`` is None without an earlier commit."""
+    """Committed offset of a partition before and after a commit. ``before`` is None if no offset was committed."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JoinRejected(JournalEntry, frozen=True, kw_only=True, tag="join_rejected"):
-    """A JoinGroup was refused: the group is full, or no protocol of the client suits all members."""
+    """A JoinGroup was refused: the group is full, or the client and the members have no protocol in common."""
 
     QUIET: ClassVar[bool] = True
 
@@ -77,15 +77,15 @@ class JoinRejected(JournalEntry, frozen=True, kw_only=True, tag="join_rejected")
     members: int
     error: str = "GROUP_MAX_SIZE_REACHED"
     offered: tuple[str, ...] = ()
-    """First ten assignors that the refused client offers."""
+    """Assignors that the refused client offers, at most ten."""
     accepted: tuple[str, ...] = ()
-    """First ten assignors that all group members support."""
+    """Assignors that all members of the group support, at most ten."""
     types: tuple[str, str] | None = None
-    """Protocol types of the refused client and of the group; None if both are equal."""
+    """Protocol types of the refused client and of the group; None if they are equal."""
 
 
 class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_disconnected"):
-    """The connection of a departed member closed ``after_ms`` after its LeaveGroup."""
+    """The connection of a departed member closed, ``after_ms`` after its LeaveGroup."""
 
     QUIET: ClassVar[bool] = True
 
@@ -96,7 +96,8 @@ class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_di
 class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenced"):
     """A client that is not a member committed offsets of the group.
 
-    Journaled once per hour and client, and each time that an offset moves back.
+    For each client the journal gets at most one such entry per hour. A commit that moves an offset back gets an entry,
+    unless the last one is less than a second old.
     """
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
@@ -110,7 +111,7 @@ class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenc
 
 
 class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_changed"):
-    """Group options changed: each option's old value and new value; None: the broker's default."""
+    """Options of the group changed. For each option: its old and its new value; None is the broker's default."""
 
     QUIET: ClassVar[bool] = True
 
@@ -119,25 +120,25 @@ class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_chang
 
 
 class ResumedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition that its new owner began to fetch."""
+    """Partition that its new owner has begun to fetch."""
 
     topic: str
     partition: int
     offset: int
     lag: int | None = None
-    """Lag in records when the fetch began: from the first fetched offset to the log end offset."""
+    """Lag in records at the first fetch: from the fetched offset to the log end offset."""
     lag_before: int | None = None
-    """Lag in records when the rebalance began: from the committed offset to the log end offset."""
+    """Lag in records at the start of the rebalance: from the committed offset to the log end offset."""
 
 
 class PartitionsResumed(JournalEntry, frozen=True, kw_only=True, tag="partitions_resumed"):
-    """Members began to fetch newly assigned partitions; each moved partition appears in one entry at most."""
+    """Members began to fetch newly assigned partitions. A moved partition appears in at most one of these entries."""
 
     QUIET: ClassVar[bool] = True
 
     member: ClientIdentity
     generation: int
-    """Generation id of a classic group, or member epoch of a consumer group."""
+    """Generation id of a classic group, or member epoch in a consumer group."""
     partitions: tuple[ResumedPartition, ...]
 
 

@@ -1,7 +1,7 @@
-"""Observations for the journal that are not part of group state; decisions do not depend on them.
+"""Observations for the journal that are not part of the group state. Decisions do not depend on them.
 
-Closed connections, stalls of the broker, departed members, commits by non-members, pushed client metrics, counts of
-fenced requests. All have a maximum size and are empty after a restart.
+They are: closed connections, stalls of the broker, departed members, commits by non-members, pushed client metrics,
+counts of refused requests. Each has a maximum size. After a restart of the broker all are empty.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Ignore metrics without member id if two clients with equal client id and host push within this time in ms."""
+"""Metrics without a member id are ignored if two clients with equal client id and host push within this time in ms."""
 NAME_LETTERS_MAX: Final = 1_000
-"""Maximum letters of a client's names (member id, client id, host) together; longer ones are not recorded."""
+"""Maximum letters in a client's names (member id, client id, host) together. Longer ones are not recorded."""
 NAME_PREFIX_MAX: Final = 300
-"""Number of letters of a member id or client id that are compared; further letters are ignored."""
+"""Number of letters in a member id or client id that are compared; the remaining ones are ignored."""
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
-"""Maximum bytes of the names of groups with counters. Above it, or ``GROUPS_MOST``, the oldest counters are dropped."""
+"""Maximum bytes of the names of groups with counters; above it or ``GROUPS_MOST``, the oldest counters are dropped."""
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100
 LEAVERS: Final = 1_000
 COMMITTERS: Final = 1_000
 JOURNAL_AGAIN_MS: Final = 3_600_000
-"""Minimum time in ms between two journal entries about commits of one client that is not a member."""
+"""Minimum time in ms between two journal entries about commits of the same non-member."""
 JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
-"""Minimum time in ms between two journal entries about a non-member's commits that move an offset back."""
+"""Minimum time in ms between two journal entries about commits of a non-member that move an offset back."""
 
 
 class MetricsByMember:
-    """Client metrics that each member pushed last, of the 10,000 members with the latest pushes."""
+    """Metrics in each member's last push, for the 10,000 members with the latest pushes."""
 
     def __init__(self, limit: int = MEMBERS) -> None:
         self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
@@ -63,12 +63,12 @@ def names_fit(*names: str | None) -> bool:
 
 
 def name_prefix(name: str) -> str:
-    """Return the first letters of a member id or client id: only these are compared."""
+    """Return the first letters of a member id or client id; names are equal if these letters are."""
     return name[:NAME_PREFIX_MAX]
 
 
 class OffsetCounters:
-    """Numbers of committed offsets, of expired offsets and of deleted offsets."""
+    """Counts of committed, of expired and of deleted offsets."""
 
     __slots__ = ("committed", "deleted", "expired")
 
@@ -78,7 +78,7 @@ class OffsetCounters:
         self.deleted = 0
 
     def written(self, records: Sequence[Record]) -> None:
-        """Count the committed and the deleted offsets in appended records."""
+        """Count the committed and deleted offsets in appended records."""
         for record in records:
             if type(record) is OffsetCommitted:
                 if record.value is None:
@@ -87,13 +87,13 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count offsets as expired that were deleted after the counter ``self.deleted`` had the value ``deleted``."""
+        """Count the latest deletions as expiry. ``deleted``: value of ``self.deleted`` before them."""
         self.expired += self.deleted - deleted
         self.deleted = deleted
 
 
 class FencedCounters:
-    """Number of requests refused for a stale member id, generation or epoch; each repetition counts."""
+    """Number of requests refused for a stale member id, generation or epoch. Repeated requests count again."""
 
     __slots__ = ("_names_bytes", "by_group", "by_kind")
 
@@ -122,7 +122,7 @@ class FencedCounters:
 
 
 class ClosedConnections:
-    """Closing times of the 10,000 client connections that closed last."""
+    """Times at which client connections closed, for the latest 10,000."""
 
     def __init__(self, limit: int = CONNECTIONS) -> None:
         self._closed_at_ms: dict[int, int] = {}
@@ -134,19 +134,19 @@ class ClosedConnections:
             del self._closed_at_ms[next(iter(self._closed_at_ms))]
 
     def closed_at_ms(self, connection: int) -> int | None:
-        """Return the time in ms at which a connection closed; None if it is open or no longer recorded."""
+        """Return the time in ms at which a connection closed; None if it is open, or if its record was dropped."""
         return self._closed_at_ms.get(connection)
 
 
 class Stall(NamedTuple):
-    """Period in which the broker stalled: it processed no event although events were due."""
+    """Period in which the broker stalled: events were due, but it processed none."""
 
     from_ms: int
     until_ms: int
 
 
 class BrokerStalls:
-    """Latest stalls of the broker: periods in which it processed no due event."""
+    """Latest stalls of the broker: periods in which events were due, but it processed none."""
 
     def __init__(self) -> None:
         self._stalls: deque[Stall] = deque(maxlen=STALLS)
@@ -155,14 +155,14 @@ class BrokerStalls:
         self._stalls.append(stall)
 
     def since(self, from_ms: int, now_ms: int) -> tuple[int, int | None]:
-        """Return the total stalled time in ms since ``from_ms``, and the start of the first stall (None: no stall)."""
+        """Return how many ms the broker stalled since ``from_ms``, and when the first stall began (None: no stall)."""
         cut = [(max(s.from_ms, from_ms), min(s.until_ms, now_ms)) for s in self._stalls]
         stood = [(began, ended) for began, ended in cut if ended > began]
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)
 
 
 class DepartedMembers:
-    """Members that left their group; each is kept until the connection of its LeaveGroup closes."""
+    """Members that left their group. Each is forgotten when the connection of its LeaveGroup closes."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, ClientIdentity, int]] = {}
@@ -183,13 +183,13 @@ class DepartedMembers:
 
 
 class NonMemberCommitters:
-    """Clients that committed offsets without being members, with the time of their last journal entry."""
+    """Clients that committed offsets without being members, each with the time of its last journal entry."""
 
     def __init__(self) -> None:
         self._journaled_ms: dict[tuple[str, str, str], int] = {}
 
     def should_journal(self, group: str, who: ClientIdentity, now_ms: int, *, backwards: bool) -> bool:
-        """Return True if a non-member's commit gets a journal entry; if so, record the time of that entry."""
+        """Return True if this commit of a non-member gets a journal entry; then also record the time of the entry."""
         key = name_prefix(group), name_prefix(who.client_id), who.client_host
         journaled_ms = self._journaled_ms.get(key)
         if journaled_ms is not None and now_ms - journaled_ms < (

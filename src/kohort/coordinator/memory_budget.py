@@ -1,7 +1,7 @@
-"""Memory limit for all groups (``group.coordinator.max.bytes``): clients cannot exhaust the broker's memory.
+"""Memory limit of all groups (``group.coordinator.max.bytes``): clients cannot exhaust the memory of the broker.
 
-Kafka has no such limit. Groups in the log are always loaded. At the limit the coordinator refuses new groups, new
-members, and large requests to existing groups. With smaller requests existing groups may reach twice the limit.
+Kafka has no such limit. Groups in the log are always loaded. At the limit the coordinator refuses new groups and new
+members. Existing groups may grow by small requests until they take twice the limit.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""Estimated bytes in memory of a member, offset or topic with names of up to ``USUAL_NAME`` letters."""
+"""Estimated memory in bytes for each topic. All these estimates are for names of up to ``USUAL_NAME`` letters."""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
-"""Bytes counted for each letter of a name above the usual length: records and journal entries repeat names."""
+"""Bytes counted for each letter of a name beyond ``USUAL_NAME``: records and journal entries repeat names."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
-"""Bytes in memory per topic that a subscription pattern matches; the topic name is counted elsewhere."""
+"""Memory in bytes for each topic that matches a subscription pattern. The topic's name is counted elsewhere."""
 FREE_BYTES: Final = 16_384
-"""Maximum bytes of metadata that an existing member may send when the memory limit is reached."""
+"""Maximum bytes of metadata in a request by an existing member when the memory limit is reached."""
 MEASUREMENTS: Final = 8
-"""After growth by one eighth of the limit, memory is measured again, to notice removed groups and members."""
+"""Memory is measured again after it has grown by one eighth of the limit: groups and members may have been removed."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
-"""Number of members whose memory one request measures: a few milliseconds."""
+"""Number of members whose memory is measured during one request; this takes a few milliseconds."""
 OFFSETS_PER_MEMBER: Final = 20
-"""Number of offsets that take as long to measure as one member."""
+"""To measure this number of offsets takes as long as to measure one member."""
 EXISTING_FACTOR: Final = 2
-"""Existing groups may use twice the memory limit; new groups are refused at the limit itself."""
+"""Existing groups may take twice the memory limit; new groups are refused at the limit itself."""
 NO_LIMIT: Final = -1
 
 
 class Added(NamedTuple):
-    """Maximum bytes that a request adds to new groups and members, and to existing ones."""
+    """Maximum bytes that a request adds. ``new``: by new groups and members; ``grown``: by existing ones."""
 
     new: int = 0
     grown: int = 0
@@ -60,7 +60,7 @@ NOTHING: Final = Added()
 
 
 class MemoryBudget:
-    """Upper bound of the memory of all groups: accepted requests increase it, repeated measurements correct it."""
+    """Upper bound for the memory of all groups. Accepted requests increase it; repeated measurements correct it."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -68,13 +68,13 @@ class MemoryBudget:
         self._measured_ms: int | None = None
         self._measure_above = limit // MEASUREMENTS
         self._measurement: Iterator[tuple[int, int]] | None = None
-        """Measurement in progress: it yields memory in bytes and measuring effort for one group after another."""
+        """Measurement in progress. For one group after another it yields memory in bytes, and measuring effort."""
         self._measured = 0
-        """Bytes measured so far by the measurement in progress, and bytes added since it began."""
+        """Bytes measured so far by the measurement in progress, plus bytes that requests added since its start."""
         self.refused = 0
 
     def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Add a request's bytes to the memory in use; return False, without adding, if they exceed the limit."""
+        """Return True if a request's bytes fit into the limit; then add them to the memory in use."""
         size = added.new + added.grown
         if self.limit == NO_LIMIT or not size:
             return True
@@ -105,7 +105,7 @@ class MemoryBudget:
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
-    """Return the maximum bytes that a JoinGroup adds to a classic group."""
+    """Return the maximum bytes by which a JoinGroup enlarges a classic group."""
     message = request.message_as(JoinGroupRequest)
     if message.group_id in groups.consumer:
         return NOTHING
@@ -119,7 +119,7 @@ def added_by_join(request: GroupRequest, groups: Groups) -> Added:
     only_an_id = not message.member_id and not message.group_instance_id
     if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         member = PENDING_BYTES + names
-    else:  # member ids begin with the client id or the instance id
+    else:  # the member id begins with the client id or the instance id
         member = metadata_bytes + MEMBER_BYTES + 2 * names + bytes_of_long_names(message.group_id)
     return Added(member + _added_by_name(message.group_id, groups))
 
@@ -138,7 +138,7 @@ def _metadata_growth(size: int, before: int) -> Added:
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
-    """Return by how many bytes offset records enlarge their groups. Offsets of a transaction count until its end."""
+    """Return the bytes by which offset records enlarge groups. Offsets in a transaction count until it ends."""
     new = grown = 0
     named: str | None = None
     for record in records:
@@ -170,7 +170,7 @@ def _bytes_of_text(text: str | None) -> int:
 
 
 def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
-    """Return the bytes that member records add to consumer groups, without those of replaced members."""
+    """Return the bytes by which member records enlarge consumer groups, minus those of replaced members."""
     sizes: dict[tuple[str, str], int] = {}
     before = new = 0
     for record in records:
@@ -211,7 +211,7 @@ def _bytes_of_classic(group_id: str, member: Member) -> int:
 
 
 def added_by_patterns(records: Iterable[Record]) -> int:
-    """Return the maximum bytes of subscription patterns with the topics that match them."""
+    """Return the maximum bytes of subscription patterns, together with the topics that match them."""
     found = ((r.regex, r.value) for r in records if isinstance(r, RegexResolved))
     return sum(_bytes_of_regex(regex, value) + NAME_BYTES * len(value.topics) for regex, value in found if value)
 
@@ -225,12 +225,15 @@ def _added_by_name(group_id: str, groups: Groups) -> int:
 
 
 def bytes_of_long_names(*names: str | None) -> int:
-    """Return the bytes counted for names longer than usual."""
+    """Return the bytes counted for the letters of names beyond ``USUAL_NAME``."""
     return sum(NAME_LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
 
 
 def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
-    """Yield estimated bytes and measuring effort (in members) of each group; groups may change between two results."""
+    """Yield for each group its estimated bytes and the effort to measure it, which one member increases by 1.
+
+    Groups may change while the caller handles a result.
+    """
     for offsets in list(groups.offsets.values()):
         yield _size_of_offsets(offsets)
     for group_id, group in list(groups.by_id.items()):
@@ -249,7 +252,7 @@ def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
     for partitions in offsets.by_topic.values():
         count += len(partitions)
         for kept in partitions.values():
-            if not isinstance(kept, bytes):  # an offset stored as plain bytes has no commit metadata
+            if not isinstance(kept, bytes):  # an offset that is kept as bytes has no commit metadata
                 size += _bytes_of_text(kept.metadata)
     for *_, value in offsets.pending or ():
         count += 1

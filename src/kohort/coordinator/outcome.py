@@ -1,6 +1,6 @@
 """Input and result of a coordinator decision: request, records, responses, timers, journal entries.
 
-A decision changes volatile state only. The runtime appends ``records``, replays them, then arms ``timers`` and sends
+A decision changes volatile state only. The runtime appends ``records``, replays them, then sets ``timers`` and sends
 ``replies``. If the append fails, it sends errors instead and drops the group's rebalance.
 """
 
@@ -17,13 +17,14 @@ from kohort.model import ProducerIdAndEpoch
 from kohort.wire.schema import Message
 
 ConsumerTimer = Literal["member_session", "revocation", "rejoin", "resync", "regex", "target"]
-"""Kind of a consumer group's timer."""
+"""Kind of timer in a consumer group."""
 TimerKind = Literal["round", "sync", "session", "pending", "offsets"] | ConsumerTimer
 M = TypeVar("M", bound=Message)
 MayDescribe = Callable[[str], bool]
 AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]
-"""Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` as one batch, in the transaction of a producer
-if given. Raises ApiError or StorageError.
+"""Function that appends ``(key, value)`` pairs to a ``__consumer_offsets`` partition as one batch.
+
+With a producer, the batch belongs to its transaction. Raises ApiError or StorageError.
 """
 APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -36,11 +37,11 @@ APPEND_ERRORS: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""Error codes as a dict: error of the failed append to error in the response to a member."""
+"""Error codes as a dict: error of the failed append -> error in the response to the member."""
 
 
 class TimerKey(NamedTuple):
-    """Key of a coordinator timer; ``member_id`` is empty for a timer of the group itself."""
+    """Key of a coordinator timer. ``member_id`` is empty for a timer of the whole group."""
 
     kind: TimerKind
     group_id: str = ""
@@ -48,7 +49,7 @@ class TimerKey(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Set a timer in place of any timer with the same key."""
+    """Set a timer; it replaces a timer with the same key."""
 
     key: TimerKey
     at_ms: int
@@ -66,8 +67,8 @@ def may_describe_all(_topic: str) -> bool:
 class GroupRequest:
     """Request to a group, with its API version, client identity and reply address.
 
-    ``client_host`` is in Kafka's form (``/127.0.0.1``). ``connection``, ``principal`` and ``software`` (KIP-511) are
-    used by the journal only. ``may_describe``: topics that a subscription pattern of the client may match.
+    ``client_host`` has Kafka's form (``/127.0.0.1``). Only the journal uses ``connection``, ``principal`` and
+    ``software`` (KIP-511). ``may_describe``: function that is True for topics that the client may describe (ACL).
     """
 
     message: Message
@@ -102,9 +103,9 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """Result of a decision, which the runtime carries out.
+    """Result of a decision, which the runtime executes.
 
-    ``round_changed``: the decision changed the group's rebalance, so that a failed append must drop the rebalance.
+    ``round_changed``: the decision changed the group's rebalance; a failed append must then drop the rebalance.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -115,17 +116,17 @@ class Outcome:
     producer: ProducerIdAndEpoch | None = None
     """Producer whose transaction contains ``records``."""
     otherwise: list[SetTimer] = field(default_factory=list)
-    """Timers to set instead of ``timers`` if the append fails: they try the decision again."""
+    """Timers to set instead of ``timers`` after a failed append. They repeat the decision."""
     evidence: Callable[[], JournalEntry] | None = None
-    """Function that builds a journal entry about the records, called after their successful append."""
+    """Function that builds a journal entry about the records; called after their successful append."""
     worked_us: int = 0
-    """Estimated cost of the decision in microseconds, if it is one step of a longer task."""
+    """Estimated cost in microseconds of the decision, if it is one step of a longer computation."""
     then: Callable[[], Outcome] | None = None
-    """Function that makes a second decision after the replay of ``records``, such as to start a session."""
+    """Function that makes a second decision after the replay of ``records``, for example to start a session."""
 
 
 class TopicsView(Protocol):
-    """Topics of the broker: the queries that coordinator decisions need."""
+    """Topics of the broker, as far as coordinator decisions query them."""
 
     def topic_id(self, name: str) -> bytes | None: ...
 
@@ -134,20 +135,20 @@ class TopicsView(Protocol):
     def partition_count(self, name: str) -> int | None: ...
 
     def names(self) -> Iterable[str]:
-        """Return the names of all topics, internal ones included."""
+        """Return the names of all topics, including internal ones."""
 
     def end_offset(self, name: str, partition: int) -> int | None:
-        """Return the log end offset of a topic partition, for the journal; None if unknown."""
+        """Return the log end offset of a partition, for the journal; None if unknown."""
 
     def made_at_ms(self, name: str) -> int | None:
-        """Return a topic's creation time in ms, for the journal; None if created before the broker started."""
+        """Return a topic's creation time in ms, for the journal; None if it was created before the broker started."""
 
     @property
     def version(self) -> int:
-        """Return a number that rises when any topic is created, deleted or extended by partitions."""
+        """Return a number that rises with each creation, deletion or extension of a topic."""
 
 
 def append_error(error: KohortError) -> ErrorCode:
-    """Return the error code that members receive when an append fails with ``error``."""
+    """Return the error code that members receive after an append failed with ``error``."""
     code = error.code if isinstance(error, ApiError) else ErrorCode.KAFKA_STORAGE_ERROR
     return APPEND_ERRORS.get(code, code)

@@ -1,9 +1,9 @@
-"""Records of ``__consumer_offsets``: types, bytes, times, and the partition of a group.
+"""Records of ``__consumer_offsets``: their types, bytes and times; the partition of a group.
 
 The rules: protocol/groups.md#records-of-groups, protocol/consumer-groups.md#records, protocol/groups.md#coordinator.
 
-A key is the record type (int16) and its fields; a value is its version (int16) and its fields. Kohort writes the bytes
-of Kafka 4.4 and reads all older versions.
+A key consists of the record type (int16) and its fields, a value of its version (int16) and its fields. Kohort writes
+the bytes of Kafka 4.4 and reads all older versions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kohort.wire.schema import Message
 INT_MIN = -(2**31)
 CACHED_NAMES_MAX: Final = 16_384
 NAME_MAX: Final = 300
-"""Maximum letters of a group or topic name that is cached: clients may send names of 32,767 letters."""
+"""Maximum letters of a group name or topic name in the cache. Clients may send names of 32,767 letters."""
 _INT16 = struct.Struct(">h")
 _VERSION_0 = _INT16.pack(0)
 LEGACY_OFFSET_COMMIT: Final = 0
@@ -35,13 +35,13 @@ OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
 OFFSET_VALUE_VERSION: Final = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
-"""Offset record version with ``expire_timestamp``, written for OffsetCommit v2 to v4 with a retention time."""
+"""Offset record version with ``expire_timestamp``, written for an OffsetCommit v2 to v4 with a retention time."""
 GROUP_VALUE_VERSION: Final = 3
 _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""Start of the tagged fields of an offset record: one field with tag 0 and 16 bytes, the topic id."""
+"""First bytes of an offset record's tagged fields: one field, with tag 0 and 16 bytes, the topic id."""
 KeyValue = tuple[bytes, bytes | None]
 RECORD_TIMES: Final = (
     "commit_timestamp",
@@ -57,7 +57,7 @@ ENTRY_TIMES: Final = frozenset(
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Return a group's ``__consumer_offsets`` partition: ``abs(hash) mod partitions``, 0 if the hash is -2**31."""
+    """Return the ``__consumer_offsets`` partition of a group: ``abs(hash) mod partitions``, or 0 for hash -2**31."""
     find = _partition_of if len(group_id) <= NAME_MAX else _partition_of.__wrapped__
     return find(group_id, partitions)
 
@@ -69,14 +69,14 @@ def _partition_of(group_id: str, partitions: int) -> int:
 
 
 class EpochWritten(NamedTuple):
-    """Record type 3: group epoch of a consumer group; its tombstone deletes the group."""
+    """Record type 3: group epoch of a consumer group. Its tombstone deletes the group."""
 
     group_id: str
     value: declared.ConsumerGroupMetadataValue | None
 
 
 class OldMetadataRemoved(NamedTuple):
-    """Record type 4: topic metadata of brokers before 4.1. Its value is ignored; kohort writes only its tombstones."""
+    """Record type 4: topic metadata by brokers before 4.1. Its value is ignored; kohort writes only its tombstones."""
 
     group_id: str
     value: None = None
@@ -114,7 +114,7 @@ class CurrentWritten(NamedTuple):
 
 
 class RegexResolved(NamedTuple):
-    """Record type 16: topics that match a subscription pattern of a consumer group."""
+    """Record type 16: topics that match one subscription pattern of a consumer group."""
 
     group_id: str
     regex: str
@@ -176,7 +176,7 @@ def build_consumer_group_record(record: ConsumerGroupRecord) -> tuple[bytes, byt
 
 
 def parse_consumer_group_record(number: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
-    """Parse a consumer group record; return None for a record of type 4 that is not a tombstone.
+    """Parse a consumer group record; return None for a type 4 record, unless it is a tombstone.
 
     Raises ProtocolError or ``struct.error``.
     """
@@ -194,7 +194,7 @@ _KEY_PREFIX = {kind: _INT16.pack(kind) for kind in (OFFSET_COMMIT, GROUP_METADAT
 
 
 class OffsetCommitted(NamedTuple):
-    """Committed offset of a group in one partition, or its tombstone."""
+    """Committed offset of a group for one partition, or its tombstone."""
 
     group_id: str
     topic: str
@@ -203,7 +203,7 @@ class OffsetCommitted(NamedTuple):
 
 
 class GroupWritten(NamedTuple):
-    """Generation of a classic group with members and assignments, or its tombstone."""
+    """Generation of a classic group, with members and assignments, or its tombstone."""
 
     group_id: str
     value: GroupMetadataValue | None
@@ -213,21 +213,24 @@ Record = OffsetCommitted | GroupWritten | ConsumerGroupRecord
 
 
 class InTransaction(NamedTuple):
-    """Offset records in a producer's transaction; they become valid with its commit marker."""
+    """Offset records in a producer's transaction. Its commit marker makes them valid."""
 
     producer_id: int
     records: list[KeyValue]
 
 
 class TransactionEnded(NamedTuple):
-    """Commit marker or abort marker of a producer's transaction."""
+    """Marker that commits or aborts a producer's transaction."""
 
     producer_id: int
     committed: bool
 
 
 LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
-"""Entry of a ``__consumer_offsets`` log: key and value; or an empty key, and transactional records or a marker."""
+"""Entry of a ``__consumer_offsets`` log: key and value of a record.
+
+In a transaction, and for a marker, the key is empty, and the value is the records or the marker.
+"""
 
 
 def build_record(record: Record) -> KeyValue:
@@ -242,7 +245,7 @@ def build_record(record: Record) -> KeyValue:
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Build the key of an offset record; ASCII names are encoded here, other names by the slower codec."""
+    """Build the key of an offset record. ASCII names are encoded here; other names take the slower codec."""
     if group_id.isascii() and topic.isascii() and len(group_id) <= LONGEST_NAME and len(topic) <= LONGEST_NAME:
         group_bytes, topic_bytes = group_id.encode("ascii"), topic.encode("ascii")
         group_head, topic_head = _INT16.pack(len(group_bytes)), _INT16.pack(len(topic_bytes))
@@ -270,9 +273,9 @@ def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
 
 
 def parse_record(key: bytes, value: bytes | None) -> Record | None:
-    """Parse a ``__consumer_offsets`` record; None for an unknown record type.
+    """Parse a ``__consumer_offsets`` record; return None for an unknown record type.
 
-    Raises CorruptLog for invalid bytes and for unknown versions of the value.
+    Raises CorruptLog for invalid bytes and for an unknown version of the value.
     """
     try:
         (kind,) = _INT16.unpack_from(key)
@@ -299,7 +302,7 @@ def _offset(value: bytes) -> OffsetCommitValue:
 
 
 def _offset_place(key: bytes) -> tuple[str, str, int]:
-    """Parse the key of an offset record; ASCII names are decoded here, other names by the slower codec."""
+    """Parse the key of an offset record. ASCII names are decoded here; other names take the slower codec."""
     group_ends = 4 + _INT16.unpack_from(key, 2)[0]
     if 4 <= group_ends <= len(key) - 6:
         topic_ends = group_ends + 2 + _INT16.unpack_from(key, group_ends)[0]
@@ -311,12 +314,12 @@ def _offset_place(key: bytes) -> tuple[str, str, int]:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Return True for the value of an offset record in kohort's own version and without commit metadata."""
+    """Return True for an offset record value that has kohort's own version, and no commit metadata."""
     return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
 
 def read_plain_offset(value: bytes) -> OffsetCommitValue:
-    """Parse the value of an offset record without the codec: a broker start reads millions of them."""
+    """Parse the value of an offset record without the codec, as a starting broker reads millions of them."""
     _, offset, leader_epoch, _, commit_timestamp, _, topic_id = _PLAIN.unpack(value)
     return OffsetCommitValue(
         offset=offset, leader_epoch=leader_epoch, commit_timestamp=commit_timestamp, topic_id=topic_id
@@ -324,7 +327,7 @@ def read_plain_offset(value: bytes) -> OffsetCommitValue:
 
 
 def moved_record(record: Record, by_ms: int) -> Record:
-    """Return a record with all its times moved by ``by_ms``; an unset time stays unset."""
+    """Return the record with all its times moved by ``by_ms``. An unset time stays unset."""
     given = record.value
     named = [name for name in RECORD_TIMES if getattr(given, name, -1) not in UNSET] if by_ms else []
     if not named:
@@ -336,7 +339,7 @@ def moved_record(record: Record, by_ms: int) -> Record:
 
 
 def moved_entry(entry: JournalEntry, by_ms: int) -> JournalEntry:
-    """Return a journal entry with all its times moved by ``by_ms``."""
+    """Return the journal entry with all its times moved by ``by_ms``."""
     moved: JournalEntry = _moved(entry, by_ms) if by_ms else entry
     return moved
 

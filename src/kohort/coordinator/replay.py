@@ -1,4 +1,4 @@
-"""Replay of ``__consumer_offsets`` records, after an append and while loading; only replay changes persisted state."""
+"""Replay of ``__consumer_offsets`` records, after an append and while loading. Only replay changes persisted state."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from kohort.errors import CorruptLog
 from kohort.notes import Note, warning
 
 SHOWN: Final = 3
-"""Maximum number of unreadable records that a warning about skipped records quotes."""
+"""Maximum number of unreadable records that the warning about skipped records quotes."""
 MESSAGE_MAX: Final = 200
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)
 KEY_BYTES_BESIDE_NAMES: Final = 10
-"""Bytes of an offset record's key besides its two names: record type, two string lengths, partition."""
+"""Bytes in the key of an offset record besides its two names: record type, two string lengths, partition."""
 
 
 class Skipped:
-    """Unreadable records of one ``__consumer_offsets`` partition, which replay skipped."""
+    """Unreadable records in one ``__consumer_offsets`` partition, which the replay skipped."""
 
     __slots__ = ("_first", "count")
 
@@ -48,7 +48,7 @@ class Skipped:
             self._first.append(str(what)[:MESSAGE_MAX])
 
     def notes(self, log: str) -> list[Note]:
-        """Return a warning about the skipped records; an empty list if none was skipped."""
+        """Return a warning about the skipped records; an empty list if there are none."""
         if not self.count:
             return []
         more = f"; and {self.count - len(self._first)} more" if self.count > len(self._first) else ""
@@ -56,7 +56,7 @@ class Skipped:
 
 
 def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PRODUCER) -> None:
-    """Apply a record to the persisted state of its group, or to the open transaction of ``producer_id``."""
+    """Apply a record to the persisted state of its group or, with a ``producer_id``, to that producer's transaction."""
     if isinstance(record, OffsetCommitted):
         if producer_id != NO_PRODUCER and record.value is not None:
             groups.ensure_any(record.group_id, now_ms)
@@ -73,7 +73,7 @@ def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PR
 
 
 def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
-    """Apply a transaction marker to pending offsets; return the ids of groups with offsets in the transaction."""
+    """Apply a transaction marker to pending offsets; return the ids of the groups of these offsets."""
     had = sorted(groups.open.pop(ended.producer_id, ()))
     for group_id in had:
         offsets = groups.offsets.get(group_id)
@@ -89,7 +89,7 @@ def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
 
 
 def replay_one(groups: Groups, item: LogItem, now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
-    """Parse and replay one entry of a ``__consumer_offsets`` log; skip and count it if unreadable."""
+    """Parse and replay one entry of a ``__consumer_offsets`` log; if it is unreadable, skip and count it."""
     key, value = item
     if isinstance(value, TransactionEnded):
         for group_id in replay_end(groups, value):
@@ -116,8 +116,8 @@ def _parsed(key: bytes, value: bytes | None, skipped: Skipped) -> Record | None:
 def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
     """Parse and replay the entries of a ``__consumer_offsets`` log in order; skip and count unreadable ones.
 
-    Most records are commits of few groups and topics: later commits to a topic are stored as bytes, without parsing. If
-    the wall clock was set forward by ``ahead_ms``, all records are parsed, as their times are moved.
+    Most records are commits of few groups and topics. Only the first commit of a group to a topic is parsed; later ones
+    are stored as bytes. If the wall clock was set forward by ``ahead_ms``, all records are parsed: their times change.
     """
     places: dict[bytes, dict[int, Kept]] = {}
     for key, value in log:
@@ -128,7 +128,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
                 continue
         elif isinstance(value, SPECIAL):
             replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
-            places.clear()  # a later commit may replace pending offsets, which needs replay()
+            places.clear()  # a later commit may replace pending offsets: replay() handles it
             continue
         record = _parsed(key, value, skipped)
         if record is None:
@@ -138,11 +138,11 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
             if len(key) == len(record.group_id.encode()) + len(record.topic.encode()) + KEY_BYTES_BESIDE_NAMES:
                 places[key[:-4]] = groups.offsets[record.group_id].by_topic[record.topic]
         else:
-            places.clear()  # a tombstone may have removed the cached offsets of a topic
+            places.clear()  # the record may have removed the cached offsets of a topic
 
 
 def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
-    """Set or remove a committed offset; a commit of an unknown group creates an empty group."""
+    """Set or remove a committed offset. If the group of a commit is unknown, create an empty group."""
     offsets = groups.offsets.get(record.group_id)
     if record.value is not None:
         groups.ensure_any(record.group_id, now_ms)
@@ -163,7 +163,7 @@ def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
 
 
 def replay_of_consumers(groups: Groups, record: ConsumerGroupRecord, now_ms: int) -> None:
-    """Apply a consumer group record. A tombstone creates no group; the tombstone of a group epoch deletes the group."""
+    """Apply a consumer group record. Tombstones create no group; the tombstone of the group epoch deletes the group."""
     group = groups.consumer.get(record.group_id)
     if group is None:
         if record.value is None:

@@ -1,6 +1,6 @@
-"""Group coordinator: decides on each request, timer and expiry, appends the records, replays them and responds.
+"""Group coordinator: decides on each request, timer and expiry, appends the records, replays them, and responds.
 
-``_carry_out`` executes all decisions. If an append fails, it answers with errors and drops the group's rebalance.
+``_carry_out`` executes all decisions. After a failed append it responds with errors and drops the group's rebalance.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ FIRED_US: Final = 10
 APPENDED_US: Final = 60
 RECORD_US: Final = 15
 REPLY_US: Final = 10
-"""Estimated cost in microseconds of one append, one record or one response of a decision."""
+"""``APPENDED_US``, ``RECORD_US``, ``REPLY_US``: estimated cost in microseconds of an append, a record, a response."""
 CheckDecision = Callable[[Shard, str, Outcome, Timers[tuple[int, TimerKey]]], None]
 
 
 class Coordinator:
     """Coordinator of all groups whose ``__consumer_offsets`` partition this broker has loaded.
 
-    ``check``: called after each decision with its shard, group id, outcome and all timers, for tests.
+    ``check``: function for tests; called after each decision with its shard, its group id, its outcome and all timers.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Coordinator:
         self._options_of_group = options_of_group
         self.check = check
         self.wall = WallTime()
-        """Clock for times in records; the broker replaces it by the clock of its logs."""
+        """Clock for the times in records. The broker replaces it by the clock of its logs."""
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self.timers: Timers[tuple[int, TimerKey]] = Timers()
         self._evidence = JournalEvidence()
@@ -97,7 +97,7 @@ class Coordinator:
         self._config = config
 
     def handle(self, request: GroupRequest, now_ms: int) -> list[Reply]:
-        """Answer or hold a request to a group; return all responses that the request caused."""
+        """Answer or hold a request to a group. Return all responses that it causes, also those to other requests."""
         ctx = self._at(now_ms)
         api = GROUP_APIS[type(request.message)]
         if isinstance(api, SeveralGroupsApi):
@@ -119,7 +119,7 @@ class Coordinator:
         return api.answer(self._shards, request, self._at(now_ms))
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Fire due timers for a few milliseconds (ADR 11); the remaining due timers fire with the next tick."""
+        """Fire due timers for a few milliseconds (ADR 11). The remaining due timers fire in the next tick."""
         ctx = self._at(now_ms)
         pace = Pace()
         replies: list[Reply] = []
@@ -154,7 +154,7 @@ class Coordinator:
             self._carry_out_all(shard, shard.topics_deleted(deleted_topics, ctx), ctx)
 
     def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
-        """Apply a transaction marker to the pending offsets of its transaction: commit or drop them."""
+        """Commit or drop the pending offsets of a transaction, as its marker says."""
         shard = self._shards.active_at(partition)
         if shard is None:
             return  # the marker is replayed when the partition is loaded
@@ -186,12 +186,12 @@ class Coordinator:
         return entries
 
     def committed(self, group_id: str) -> GroupOffsets | None:
-        """Return the committed offsets of a group; None if another broker coordinates it."""
+        """Return a group's committed offsets; None if another broker coordinates the group."""
         shard = self._shards.get(self.partition_of(group_id))
         return None if shard is None else shard.groups.offsets.get(group_id)
 
     def lag_of(self, group_id: str, places: Iterable[tuple[str, int]]) -> int | None:
-        """Return the lag of a group in records, summed over the given partitions; None if unknown."""
+        """Return a group's lag in records, summed over the given partitions; None if unknown."""
         offsets = self.committed(group_id)
         if offsets is None:
             return None
@@ -203,7 +203,7 @@ class Coordinator:
         return sum(lags) if lags else None
 
     def groups_in_partition_of(self, group_id: str) -> Groups | None:
-        """Return all groups in the ``__consumer_offsets`` partition of a group; None if it is not loaded."""
+        """Return all groups in the same ``__consumer_offsets`` partition as this group; None if it is not loaded."""
         shard = self._shards.active_at(self.partition_of(group_id))
         return None if shard is None else shard.groups
 
@@ -222,7 +222,7 @@ class Coordinator:
         return partition_of(group_id, self._shards.partitions)
 
     def start_loading(self, partition: int) -> None:
-        """Begin to load a ``__consumer_offsets`` partition; its groups answer requests after the load."""
+        """Begin to load a ``__consumer_offsets`` partition. Its groups answer requests only after the load."""
         known = self._shards.get(partition)
         assert known is None or known.availability is Availability.FAILED
         self._shards.by_partition[partition] = Shard(partition)
@@ -231,16 +231,16 @@ class Coordinator:
         return partition in self._shards.by_partition
 
     def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
-        """Replay the next records of a partition that is being loaded; count unreadable ones in ``skipped``."""
+        """Replay the next records of a partition that is being loaded; count unreadable records in ``skipped``."""
         groups = self._shards.by_partition[partition].groups
         replay_log(groups, records, now_ms, skipped, self.wall.ahead_ms)
 
     def refuse_loading(self, partition: int) -> None:
-        """Stop coordinating the groups of a ``__consumer_offsets`` partition that cannot be read."""
+        """Stop coordinating the groups of a ``__consumer_offsets`` partition, because it cannot be read."""
         self._shards.by_partition[partition].availability = Availability.FAILED
 
     def finish_loading(self, partition: int, now_ms: int) -> list[Reply]:
-        """Start the groups of a ``__consumer_offsets`` partition after the replay of its last record."""
+        """Start the groups of a ``__consumer_offsets`` partition, after the replay of its last record."""
         shard = self._shards.by_partition[partition]
         ctx = self._at(now_ms)
         for group_id in [*shard.groups.by_id, *shard.groups.consumer]:
@@ -327,7 +327,7 @@ class Coordinator:
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         code = append_error(error)
-        # A topic search belongs to no request, so that no response has its error.
+        # A topic search answers no request, so no response can report the error.
         if any(isinstance(record, RegexResolved) for record in outcome.records):
             note = f"matches of subscription patterns cannot be persisted, retrying: {error}"
             self._notes.append(warning(note, "regex"))
@@ -340,11 +340,11 @@ class Coordinator:
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
             refusal.replies += dropped.replies
-            # drop_round() does not know the timers of members that this decision removed.
+            # drop_round() does not know members that this decision removed: cancel their timers.
             refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             refusal.timers += dropped.timers
             refusal.journal += dropped.journal
-        if group_id in shard.groups.consumer:  # the conversion of the consumer group to a classic group failed
+        if group_id in shard.groups.consumer:  # the consumer group could not be converted to a classic group
             shard.groups.by_id.pop(group_id, None)
         return refusal
 

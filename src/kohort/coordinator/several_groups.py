@@ -1,6 +1,6 @@
 """Requests about any number of groups: OffsetFetch, DescribeGroups, ListGroups, DeleteGroups.
 
-For a group that another broker coordinates, the group's own entry of the response contains the error.
+If another broker coordinates a group, the response has an error in the entry of this group.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LISTED_US: Final = 3.0
 FILTER_US: Final = 0.4
 STATES: Final = [state.value for kind in (GroupState, ConsumerGroupState) for state in kind]
 SETTLED_US: Final = 0.15
-"""Cost in microseconds, per member, of deriving the state of a consumer group."""
+"""Cost in microseconds, per member, of computing the state of a consumer group."""
 OF_CLASSIC_PROTOCOL: Final = 0
 OF_CONSUMER_PROTOCOL: Final = 1
 MODERN_MEMBER_US: Final = 6
@@ -59,7 +59,7 @@ DELETE_US: Final = 100
 def describe_group(
     groups: Groups, group_id: str, version: int, pace: Pace, *, operations: bool = False
 ) -> Steps[admin.DescribedGroup]:
-    """Describe a classic group. ``operations``: add the ACL operations that the client is authorized for."""
+    """Describe a classic group. ``operations``: include the ACL operations that the client may perform on it."""
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_REQUESTED
     group = groups.by_id.get(group_id)
     if group is None:
@@ -83,7 +83,7 @@ def describe_group(
         authorized_operations=allowed,
     )
     name = rebalance.protocol_name
-    taken = [  # copy all members at once: the group may change between the steps of the response
+    taken = [  # copy all members now: the group may change between the steps of the response
         (m, m.metadata_of(name) if stable else b"", m.assignment) for m in rebalance.members.values()
     ]
     for member, metadata, assignment in taken:
@@ -104,7 +104,10 @@ def describe_group(
 def filter_of(
     names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
 ) -> Steps[frozenset[str] | None]:
-    """Return the known names in a ListGroups filter, in lower case; None for no filter. ``blanks``: strip blanks."""
+    """Return those names in a ListGroups filter that are known, in lower case; None if there is no filter.
+
+    ``blanks``: strip blanks from the names.
+    """
     if not names:
         return None
     all_known = {name.lower() for name in known}
@@ -141,7 +144,7 @@ def list_groups(
 
 
 def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
-    """Return the tombstones of a group and its offsets. Raises ApiError if it is missing or has members."""
+    """Return the tombstones of a group and of its offsets. Raises ApiError if the group is missing or has members."""
     offsets = groups.offsets.get(group_id)
     out = Outcome()
     for topic, partition in offsets.deletable() if offsets is not None else ():
@@ -177,7 +180,7 @@ def _end_consumer(group: ModernGroup, out: Outcome) -> None:
 def describe_consumer_group(
     group: ModernGroup, ctx: Context, operations: int, pace: Pace
 ) -> Steps[ConsumerGroupDescribeGroup]:
-    """Describe a consumer group. ``operations``: bits of the ACL operations that the client may perform."""
+    """Describe a consumer group. ``operations``: bit field of the ACL operations that the client may perform on it."""
     described = ConsumerGroupDescribeGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -186,7 +189,7 @@ def describe_consumer_group(
         assignor_name=preferred_assignor(group, ctx),
         authorized_operations=operations,
     )
-    taken = [  # copy all members at once: the group may change between the steps of the response
+    taken = [  # copy all members now: the group may change between the steps of the response
         (m.member_id, m.metadata, m.current, group.target(m.member_id)) for m in group.members.values()
     ]
     for member_id, metadata, current, target in taken:
@@ -255,7 +258,7 @@ def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context)
 
 
 def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer a ConsumerGroupDescribe; in the response, groups with errors precede the others."""
+    """Answer a ConsumerGroupDescribe. In the response, groups with errors come first."""
     message = request.message_as(ConsumerGroupDescribeRequest)
     operations = ALL_OPERATIONS[ResourceType.GROUP] if message.include_authorized_operations else NOT_REQUESTED
     refused, described, pace = [], [], Pace()
@@ -289,7 +292,7 @@ def refuse_describe_groups(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
-    """Answer a ListGroups; refuse it while any ``__consumer_offsets`` partition is being loaded."""
+    """Answer a ListGroups. Refuse it while any ``__consumer_offsets`` partition is being loaded."""
     message = request.message_as(admin.ListGroupsRequest)
     if shards.is_loading:
         return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -306,7 +309,7 @@ def refuse_list_groups(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer a DeleteGroups; each group is deleted with an append of its own."""
+    """Answer a DeleteGroups. Each group is deleted by an append of its own."""
     message = request.message_as(admin.DeleteGroupsRequest)
     results, pace = [], Pace()
     for group_id in dict.fromkeys(message.groups_names):

@@ -1,4 +1,4 @@
-"""Groups of one ``__consumer_offsets`` partition: selects the module that decides on each request and timer."""
+"""Groups of one ``__consumer_offsets`` partition. The shard selects the module that decides on a request or timer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Availability(Enum):
 
 
 class Shard:
-    """Groups of one ``__consumer_offsets`` partition; ``Shards.carry_out`` executes its decisions."""
+    """Groups of one ``__consumer_offsets`` partition. ``Shards.carry_out`` executes the shard's decisions."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -57,7 +57,7 @@ class Shard:
         return on_round_timer(group, ctx) if key.kind == "round" else on_sync_timer(group, ctx)
 
     def begin(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Start each group from its records after loading (protocol/groups.md#loading)."""
+        """Start each group from its records, after loading (protocol/groups.md#loading)."""
         for group_id, group in list(self.groups.by_id.items()):
             out = Outcome()
             group.round = rebalance = Round.of(group.persisted, ctx.now_ms)
@@ -80,7 +80,7 @@ class Shard:
             yield group_id, begin_consumer_group(consumer, ctx)
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Answer all waiting requests to groups of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
+        """Answer all waiting requests to the groups of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)
@@ -106,11 +106,11 @@ class Shard:
 
 
 CarryOut = Callable[[Shard, str, Outcome, Context], list[Reply]]
-"""Function that appends and replays a decision's records and sets its timers; returns the responses."""
+"""Function that appends and replays the records of a decision, sets its timers, and returns its responses."""
 
 
 class Shards:
-    """All loaded ``__consumer_offsets`` partitions, one shard each; ``carry_out`` executes their decisions."""
+    """All loaded ``__consumer_offsets`` partitions, each as one shard. ``carry_out`` executes their decisions."""
 
     def __init__(self, partitions: int, carry_out: CarryOut) -> None:
         self.by_partition: dict[int, Shard] = {}
@@ -135,7 +135,7 @@ class Shards:
         return any(shard.availability is Availability.LOADING for shard in self)
 
     def of_group(self, group_id: str) -> Shard:
-        """Return the shard that has a group. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the shard with this group. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
         shard = self.by_partition.get(partition_of(group_id, self.partitions))
         if shard is not None and shard.availability is Availability.ACTIVE:
             return shard

@@ -9,4 +9,4 @@ from kohort.assignors.server.spec import ServerAssignor
 from kohort.assignors.server.uniform import UNIFORM
 
 SERVER_ASSIGNORS: Final[dict[str, ServerAssignor]] = {a.name: a for a in (UNIFORM, RANGE)}
-"""Mapping of names to server-side assignors, in Kafka's order. Consumer groups use the first one by default."""
+"""Server-side assignors in Kafka's order, as a dict with names as keys. Consumer groups use the first by default."""

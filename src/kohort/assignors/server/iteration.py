@@ -1,8 +1,8 @@
 """Order in which Kafka's coordinator iterates over members, topics and partitions: the order of Java's hash tables.
 
-This order decides which member gets one more partition, which topic is assigned first, and which partitions a member
-keeps. The bucket counts are those of Java 17; for sets of 12, 24, 48, ... elements Java 19 and later use half as many.
-Java sorts the elements of a bucket with eight or more elements as a tree; this module does not reproduce that order.
+This order decides which member gets one partition more, which topic is assigned first, and which partitions a member
+keeps. The bucket counts are those of Java 17; for sets of 12, 24, 48, ... elements Java 19 and later use half as many
+buckets. Java sorts eight or more elements in one bucket as a tree; this module does not reproduce that order.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from kohort.steps import Pace, Steps, at_once
 
 HASH_US: Final = 2
 SORT_US: Final = 0.5
-"""Estimated cost in microseconds of hashing and sorting one member id."""
+"""Estimated cost in microseconds to hash and sort one member id."""
 
 _FIBONACCI: Final = 0x9E3779B97F4A7C15
-"""2**64 divided by the golden ratio. Kafka's timeline hash tables multiply hash codes by this number."""
+"""2**64 divided by the golden ratio. Kafka's timeline hash tables multiply hash codes by it."""
 
 
 def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:
-    """Sort member ids, given in the order of the joins, into the order of a group's member table in Kafka.
+    """Sort member ids, given in the order of their joins, into the order of the group's member table in Kafka.
 
-    Kafka's timeline hash tables start with 2 slots. The number of slots doubles when it is less than three quarters of
-    the number of elements. Iteration runs from the last slot to the first. A table never shrinks: ``most`` is the
-    largest number of members that the group ever had.
+    The table is a timeline hash table: it starts with 2 slots. The number of slots doubles when it is less than three
+    quarters of the number of elements. Iteration goes from the last slot to the first. A table never shrinks: ``most``
+    is the largest number of members that the group ever had.
     """
     return at_once(group_order(member_ids, most, Pace()))
 
 
 def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[list[str]]:
-    """Sort member ids as ``in_group_order`` does, but in steps: yield between the steps for a large group."""
+    """Sort member ids like ``in_group_order``, but in steps: yield between the steps for a large group."""
     slots = 2
     while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2
@@ -44,12 +44,12 @@ def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[lis
 
 
 def in_member_order(member_ids: Collection[str]) -> list[str]:
-    """Sort member ids into the order of a Java HashMap; ids in the same hash bucket keep the given order."""
+    """Sort member ids into the order of a Java HashMap. Ids in the same hash bucket keep their given order."""
     return at_once(member_order(member_ids, Pace()))
 
 
 def member_order(member_ids: Collection[str], pace: Pace) -> Steps[list[str]]:
-    """Sort member ids as ``in_member_order`` does, but in steps: yield between the steps for a large group."""
+    """Sort member ids like ``in_member_order``, but in steps: yield between the steps for a large group."""
     size = table_size(len(member_ids))
     hashes = yield from _hashes(member_ids, pace)
     return _sorted_by(list(member_ids), [java_bucket(code, size) for code in hashes])
@@ -71,7 +71,7 @@ def _sorted_by(member_ids: list[str], keys: list[int]) -> list[str]:
 
 
 def in_name_order(names: Collection[str], subscribed: int = 0) -> list[str]:
-    """Sort topic names into the order of a Java HashSet; names in the same hash bucket are in alphabetical order.
+    """Sort topic names into the order of a Java HashSet. Names in the same hash bucket are in alphabetical order.
 
     ``subscribed``: number of topic names in the subscription, if ``names`` has only some of them.
     """
@@ -80,7 +80,7 @@ def in_name_order(names: Collection[str], subscribed: int = 0) -> list[str]:
 
 
 def in_topic_order(topics: Collection[bytes]) -> list[bytes]:
-    """Sort topic ids into the order of a Java HashSet; ids in the same hash bucket keep the given order."""
+    """Sort topic ids into the order of a Java HashSet. Ids in the same hash bucket keep their given order."""
     size = _set_size(len(topics))
     return sorted(topics, key=lambda topic: java_bucket(_uuid_hash(topic), size))
 
@@ -88,7 +88,7 @@ def in_topic_order(topics: Collection[bytes]) -> list[bytes]:
 def in_owned_order(topics: Collection[bytes]) -> list[bytes]:
     """Sort the topic ids of a target assignment into the order of its Java HashMap.
 
-    Ids in the same hash bucket keep the given order.
+    Ids in the same hash bucket keep their given order.
     """
     if len(topics) < 2:
         return list(topics)
@@ -99,7 +99,7 @@ def in_owned_order(topics: Collection[bytes]) -> list[bytes]:
 def in_partition_order(partitions: Collection[int]) -> list[int]:
     """Sort partition numbers into the order of a Java HashSet: by number modulo the bucket count.
 
-    Numbers in the same hash bucket are in ascending order; in Kafka they are in the order of their assignment.
+    Numbers in the same hash bucket are in ascending order; in Kafka they are in the order in which they were assigned.
     """
     size = _set_size(len(partitions))
     return sorted(partitions, key=lambda partition: (java_bucket(partition, size), partition))

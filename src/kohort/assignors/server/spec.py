@@ -1,6 +1,6 @@
 """Input and result of server-side assignors (KIP-848, protocol/assignors.md#server-side-assignors).
 
-Unlike client-side assignors they use topic ids, and start from the previous target assignment instead of the members'
+Unlike client-side assignors they use topic ids. They start from the previous target assignment, not from the members'
 owned partitions. ``builtin.SERVER_ASSIGNORS`` lists them.
 """
 
@@ -17,23 +17,23 @@ from kohort.steps import Pace, Steps, at_once
 MEMBER_US: Final = 2
 TOPIC_US: Final = 2
 PARTITION_US: Final = 0.2
-"""Estimated cost in microseconds of one partition, or of one subscribed topic of a member, in a loop over them."""
+"""Estimated cost in microseconds of one loop iteration over partitions, or over the topics of a member."""
 Targets = dict[str, dict[bytes, frozenset[int]]]
-"""Target assignments: mapping of member ids to mappings of topic ids to partitions.
+"""Target assignments as a dict: member id -> topic id -> partitions.
 
-Every member has an entry, which lacks topics without assigned partitions.
+Every member has an entry. Topics without assigned partitions are omitted from it.
 """
 
 
 class MemberSpec(NamedTuple):
     """Member of a consumer group, as input of a server-side assignor.
 
-    - ``topics``: ids (16 bytes) of the existing topics to which the member subscribes with names or a pattern
-    - ``owned``: previous target assignment, a mapping of topic ids to partitions
+    - ``topics``: ids (16 bytes) of the existing topics to which the member subscribes by names or a pattern
+    - ``owned``: previous target assignment as a dict: topic id -> partitions
     - ``rack_id``: ignored by Kafka's assignors
-    - ``names``: subscribed topic names, also of missing topics
-    - ``regex``: subscription pattern; ``uniform`` treats subscriptions as different if names or patterns differ, or if
-      a member has names and a pattern
+    - ``names``: subscribed topic names, including those of missing topics
+    - ``regex``: subscription pattern. ``uniform`` regards subscriptions as different if names or patterns differ, or if
+      a member has both names and a pattern
     """
 
     topics: frozenset[bytes]
@@ -48,12 +48,12 @@ class ServerAssignor(ABC):
     """Server-side assignor of consumer groups."""
 
     name: ClassVar[str]
-    """Name in ``group.consumer.assignors`` and in the ServerAssignor field of ConsumerGroupHeartbeat."""
+    """Name in ``group.consumer.assignors``, and in the ServerAssignor field of ConsumerGroupHeartbeat."""
 
     def assign(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> Targets:
-        """Return a mapping of member ids to target assignments. An unchanged set of partitions remains the same object.
+        """Return the target assignments. A set of partitions that does not change remains the same object.
 
-        Kafka's result depends on the order of hash tables: for Kafka's result sort ``members`` with
+        Kafka's result depends on the order of hash tables. To get the same result, sort ``members`` with
         ``iteration.in_group_order`` (a joining member comes last), and ``partition_counts`` with
         ``iteration.in_name_order``. Raises UsageError for a subscribed topic without a partition count.
         """
@@ -63,13 +63,14 @@ class ServerAssignor(ABC):
     def steps(
         self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
     ) -> Steps[Targets]:
-        """Compute the target assignments in steps: for a group of 30,000 members it takes half a second."""
+        """Compute the target assignments in steps: for a group of 30,000 members this takes half a second."""
 
 
 class PreviousTargets:
     """Previous target assignments, without unsubscribed topics and nonexistent partitions.
 
-    Only the first of several owners of a partition counts. ``taken`` maps topic ids to partitions that have an owner.
+    If a partition has several owners, only the first one counts. ``taken`` is a dict: topic id -> partitions with an
+    owner.
     """
 
     def __init__(self, partition_counts: Mapping[bytes, int]) -> None:
@@ -78,7 +79,7 @@ class PreviousTargets:
         self._counts = partition_counts
 
     def read(self, ordered: Iterable[str], members: Mapping[str, MemberSpec], pace: Pace) -> Steps[None]:
-        """Read the previous target assignments of the members ``ordered``, in this order."""
+        """Read the previous target assignments of members, in the order of their ids in ``ordered``."""
         for member_id in ordered:
             kept = self.by_member[member_id] = self._of(members[member_id])
             if pace.is_due(MEMBER_US + TOPIC_US * len(kept)):
@@ -107,7 +108,7 @@ class PreviousTargets:
 
 def check_topics(members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> None:
     """Raise UsageError if a subscribed topic has no partition count."""
-    # Most members share one frozenset of topics, which caches its hash: check each distinct set once.
+    # Most members share one frozenset of topics, and it caches its hash: check each distinct set one time.
     for topics in dict.fromkeys(member.topics for member in members.values()):
         if not topics <= partition_counts.keys():
             missing = min(topics - partition_counts.keys()).hex()

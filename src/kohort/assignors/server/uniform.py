@@ -1,7 +1,7 @@
 """uniform assignor (server-side): equal numbers of partitions first, then fewest moved partitions; racks are ignored.
 
-The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). As in Kafka, there are two algorithms:
-this module has the one for members with equal subscriptions (Kafka: homogeneous), and selects between the two.
+The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). As in Kafka, there are two algorithms.
+This module selects one of them, and contains the one for members with equal subscriptions (Kafka: homogeneous).
 
 With P partitions and M members each member gets P div M partitions, and P mod M members get one more: preferably those
 that have one more already. The time is linear, except for the sort of the members.
@@ -29,7 +29,10 @@ from kohort.steps import Pace, Steps
 
 
 class UniformAssignor(ServerAssignor):
-    """Balance the members' partition counts to a difference of at most one, as far as the subscriptions allow."""
+    """Server-side assignor that balances partition counts.
+
+    The counts of two members differ by at most one, as far as the subscriptions allow.
+    """
 
     name = "uniform"
 
@@ -80,7 +83,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # Give the extra partition to a later member while enough members follow.
+            # Give the extra partition to a later member as long as enough members follow.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:
@@ -104,14 +107,14 @@ class EqualTargets:
                 yield
 
     def _keep(self, member_id: str, may_have: int) -> int:
-        """Remove all but ``may_have`` partitions from a member's target assignment; return how many remain."""
+        """Reduce a member's target assignment to at most ``may_have`` partitions; return how many remain."""
         room = may_have
         target = self._targets[member_id]
         for topic, partitions in list(target.items()):
             if len(partitions) > room:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
-                if room:  # assignment to an existing key keeps the order of the keys, as in Java's HashMap
+                if room:  # an assignment to an existing key keeps the order of the keys, as in Java's HashMap
                     target[topic] = frozenset(in_order[:room])
                 else:
                     del target[topic]
@@ -123,7 +126,7 @@ class EqualTargets:
         for topic, partition in islice(rest, room):
             gained.setdefault(topic, []).append(partition)
         had = self._targets[member_id]
-        # Kafka's computeIfAbsent() puts new topics of a member before its other topics in the same hash bucket.
+        # Kafka's computeIfAbsent() puts a member's new topics before its other topics in the same hash bucket.
         target = {topic: frozenset(gained[topic]) for topic in reversed(gained) if topic not in had}
         for topic, partitions in had.items():
             target[topic] = partitions.union(gained[topic]) if topic in gained else partitions

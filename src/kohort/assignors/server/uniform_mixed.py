@@ -1,9 +1,9 @@
 """uniform assignor for members with different subscriptions (Kafka: heterogeneous).
 
-Members keep their partitions; unowned partitions go to the least loaded subscribers. Then, for one topic after the
-other, partitions move from the most to the least loaded subscribers, until the partition counts of the topic's
-subscribers differ by one at most. A move for one topic can unbalance the subscribers of another topic. Therefore the
-loop over all topics is repeated, and some results are not optimal.
+Members keep their partitions; unowned partitions go to the least loaded subscribers. Then the topics are balanced one
+after the other: partitions of the topic move from its most to its least loaded subscribers, until the subscribers'
+partition counts differ by one at most. A move in one topic can unbalance the subscribers of another topic. Therefore
+the loop over all topics is repeated, and some results are not optimal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kohort.assignors.server.spec import MEMBER_US, PARTITION_US, MemberSpec, Pr
 from kohort.steps import Pace, Steps
 
 MAX_PASSES: Final = 16
-"""Maximum number of balancing loops over all topics. With equal subscriptions the second loop moves no partition."""
+"""Maximum number of balancing loops over all topics. With equal subscriptions the second loop moves nothing."""
 MOVE_US: Final = 1
 _UNASSIGNED: Final = -1
 
@@ -31,9 +31,9 @@ class MixedTargets:
         self._previous = PreviousTargets(partition_counts)
         self._subscribers: dict[bytes, list[int]] = {}
         self._owners: dict[bytes, list[int]] = {}
-        """Mapping of topic ids to the owners of partitions 0, 1, ...
+        """Owners of each topic's partitions 0, 1, ..., as a dict with topic ids as keys.
 
-        Topics with most partitions per subscriber come first.
+                Topics with the most partitions per subscriber come first.
         """
         self._sizes = [0] * len(members)
 
@@ -139,7 +139,7 @@ class MixedTargets:
 def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]) -> dict[bytes, frozenset[int]]:
     """Return a member's target assignment, with the topics in the order of Kafka's map.
 
-    New topics of the member come first, the last added one at the front; then its previous topics.
+    The member's new topics come first, beginning with the last added one; then its previous topics.
     """
     target = {}
     for topic in (*(topic for topic in reversed(now) if topic not in before), *before):
@@ -156,7 +156,7 @@ class _LeastLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[0]] - 1
-        """Partition count of the members that are being returned, before they get one partition more."""
+        """Partition count of the members that are now being returned, before each gets one partition more."""
         self._end = 0
         self._at = 0
 
@@ -173,7 +173,7 @@ class _LeastLoaded:
 class _MostLoaded:
     """Iterator over the most loaded subscribers, from the last to the first.
 
-    The caller takes one partition of the topic from each returned member. Members without partitions of the topic are
+    The caller takes one partition of the topic from each returned member. Members without a partition of the topic are
     skipped.
     """
 
@@ -181,12 +181,12 @@ class _MostLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[-1]] + 1
-        """Partition count of the members that are being returned, before they lose one partition."""
+        """Partition count of the members that are now being returned, before each loses one partition."""
         self._start = self._end = len(by_size)
         self._at = len(by_size) - 1
 
     def next_of(self, to_give: Mapping[int, Sequence[int]]) -> int | None:
-        """Return the next most loaded member that has a partition in ``to_give``; None if there is none."""
+        """Return the next most loaded member that has a partition in ``to_give``; None if no such member is left."""
         while (member := self._next()) is not None:
             if to_give.get(member):
                 return member

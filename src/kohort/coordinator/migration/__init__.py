@@ -1,1 +1,1 @@
-"""Conversion of groups between both protocols, and groups with members of both (KIP-848)."""
+"""Conversion of groups between classic and consumer protocol; groups with members of both protocols (KIP-848)."""

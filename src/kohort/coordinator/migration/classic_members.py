@@ -1,6 +1,6 @@
-"""Classic protocol requests to consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Requests of the classic protocol to consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-A consumer group answers classic members from its own state: the coordinator assigns, no member leads.
+A consumer group answers classic members from its own state: the coordinator assigns partitions, no member is leader.
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 """
 
@@ -48,7 +48,7 @@ from kohort.wire.messages.group_classic import (
 
 
 def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a JoinGroup to a group of any protocol; an empty consumer group becomes a classic group."""
+    """Answer a JoinGroup to a group of either protocol. An empty consumer group becomes a classic group."""
     group = _consumer_group_of(groups, request)
     if group is None:
         return decide_join(groups, request, ctx)
@@ -56,7 +56,7 @@ def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context
         try:
             return join_consumer_group(groups, group, request, ctx)
         except ApiError as error:
-            # Consumer groups omit the member id from the response to a refused JoinGroup; classic groups do not.
+            # For a refused JoinGroup, consumer groups omit the member id from the response; classic groups do not.
             out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
             note_fenced_in_consumer_group(group, request, error, ctx, out)
             return out
@@ -93,7 +93,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
         problem = "SyncGroup must name the protocol of the member's JoinGroup response"
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
     out = Outcome(round_changed=False)
-    # A member that must revoke partitions gets its new partitions after one more JoinGroup.
+    # A member with partitions to revoke gets its new partitions by its next JoinGroup.
     unrevoked = member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
     if group.target_epoch > member.epoch and not unrevoked:
         _await_rejoin(group, member, ctx, out)
@@ -110,7 +110,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
 
 
 def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Renew a classic member's session; return REBALANCE_IN_PROGRESS if the member must rejoin."""
+    """Renew the session of a classic member; return REBALANCE_IN_PROGRESS if it must rejoin."""
     message = request.message_as(HeartbeatRequest)
     member, _ = classic_member(group, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
@@ -127,7 +127,7 @@ def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: 
 def classic_member(
     group: ModernGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """Return the classic member of a consumer group that sent a request, and its classic metadata.
+    """Return the classic member with these ids, and its classic metadata.
 
     Raises FENCED_INSTANCE_ID, or UNKNOWN_MEMBER_ID (also for a member that uses the consumer protocol).
     """
@@ -139,7 +139,7 @@ def classic_member(
 
 
 def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest, ctx: Context) -> None:
-    """Renew a classic member's session with the session timeout of its JoinGroup."""
+    """Renew the session of a classic member by the session timeout in its JoinGroup."""
     presence, metadata = group.presence.get(member.member_id), member.metadata.classic_member_metadata
     if presence is not None and metadata is not None:
         presence.note_request(request.connection, ctx.now_ms)
@@ -153,7 +153,10 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 
 
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
-    """Return True if the classic member has an old epoch, must revoke partitions, or can get partitions now unowned."""
+    """Return True if a classic member must rejoin.
+
+    The reason is an old epoch, partitions to revoke, or target partitions that are now all unowned.
+    """
     state = member.current.state
     if member.epoch < group.target_epoch or state is ReconciliationState.UNREVOKED_PARTITIONS:
         return True

@@ -1,7 +1,7 @@
-"""Conversion of a consumer group to a classic group, after its last consumer-protocol member left.
+"""Conversion of a consumer group to a classic group when its last consumer-protocol member leaves.
 
-The rules: protocol/consumer-groups.md#both-protocols-in-one-group. The decision to convert the group replaces the
-decision to remove that member.
+The rules: protocol/consumer-groups.md#both-protocols-in-one-group. The decision to convert the group takes the place of
+the decision to remove that member.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 
 
 class _GroupAfter(NamedTuple):
-    """Members and target assignments of a consumer group as they will be after the replay of records."""
+    """Members and target assignments that a consumer group will have after the replay of records."""
 
     members: dict[str, ConsumerMetadata]
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool
-    """True if the group epoch does not change, and all remaining members have reached the current target assignment."""
+    """True if the group epoch stays, and all remaining members have reached the current target assignment."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
-    """Return the decision to make the group classic if ``out`` leaves only classic members; else ``out``."""
+    """Return the decision to make the group classic if ``out`` leaves only classic members; else return ``out``."""
     group = groups.consumer.get(group_id)
     if group is None or not _may_be_due(group, out.records, ctx):
         return out
@@ -61,20 +61,20 @@ def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool
 
 
 def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:
-    """Return True if the group becomes classic when ``member``, a static one, rejoins with the classic protocol."""
+    """Return True if the group becomes classic when static member ``member`` rejoins with the classic protocol."""
     if member.is_classic or group.classic_members != len(group.members) - 1:
         return False
     return may_downgrade(ctx.config) and len(group.members) <= ctx.config.group_max_size
 
 
 def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, out: Outcome, ctx: Context) -> Outcome:
-    """Convert a consumer group whose last consumer member, a static one, rejoined with the classic protocol.
+    """Convert a consumer group to a classic one: its last consumer-protocol member rejoined with the classic protocol.
 
-    The records of the join precede the tombstones of the consumer group, as in Kafka.
+    That member is static. The records of its join precede the tombstones of the consumer group, as in Kafka.
     """
     after = _after(group, out.records)
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
-    # A classic group has no target assignment: members that have not reached their old target must rejoin.
+    # A classic group has no target assignment, so members that have not reached their target must rejoin.
     is_settled = after.is_settled and all(group.is_settled(one) for one in others if one is not replaced)
     conversion = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
     end = [record for record in conversion.records if isinstance(record, GroupWritten)]

@@ -1,4 +1,4 @@
-"""Common parts of both group conversions: the migration policy, and partitions with topic names or topic ids."""
+"""Functions for both conversions: the migration policy; partitions with topic names converted to topic ids and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def may_downgrade(config: BrokerConfig) -> bool:
 
 
 def partitions_by_id(partitions: Iterable[TopicPartition], topics: TopicsView) -> dict[bytes, frozenset[int]]:
-    """Return a dict from topic id to partition numbers; unknown topics are left out, as in Kafka."""
+    """Return partitions as a dict: topic id -> partition numbers. Unknown topics are omitted, as in Kafka."""
     by_id: dict[bytes, set[int]] = {}
     for topic, partition in partitions:
         topic_id = topics.topic_id(topic)
@@ -44,7 +44,10 @@ def assignment_for(
     topics: TopicsView,
     protocol: str | None = None,
 ) -> bytes:
-    """Encode a classic member's assignment in the version of its subscription metadata for ``protocol``."""
+    """Encode a classic member's assignment; the version is that of its subscription.
+
+    ``protocol``: protocol name of this subscription; None: the member's first protocol.
+    """
     named = ((topics.topic_name(topic_id), numbers) for topic_id, numbers in partitions.items())
     flat = [TopicPartition(name, p) for name, numbers in named if name is not None for p in sorted(numbers)]
     return build_assignment(Assignment(flat), _version_of(metadata, protocol))

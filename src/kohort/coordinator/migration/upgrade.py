@@ -1,4 +1,4 @@
-"""Conversion of a classic group to a consumer group: its records make the conversion survive a failover.
+"""Conversion of a classic group to a consumer group. It is persisted, so it survives a failover.
 
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 """
@@ -55,7 +55,7 @@ from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHear
 
 
 def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outcome) -> ModernGroup:
-    """Convert a classic group with members to a consumer group; add its records to ``out``.
+    """Convert a classic group with members to a consumer group; add the records of the conversion to ``out``.
 
     Members keep their partitions. ``group`` itself does not change. Raises GROUP_ID_NOT_FOUND with the reason.
     """
@@ -127,7 +127,7 @@ def _refused(group: ClassicGroup, why: str) -> ApiError:
 
 
 class _Converted:
-    """Classic member as a member of a consumer group. Raises ProtocolError for unreadable metadata."""
+    """Classic member, converted to a member of a consumer group. Raises ProtocolError for unreadable metadata."""
 
     def __init__(self, member: Member, protocol: str | None, topics: TopicsView) -> None:
         subscription = parse_subscription(member.metadata_of(protocol) or member.protocols[0][1])
@@ -163,7 +163,7 @@ def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_h
 
 
 def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a ConsumerGroupHeartbeat; if it is a join to a classic group, convert the group. Raises ApiError."""
+    """Answer a ConsumerGroupHeartbeat; a join to a classic group first converts the group. Raises ApiError."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     group_id = message.group_id
     if message.member_epoch < JOINING_EPOCH:
@@ -191,7 +191,7 @@ def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupReq
         if classic.persisted is not None:
             converted.records.append(GroupWritten(classic.group_id, None))
     decided = decide_consumer_heartbeat(groups, group, request, ctx)
-    # The conversion cannot fail from here on: answer the JoinGroups and SyncGroups that the classic group holds.
+    # The conversion cannot fail any more: answer the unanswered JoinGroups and SyncGroups of the classic group.
     refuse_parked(classic.round.members.values(), ErrorCode.REBALANCE_IN_PROGRESS, converted)
     cancel_timers(classic, converted)
     classic.round.pending_join.clear()
@@ -209,6 +209,6 @@ def _restore_volatile(groups: Groups, was: ModernGroup, decided: Outcome) -> Out
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
     group.volatile = was.volatile
     if group.volatile.topics is not None:
-        # The replaced static member may have been a topic's last subscriber.
+        # The replaced static member may have been the last subscriber of a topic.
         group.volatile.topics.changed.update(group.subscribed_names(), group.volatile.topics.found)
     return Outcome(round_changed=False) if decided.then is None else decided.then()

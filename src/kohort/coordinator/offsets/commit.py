@@ -48,7 +48,7 @@ NO_RETENTION: Final = -1
 
 
 class _Api(NamedTuple):
-    """Response classes of OffsetCommit or TxnOffsetCommit, and the versions in which they differ."""
+    """Response classes of OffsetCommit or of TxnOffsetCommit, and the versions in which the two APIs differ."""
 
     response: Any
     topic: Any
@@ -66,7 +66,7 @@ _APIS: Final[dict[type, _Api]] = {
 
 
 def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Commit the offsets of all valid partitions in one append; each invalid partition gets its own error."""
+    """Commit the offsets of all valid partitions in one append. Each invalid partition gets an error of its own."""
     message = request.message_as(OffsetCommitRequest)
     out = Outcome(round_changed=False)
     member, group_code = None, ErrorCode.NONE
@@ -86,7 +86,7 @@ def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcom
 
 
 def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Commit offsets in a transaction (TxnOffsetCommit); requests before v3 have no member id."""
+    """Commit offsets in a transaction (TxnOffsetCommit). Requests before v3 have no member id."""
     message = request.message_as(TxnOffsetCommitRequest)
     out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
     member, group_code = None, ErrorCode.NONE
@@ -99,7 +99,7 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
         note_refused(groups, message.group_id, request, error, ctx, out)
     answer = _commit_topics(request, message, group_code, NO_RETENTION, ctx, out)
     if member is not None:
-        # TxnOffsetCommit comes from the member's producer: the member's session is not renewed.
+        # TxnOffsetCommit comes from the member's producer, so it does not renew the member's session.
         member.commits += 1
         member.last_commit_ms = ctx.now_ms
         note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
@@ -187,7 +187,7 @@ def _partition_error(p: CommitPartition, count: int | None, group_code: ErrorCod
 def value_of(p: CommitPartition, name: str, retention_ms: int, topics: TopicsView, now_ms: int) -> OffsetCommitValue:
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
-        # Offset record version 1, the only one with an expiry time, has neither leader epoch nor topic id.
+        # Only version 1 of offset records has an expiry time; it lacks leader epoch and topic id.
         return OffsetCommitValue(
             offset=p.committed_offset,
             metadata=metadata,
@@ -204,14 +204,14 @@ def value_of(p: CommitPartition, name: str, retention_ms: int, topics: TopicsVie
 
 
 def is_too_long(metadata: str | None, limit: int) -> bool:
-    """Return True if a commit's metadata text exceeds ``limit`` UTF-16 units (as in Kafka), not bytes."""
+    """Return True if the metadata text of a commit exceeds ``limit``, counted in UTF-16 units as in Kafka."""
     if metadata is None or 2 * len(metadata) <= limit:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def note_progress(member: Committer, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
-    """Record the time of a member's commit if it moves an offset forward."""
+    """Record the time of a member's commit, provided that it moves an offset forward."""
     for record in out.records:
         assert isinstance(record, OffsetCommitted)
         assert record.value is not None

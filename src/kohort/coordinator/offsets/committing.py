@@ -1,4 +1,4 @@
-"""Permission of members and other clients to commit and fetch offsets; journal entries of commits.
+"""Checks of members and other clients that commit or fetch offsets; journal entries about commits.
 
 The rules: protocol/offsets.md#offsetcommit, protocol/consumer-groups.md#offsets-of-members (KIP-1251). ``epoch`` is a
 classic generation id or a member epoch: requests have one field for both.
@@ -30,21 +30,21 @@ from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
 NO_EPOCH: Final = -1
-"""Epoch in an OffsetCommit or OffsetFetch whose client is not a group member."""
+"""Epoch in an OffsetCommit or OffsetFetch by a client that is not a member of the group."""
 FIRST_COMMIT_OF_MEMBERS: Final = 9
 JOURNALED_OFFSETS_MAX: Final = 20
-"""Maximum number of offsets of one commit that its journal entry contains."""
+"""Maximum number of offsets in the journal entry about one commit."""
 
 
 class Committing(NamedTuple):
-    """Member identity, epoch and partitions of an offset commit."""
+    """Offset commit: member identity, epoch and partitions."""
 
     member_id: str
     instance_id: str | None
     epoch: int
     api_version: int
     places: Iterable[tuple[bytes, int]] = ()
-    """Topic id and partition number of each committed partition that exists."""
+    """Topic id and partition number of each partition in the commit, except nonexistent ones."""
     in_transaction: bool = False
 
     @property
@@ -53,18 +53,18 @@ class Committing(NamedTuple):
 
 
 class Committer(Protocol):
-    """Member of either protocol that commits offsets."""
+    """Member (classic or consumer protocol) that commits offsets."""
 
     commits: int
     last_commit_ms: int | None
     last_progress_ms: int | None
 
     def note_commit(self, connection: int, now_ms: int) -> None:
-        """Record that the member committed; in the classic protocol, renew its session."""
+        """Record a commit by the member; in the classic protocol, also renew its session."""
 
 
 def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member | None:
-    """Return the classic group member that sends a commit; None if the client is not a member. Raises ApiError."""
+    """Return the member of a classic group that commits; None for a client that is not a member. Raises ApiError."""
     if commit.epoch < 0 and group.state is GroupState.EMPTY:
         return None  # an empty group accepts commits with any member id
     if commit.is_anonymous:
@@ -82,8 +82,8 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
 def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> ConsumerPresence | None:
     """Return the session of the consumer group member that commits; None for a non-member. Raises ApiError.
 
-    A commit with an earlier epoch, in flight when the epoch rose, is accepted if the member has owned all partitions of
-    the commit since that epoch.
+    A commit may have an earlier epoch than the member, because it was in flight when the epoch rose. It is accepted if
+    the member has owned all partitions of the commit since that earlier epoch.
     """
     if commit.epoch < 0 and not group.members:
         return None
@@ -103,7 +103,7 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
 
 
 def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float:
-    """Return the member epoch in which the member got a partition; infinite if it does not own the partition."""
+    """Return the epoch in which the member got a partition; infinity if the member does not own it."""
     for held in (current.assigned, current.pending):
         epoch = held.get(topic_id, {}).get(partition)
         if epoch is not None:
@@ -117,7 +117,10 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return the first offsets of a refused OffsetCommit, each with the committed one; none for other requests."""
+    """Return the first offsets of a refused OffsetCommit, each with the offset committed before.
+
+    For other requests the result is empty.
+    """
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
     first = islice(_of(message, topics), JOURNALED_OFFSETS_MAX)
@@ -135,7 +138,7 @@ def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsVie
 def note_unfenced(
     request: GroupRequest, group_id: str, offsets: GroupOffsets | None, ctx: Context, out: Outcome
 ) -> None:
-    """Journal a non-member's commit, once per hour and client, and each time that an offset moves back."""
+    """Journal a commit by a non-member: once per hour and client, and each time that it moves an offset back."""
     written = [r for r in out.records if isinstance(r, OffsetCommitted) and r.value is not None]
     if not written:
         return
@@ -166,7 +169,7 @@ def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int 
 
 
 def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
-    """Yield topic id and partition number of those named partitions that exist."""
+    """Yield topic id and partition number of those partitions in ``named`` that exist."""
     for name, partition in named:
         topic_id, count = (None, None) if name is None else (topics.topic_id(name), topics.partition_count(name))
         if topic_id is not None and count is not None and 0 <= partition < count:
@@ -174,9 +177,9 @@ def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView)
 
 
 def check_commit(groups: Groups, group_id: str, commit: Committing, missing: ErrorCode) -> Committer | None:
-    """Return the member that sends a commit; None for a client that is not a member.
+    """Return the member that commits; None for a client that is not a member.
 
-    Raises ApiError; for a member id in a group that does not exist, with the error code ``missing``.
+    Raises ApiError. The error code is ``missing`` for a member id in a group that does not exist.
     """
     consumer = groups.consumer.get(group_id)
     if consumer is not None:
@@ -201,7 +204,10 @@ def note_refused(
 
 
 def check_fetch(groups: Groups, group_id: str, member_id: str | None, epoch: int) -> None:
-    """Check member id and epoch of an OffsetFetch to a consumer group; a classic group accepts any. Raises ApiError."""
+    """Check member id and epoch of an OffsetFetch. Raises ApiError.
+
+    They are checked for consumer groups only; a classic group accepts any member id and epoch.
+    """
     group = groups.consumer.get(group_id)
     if group is None or (member_id is None and epoch <= NO_EPOCH):
         return

@@ -1,4 +1,4 @@
-"""OffsetDelete (47) v0, KIP-496; deletion of the offsets of deleted topics; expiry of offsets.
+"""OffsetDelete (47) v0, KIP-496; deletion of deleted topics' offsets; expiry of offsets.
 
 The rules: protocol/offsets.md#deletion, protocol/offsets.md#expiry.
 """
@@ -24,7 +24,7 @@ from kohort.wire.messages.group_records import OffsetCommitValue
 
 
 def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Delete committed offsets of topics to which no member subscribes; a partition without offset is no error."""
+    """Delete committed offsets of topics that no member subscribes to. A partition without an offset gets no error."""
     message = request.message_as(wire.OffsetDeleteRequest)
     is_busy = _users_of(groups, message.group_id)
     offsets = groups.offsets.get(message.group_id)
@@ -50,7 +50,10 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a function that is True for topics with a subscribed member. Raises ApiError if these are unknown."""
+    """Return a function that is True for a topic to which a member subscribes.
+
+    Raises ApiError if the members' topics are unknown, or if the group does not exist.
+    """
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if consumer is not None:
         return consumer.subscribes_to
@@ -69,7 +72,7 @@ def refuse_offset_delete(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
-    """Delete a group's committed offsets of deleted topics; offsets of a recreated topic stay."""
+    """Delete a group's committed offsets of deleted topics. If a topic was recreated, keep offsets of the new topic."""
     out = Outcome(round_changed=False)
     for topic, partition in offsets.deletable():
         if topic not in names:
@@ -81,7 +84,7 @@ def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collectio
 
 
 def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Delete a consumer group's expired offsets; also the group, if no member and no offset is left."""
+    """Delete a consumer group's expired offsets. If then no member and no offset is left, delete the group, too."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     kept = 0
@@ -101,7 +104,7 @@ def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Co
 
 
 def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Delete a classic group's expired offsets; also the group, if no member and no offset is left."""
+    """Delete a classic group's expired offsets. If then no member and no offset is left, delete the group, too."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     kept = 0
@@ -119,7 +122,7 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
 
 
 def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
-    """Return True if a committed offset has passed its own expiry time or, without one, the retention time."""
+    """Return True if a committed offset is past its own expiry time or, if it has none, past the retention time."""
     if value.expire_timestamp != -1:
         return now_ms >= value.expire_timestamp
     rebalance = group.round

@@ -2,8 +2,8 @@
 
 The rules: protocol/offsets.md#offsetfetch.
 
-Reads persisted offsets. With ``require_stable``, a partition with an uncommitted transactional offset is refused, so
-that no consumer starts from the previous offset.
+Responses contain persisted offsets. With ``require_stable``, a partition with an uncommitted offset of a transaction
+gets an error, so that no consumer starts from the offset before it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ P = TypeVar("P", wire.OffsetFetchResponsePartition, wire.OffsetFetchResponsePart
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
 Lookup = Callable[[str, str | None, int], GroupOffsets]
-"""Function from group id, member id (or None) and epoch to the group's offsets. Raises ApiError."""
+"""Function that returns a group's offsets for group id, member id (or None) and epoch. Raises ApiError."""
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Steps[Reply]:
-    """Answer an OffsetFetch with the committed offsets; a group that does not exist has no offsets."""
+    """Answer an OffsetFetch with committed offsets. A group that does not exist has no offsets."""
     message = request.message_as(wire.OffsetFetchRequest)
     pace = Pace()
     if request.api_version >= FIRST_WITH_GROUPS:
@@ -59,7 +59,7 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
 
 
 def refuse_offset_fetch(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Refuse an OffsetFetch: one error per group (v8 and later), per response (v2 to v7) or per partition (v0, v1)."""
+    """Refuse an OffsetFetch: one error per group (from v8 on), per response (v2 to v7) or per partition (v0, v1)."""
     message, version = request.message_as(wire.OffsetFetchRequest), request.api_version
     if version >= FIRST_WITH_GROUPS:
         groups = [wire.OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in message.groups]
@@ -93,9 +93,9 @@ def _group(
 def _requested_topics(
     group: wire.OffsetFetchRequestGroup, offsets: GroupOffsets, topics: TopicsView, *, by_id: bool
 ) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
-    """Yield topic id, topic name and partitions of each topic in an OffsetFetch; unknown ids have name None.
+    """Yield topic id, topic name (None for an unknown topic id) and partitions of each topic in an OffsetFetch.
 
-    A request with topic ids for all topics gets no deleted topics: they have no id.
+    If the request asks for all topics, with topic ids, then deleted topics are omitted: they have no id.
     """
     if group.topics is None:
         for name, partitions in all_of(offsets):
@@ -108,7 +108,10 @@ def _requested_topics(
 
 
 def all_of(offsets: GroupOffsets) -> Iterator[tuple[str, list[int]]]:
-    """Yield each topic with its committed partitions in ascending order; offsets may change between two topics."""
+    """Yield each topic with its committed partitions in ascending order.
+
+    Offsets may change while the caller handles a topic.
+    """
     for name in [*offsets.by_topic]:
         yield name, sorted(offsets.by_topic.get(name, ()))
 
@@ -146,9 +149,9 @@ def _refused(entry: type[P], partition: int, code: ErrorCode) -> P:
 def _valid(
     offsets: GroupOffsets, name: str, partition: int, topics: TopicsView, stable: bool
 ) -> tuple[OffsetCommitValue, ErrorCode]:
-    """Return a partition's committed offset; -1 if it belongs to a deleted topic of the same name.
+    """Return a partition's committed offset; -1 if the topic was recreated since the commit.
 
-    If ``stable``, a pending offset of an open transaction gives UNSTABLE_OFFSET_COMMIT.
+    If ``stable``, a partition with a pending offset of an open transaction gets UNSTABLE_OFFSET_COMMIT.
     """
     if stable and offsets.is_pending(name, partition):
         return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT

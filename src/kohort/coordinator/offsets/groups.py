@@ -13,18 +13,18 @@ class Groups(ConsumerGroups):
         super().__init__()
         self.offsets: dict[str, GroupOffsets] = {}
         self.open: dict[int, set[str]] = {}
-        """Open transactions with pending offsets, as a dict: producer id to the ids of the groups."""
+        """Open transactions with pending offsets, as a dict: producer id -> ids of the groups."""
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.by_id or group_id in self.consumer
 
     def ensure_any(self, group_id: str, now_ms: int) -> None:
-        """Create an empty group for offsets if no group with this id exists."""
+        """If no group with this id exists, create an empty one for its offsets."""
         if group_id not in self.consumer:
             self.ensure(group_id, now_ms)
 
     def ensure_consumer(self, group_id: str) -> ModernGroup:
-        """Return the consumer group with this id; if none exists, create it and drop a classic group with this id."""
+        """Return the consumer group with this id. If there is none, create it and drop a classic group with this id."""
         group = self.consumer.get(group_id)
         if group is None:
             self.by_id.pop(group_id, None)
@@ -37,7 +37,7 @@ class Groups(ConsumerGroups):
             self.ensure(group_id, now_ms)
 
     def maybe_forget(self, group_id: str) -> None:
-        """Drop a group without members, records and offsets: after a failed first JoinGroup, or a deletion."""
+        """Drop the group if it has no members, records and offsets, as after a failed first JoinGroup or a deletion."""
         group = self.by_id.get(group_id)
         if group is not None and group.is_blank and group_id not in self.offsets:
             del self.by_id[group_id]

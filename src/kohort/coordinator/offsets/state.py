@@ -1,4 +1,4 @@
-"""Committed and pending offsets of a group; only replay changes them."""
+"""Committed offsets and pending offsets of a group. Only replay changes them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from kohort.coordinator.records import read_plain_offset
 from kohort.wire.messages.group_records import OffsetCommitValue
 
 Kept = OffsetCommitValue | bytes
-"""Committed offset: parsed, or as record bytes (``is_plain_offset``), which need a third of the memory."""
+"""Committed offset: parsed, or as record bytes (``is_plain_offset``), which take a third of the memory."""
 
 
 class Pending(NamedTuple):
-    """Pending offset of a transaction; ``value`` is None after a later commit. ``order``: number of the write."""
+    """Pending offset in a transaction. ``order``: number of its write. ``value``: None after a later commit."""
 
     order: int
     value: OffsetCommitValue | None
 
 
 class PendingOffsets:
-    """Pending offsets of one group for each producer id."""
+    """Pending offsets of one group, for each producer id."""
 
     __slots__ = ("_by_producer", "_written")
 
@@ -48,7 +48,7 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[topic, partition] = Pending(self._written, value)
 
     def overtake(self, topic: str, partition: int, order: int | None = None) -> None:
-        """Drop a partition's pending offsets that are older than a commit with number ``order`` (None: all offsets)."""
+        """Discard a partition's pending offsets whose ``order`` is below that of a later commit (None: all of them)."""
         for offsets in self._by_producer.values():
             pending = offsets.get((topic, partition))
             if pending is not None and (order is None or pending.order < order):
@@ -65,12 +65,12 @@ class PendingOffsets:
 
 
 class GroupOffsets:
-    """Committed offsets of a group for each topic and partition."""
+    """Committed offsets of a group, for each topic and partition."""
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, Kept]] = {}
         self.pending: PendingOffsets | None = None
-        """Pending offsets of open transactions; None if no open transaction has offsets of this group."""
+        """Pending offsets in open transactions; None if no open transaction has offsets of this group."""
 
     def __len__(self) -> int:
         return sum(map(len, self.by_topic.values()))
@@ -93,11 +93,11 @@ class GroupOffsets:
         return self.pending is not None and self.pending.holds(topic, partition)
 
     def may_hold(self, topics: Collection[str]) -> bool:
-        """Return False if these topics have no committed offset and the group has no pending offset at all."""
+        """Return False if the group has no committed offset in these topics, and no pending offset in any topic."""
         return self.pending is not None or not self.by_topic.keys().isdisjoint(topics)
 
     def deletable(self) -> Iterator[tuple[str, int]]:
-        """Yield each partition of the group whose committed or pending offset needs a tombstone."""
+        """Yield each topic and partition whose committed or pending offset needs a tombstone."""
         for topic, partitions in self.by_topic.items():
             for partition in partitions:
                 yield topic, partition

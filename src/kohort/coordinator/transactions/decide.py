@@ -1,8 +1,8 @@
 """Transitions of a transactional id: the rules of Kafka's coordinator (KIP-98, KIP-360, KIP-890).
 
-Each decision returns the next state of the transactional id, the same object if nothing changes, or raises ApiError.
-The new state takes effect once persisted. A KIP-890 client (``version`` 2) gets a new epoch with each end of a
-transaction, so that late requests never count for the next transaction.
+Each decision returns the next state of the transactional id, or the same object if nothing changes, or raises ApiError.
+The new state takes effect after it is persisted. A KIP-890 client (``version`` 2) gets a new epoch at each end of a
+transaction, so a late request never counts for the next transaction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kohort.model import ProducerIdAndEpoch, TopicPartition
 
 EPOCH_MAX: Final = 0x7FFF
 LAST_EPOCH_OF_A_CLIENT: Final = EPOCH_MAX - 1
-"""Highest producer epoch that a client gets: one epoch is left above it to fence the producer."""
+"""Highest producer epoch that a client gets. One higher epoch is left, to fence the producer."""
 WITH_NEW_EPOCHS: Final = 2
 
 NewProducerId = Callable[[], int]
@@ -32,9 +32,9 @@ def decide_init(
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> Transaction:
-    """Return the transactional id's state after InitProducerId. ``expected``: producer id and epoch of the request.
+    """Return the state of a transactional id after InitProducerId. ``expected``: producer id and epoch in the request.
 
-    If a transaction is open, the returned state aborts it, and the producer must send the request again.
+    If a transaction is open, the returned state aborts it; the producer must then repeat the request.
     """
     if known is None:
         return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
@@ -61,7 +61,7 @@ def decide_init(
     if expected.epoch == known.epoch:
         return replace(fresh, epoch=known.epoch + 1, last_epoch=known.epoch)
     if expected.epoch == known.last_epoch:
-        return fresh  # the producer repeats InitProducerId after a lost response
+        return fresh  # the response was lost, and the producer repeats InitProducerId
     problem = f"transactional id {transactional_id!r} has epoch {known.epoch}, not {expected.epoch}"
     raise ApiError(ErrorCode.PRODUCER_FENCED, problem)
 
@@ -83,8 +83,10 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
 
 
 def time_out(known: Transaction, now_ms: int) -> Transaction:
-    """Abort a transaction after its timeout; its producer may continue with the next epoch (KIP-588)."""
-    epoch = min(known.epoch + 1, EPOCH_MAX)  # no client gets the highest epoch, but a log of Kafka may contain it
+    """Abort a transaction after its timeout. Its producer may continue with the next epoch (KIP-588)."""
+    epoch = min(
+        known.epoch + 1, EPOCH_MAX
+    )  # no client gets the highest epoch, but a log written by Kafka may contain it
     aborting = _next(known, TransactionState.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=known.epoch)
     return replace(aborting, client_version=WITH_NEW_EPOCHS)
 
@@ -138,7 +140,7 @@ def decide_end(
     *,
     commit: bool,
 ) -> Transaction:
-    """Commit or abort a transaction (EndTxn); a repeated EndTxn gets the same result."""
+    """Commit or abort a transaction (EndTxn). A repeated EndTxn gets the same result."""
     if known is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "unknown transactional id")
     by_epoch = version >= WITH_NEW_EPOCHS
@@ -167,7 +169,7 @@ def decide_end(
 
 
 def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
-    """Return True if a KIP-890 client repeats EndTxn with its old epoch, which the first EndTxn replaced."""
+    """Return True if a KIP-890 client repeats EndTxn: with the old epoch, which the first EndTxn replaced."""
     if known.client_version < WITH_NEW_EPOCHS:
         return False
     if known.producer_id == producer.producer_id:
@@ -186,7 +188,7 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
 
 
 def next_producer(known: Transaction) -> ProducerIdAndEpoch:
-    """Return the producer id and epoch for the producer's next transaction."""
+    """Return producer id and epoch for the next transaction of the producer."""
     if known.next_producer_id != NONE:
         return ProducerIdAndEpoch(known.next_producer_id, 0)
     return ProducerIdAndEpoch(known.producer_id, known.epoch)

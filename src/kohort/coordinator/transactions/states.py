@@ -22,7 +22,7 @@ from typing import Final
 
 
 class TransactionState(Enum):
-    """State of a transaction; ``number`` is stored, ``value`` is Kafka's name."""
+    """State of a transaction. Records store ``number``; ``value`` is Kafka's name."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -39,9 +39,9 @@ class TransactionState(Enum):
 NUMBERS: Final = {state: number for number, state in enumerate(TransactionState)}
 BY_NUMBER: Final = {number: state for state, number in NUMBERS.items()}
 NAMES: Final = frozenset({state.value for state in TransactionState} | {"Dead", "PrepareEpochFence"})
-"""Names of all transaction states in Kafka; kohort lists no transaction in the last two states."""
+"""Names of all states of transactions in Kafka; kohort never lists a transaction in the last two states."""
 DECIDED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""States in which a transaction's outcome is persisted, but markers may not be written yet."""
+"""States in which the outcome of a transaction is persisted, but not all markers need to be written yet."""
 AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {

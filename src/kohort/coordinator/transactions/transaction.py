@@ -1,4 +1,4 @@
-"""State of a transactional id, and its record in ``__transaction_state``, with Kafka's bytes."""
+"""State of a transactional id, and its record in ``__transaction_state``, which has the same bytes as in Kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """State of a transactional id. ``client_version`` 2: the producer's epoch rises after each transaction."""
+    """State of a transactional id. If ``client_version`` is 2, the producer's epoch rises after each transaction."""
 
     transactional_id: str
     producer_id: int
@@ -31,7 +31,7 @@ class Transaction:
     updated_ms: int = NONE
     started_ms: int = NONE
     last_epoch: int = NONE
-    """Previous epoch of a producer that missed the response with its new epoch; not persisted, as in Kafka."""
+    """Previous epoch of the producer, for requests after a lost response. Not persisted, as in Kafka."""
     previous_producer_id: int = NONE
     next_producer_id: int = NONE
     client_version: int = 0
@@ -44,7 +44,7 @@ class Transaction:
         return found
 
     def moved(self, by_ms: int) -> Transaction:
-        """Return the transaction with all times moved by ``by_ms``: its records contain wall-clock times."""
+        """Return the transaction with all its times moved by ``by_ms``: its record contains wall-clock times."""
         if not by_ms:
             return self
         updated, started = (at_ms if at_ms == NONE else at_ms + by_ms for at_ms in (self.updated_ms, self.started_ms))
@@ -76,7 +76,7 @@ def build_record(transactional_id: str, transaction: Transaction | None) -> tupl
 
 
 def parse_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | None]:
-    """Parse a record; return the transactional id and its state (None: tombstone). Raises CorruptLog."""
+    """Parse a record; return transactional id and state (None for a tombstone). Raises CorruptLog."""
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind != KEY_TYPE:
