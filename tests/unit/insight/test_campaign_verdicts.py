@@ -1,4 +1,4 @@
-"""Judge of the campaign: compares findings with the injected incidents, and accepts no wrong cause."""
+"""The judge of the incident campaign: it compares findings with injected incidents and accepts no wrong cause."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_judge_accepts_findings_with_exactly_the_injected_causes():
     assert {verdict for _, _, verdict in verdicts(*told)} == {"right"}
 
 
-def test_judge_accepts_broader_cause_only_at_low_confidence_and_on_apache_kafka():
+def test_broader_cause_is_right_only_at_low_confidence_on_apache_kafka():
     back = finding(2, "CLIENT_RESET", "medium")
 
     assert verdicts(finding(1, "MEMBER_DEPARTED", "low"), back, ground=APACHE)[0][2] == "right"
@@ -45,7 +45,7 @@ def test_judge_accepts_broader_cause_only_at_low_confidence_and_on_apache_kafka(
     assert verdicts(finding(1, "MEMBER_DEPARTED", "low"), back, ground=OURS)[0][2] == "wrong"
 
 
-def test_judge_of_later_rebalances_ignores_an_earlier_wrong_cause():
+def test_verdict_of_later_rebalance_is_independent_of_an_earlier_wrong_cause():
     told = finding(1, "MEMBER_LEFT"), finding(2, "CLIENT_RESET")
 
     assert verdicts(*told) == [
@@ -54,13 +54,13 @@ def test_judge_of_later_rebalances_ignores_an_earlier_wrong_cause():
     ]
 
 
-def test_judge_rejects_right_cause_with_wrong_member():
+def test_finding_with_right_cause_and_wrong_member_is_wrong():
     told = finding(1, "SESSION_TIMEOUT.frozen", client_id="b"), finding(2, "CLIENT_RESET")
 
     assert [verdict for _, _, verdict in verdicts(*told)] == ["wrong", "right"]
 
 
-def test_judge_reports_injected_cause_without_finding_as_missed_and_unexpected_one_as_wrong():
+def test_injected_cause_without_finding_is_missed_and_finding_without_injected_cause_is_wrong():
     assert verdicts() == [
         ("SESSION_TIMEOUT.frozen", "(nothing)", "missed"),
         ("CLIENT_RESET", "(nothing)", "missed"),
@@ -68,7 +68,7 @@ def test_judge_reports_injected_cause_without_finding_as_missed_and_unexpected_o
     assert verdicts(finding(1, "NEW_MEMBER"), expected=()) == [("(nothing)", "NEW_MEMBER", "wrong")]
 
 
-def test_judge_counts_unexplained_rebalance_as_unnamed_not_wrong():
+def test_unexplained_rebalance_has_verdict_unnamed():
     told = finding(1, "UNEXPLAINED", "low")
 
     assert verdicts(told, expected=(ExpectedCause("USER_ENFORCED", A),)) == [
@@ -77,7 +77,7 @@ def test_judge_counts_unexplained_rebalance_as_unnamed_not_wrong():
 
 
 @pytest.mark.parametrize(("protocol", "verdict"), [(COOPERATIVE, "right"), (EAGER, "wrong"), (CONSUMER, "wrong")])
-def test_judge_accepts_followup_rebalance_only_under_cooperative_assignors(protocol, verdict):
+def test_followup_rebalance_has_verdict_right_only_under_cooperative_assignor(protocol, verdict):
     told = finding(1, "MEMBER_LEFT"), finding(2, "COOPERATIVE_FOLLOWUP", client_id="b")
 
     assert verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),), protocol=protocol)[-1][2] == verdict
@@ -89,7 +89,7 @@ def test_judge_ignores_rebalances_after_the_end_of_the_injected_action():
     assert len(verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),))) == 1
 
 
-def test_judge_accepts_late_rebalance_of_topic_change_during_the_next_action():
+def test_late_rebalance_of_topic_change_has_verdict_right_during_the_next_action():
     gone = Provoked("g", EAGER, "topic_deleted", ("a",), 0, 100, expected=(ExpectedCause("TOPIC_DELETED", A, least=0),))
     left = Provoked("g", EAGER, "leave", ("b",), 100, 200, expected=(ExpectedCause("MEMBER_LEFT", B),))
     told = [finding(110, "TOPIC_DELETED"), finding(120, "MEMBER_LEFT", client_id="b"), finding(130, "NEW_MEMBER")]

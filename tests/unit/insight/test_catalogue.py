@@ -41,7 +41,7 @@ def test_finders_emit_exactly_the_causes_of_the_catalogue():
     assert emitted() == set(CAUSES)
 
 
-def test_catalogue_entries_have_texts_and_name_only_existing_similar_causes():
+def test_catalogue_entries_have_all_texts_and_their_similar_causes_exist():
     for entry in CAUSES.values():
         assert {code for code, _ in entry.look_alikes} <= CAUSES.keys() - {entry.code}
         assert entry.sentence.endswith(".")
@@ -66,7 +66,7 @@ def test_causes_of_error_codes_are_in_the_catalogue():
         ("session_timeout.FROZEN", "SESSION_TIMEOUT.frozen"), ("SESSION_TIMEOUT", "SESSION_TIMEOUT"),
     ],
 )  # fmt: skip
-def test_find_cause_entry_accepts_any_case_and_separator(word, code):
+def test_find_cause_entry_accepts_upper_and_lower_case_and_any_separator(word, code):
     assert find_cause_entry(word).code == code
 
 
@@ -81,7 +81,7 @@ def test_find_cause_entry_accepts_any_case_and_separator(word, code):
         ("9999", None), ("--5", None), ("9" * 10_000, None), ("²", None), ("", None), ("NO_SUCH", None),
     ],
 )  # fmt: skip
-def test_find_error_accepts_name_number_and_java_exception_name(word, code):
+def test_find_error_accepts_error_name_error_number_and_java_exception_name(word, code):
     assert find_error(word) is code
 
 

@@ -1,4 +1,4 @@
-"""Causes that need evidence besides the triggering request: broker stalls, topics, connections, admin clients."""
+"""Causes that the triggering request alone does not show: broker stalls, topics, connections, admin clients."""
 
 import pytest
 
@@ -60,7 +60,7 @@ class TestBrokerStall:
         stage.coordinator.note_stall(now + silent_ms - stalled_ms, now + silent_ms)
         stage.advance(silent_ms)
 
-    def test_expired_sessions_during_a_long_broker_stall_have_the_stall_as_cause(self, stage):
+    def test_session_expiry_during_a_long_broker_stall_has_the_stall_as_cause(self, stage):
         self.silence(stage, 8_000)
 
         this = rebalance(stage)
@@ -70,12 +70,12 @@ class TestBrokerStall:
         assert this.advice.startswith("the members are not the cause")
         assert "broker_stalled" in kinds(this)
 
-    def test_broker_stall_as_cause_has_lower_confidence_if_heartbeats_were_late_before(self, stage):
+    def test_broker_stall_as_cause_has_lower_confidence_if_heartbeats_were_late_before_the_stall(self, stage):
         self.silence(stage, 4_000)
 
         assert (rebalance(stage).cause, rebalance(stage).confidence) == ("BROKER_STALL", "high")
 
-    def test_broker_stall_shorter_than_heartbeat_interval_is_evidence_but_no_cause(self, stage):
+    def test_broker_stall_shorter_than_heartbeat_interval_is_evidence_but_not_the_cause(self, stage):
         self.silence(stage, 500)
 
         this = rebalance(stage)
@@ -83,7 +83,7 @@ class TestBrokerStall:
         assert (this.cause, this.confidence) == ("SESSION_TIMEOUT.unreachable", "medium")
         assert "broker_stalled" in kinds(this)
 
-    def test_broker_stall_is_no_cause_of_expiry_if_the_member_disconnected_before(self, stage):
+    def test_broker_stall_is_not_the_cause_of_expiry_if_the_member_disconnected_before_the_stall(self, stage):
         ids, generation = group_of(stage, session_ms=10_000)
         stage.advance(500)
         stage.coordinator.connection_closed(1, stage.now)
@@ -94,7 +94,7 @@ class TestBrokerStall:
 
         assert rebalance(stage).cause == "SESSION_TIMEOUT.process_died"
 
-    def test_members_removed_at_join_timeout_during_a_broker_stall_have_the_stall_as_cause(self, stage):
+    def test_removal_at_join_timeout_during_a_broker_stall_has_the_stall_as_cause(self, stage):
         ids, _ = group_of(stage, session_ms=60_000, rebalance_ms=8_000)
         stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=8_000)
         now = stage.now
@@ -107,7 +107,7 @@ class TestBrokerStall:
         assert this.blocker.because == "broker_stalled"
         assert "not the cause" in this.advice
 
-    def test_expired_session_in_consumer_group_during_a_broker_stall_has_the_stall_as_cause(self, stage):
+    def test_session_expiry_in_consumer_group_during_a_broker_stall_has_the_stall_as_cause(self, stage):
         stage.come("m1", client_id="m", connection=1)
         now = stage.now
         stage.coordinator.note_stall(now + 3_000, now + 45_000)
@@ -160,7 +160,7 @@ class TestLeaveWithoutReason:
 
         assert rebalance(stage).cause == "MAX_POLL_EXCEEDED"
 
-    def test_leave_is_no_missed_poll_if_poll_interval_equals_session_timeout(self, stage):
+    def test_leave_is_not_a_missed_poll_if_poll_interval_equals_session_timeout(self, stage):
         self.idle(stage, lag=40, session_ms=60_000, rebalance_ms=60_000)
 
         assert rebalance(stage).cause == "MEMBER_LEFT"
@@ -174,7 +174,7 @@ class TestLeaveWithoutReason:
             ("\x1b[2J" * 90_000, "MEMBER_LEFT"),
         ],
     )
-    def test_leave_reason_of_client_distinguishes_missed_poll_from_member_left(self, stage, reason, cause):
+    def test_reason_in_leave_request_decides_between_missed_poll_and_member_left(self, stage, reason, cause):
         ids, _ = group_of(stage)
         stage.leave(ids[1], reason=reason, client_id="app-1", connection=1)
 
@@ -234,7 +234,7 @@ class TestTopics:
         stage.join(ids[member], client_id=f"app-{member}", connection=member, protocols=protocols)
         return rebalance(stage)
 
-    def test_subscription_to_created_topics_has_topic_created_as_cause_of_the_rebalance(self, stage):
+    def test_rejoin_that_adds_a_created_topic_has_topic_created_as_cause(self, stage):
         ids, _ = group_of(stage)
         stage.advance(5)
         stage.topics.make("new", 3)
@@ -245,7 +245,7 @@ class TestTopics:
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "proof")
         assert f"subscribed topics were created (new), and member {short_id(ids[1])} (" in this.sentence
 
-    def test_second_member_that_discovers_a_created_topic_has_topic_created_as_cause(self, stage):
+    def test_rejoin_of_second_member_that_adds_a_created_topic_has_topic_created_as_cause(self, stage):
         ids, generation = group_of(stage)
         stage.advance(5)
         stage.topics.make("new", 3)
@@ -261,12 +261,12 @@ class TestTopics:
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "high")
         assert "after another member" in this.sentence
 
-    def test_subscription_to_existing_topics_has_subscription_changed_as_cause(self, stage):
+    def test_rejoin_that_adds_an_older_topic_has_subscription_changed_as_cause(self, stage):
         ids, _ = group_of(stage)
 
         assert self.rejoin(stage, ids, "t", "u", member=1).cause == "SUBSCRIPTION_CHANGED"
 
-    def test_rejoin_without_a_deleted_topic_has_topic_deleted_as_cause(self, stage):
+    def test_rejoin_that_drops_a_deleted_topic_has_topic_deleted_as_cause(self, stage):
         wide = (("range", subscription("t", "u")),)
         ids, _ = group_of(stage, protocols=wide)
         stage.topics.delete("u")
@@ -275,13 +275,13 @@ class TestTopics:
 
         assert (this.cause, this.confidence) == ("TOPIC_DELETED", "proof")
 
-    def test_rejoin_without_an_existing_topic_has_subscription_changed_as_cause(self, stage):
+    def test_rejoin_that_drops_an_existing_topic_has_subscription_changed_as_cause(self, stage):
         wide = (("range", subscription("t", "u")),)
         ids, _ = group_of(stage, protocols=wide)
 
         assert self.rejoin(stage, ids, "t").cause == "SUBSCRIPTION_CHANGED"
 
-    def test_created_topic_raises_epoch_of_consumer_group_with_cause_topic_created(self, stage):
+    def test_epoch_that_a_created_topic_raises_has_topic_created_as_cause(self, stage):
         epoch = stage.come("m1", "t", "later", connection=1).member_epoch
         stage.topics.make("later", 2)
         for _ in range(3):
@@ -300,7 +300,7 @@ class TestTopics:
 
 
 class TestCoordinatorFailover:
-    def test_failover_during_a_rebalance_is_the_cause_of_the_restarted_rebalance(self, stage):
+    def test_rebalance_that_a_failover_restarts_has_the_failover_as_cause(self, stage):
         group_of(stage)
         stage.enter(client_id="app-2", connection=2)
         stage.unload()
@@ -347,7 +347,7 @@ class TestCoordinatorFailover:
         assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "high")
         assert "rejoined 2.0 s after the coordinator loaded the group" in this.sentence
 
-    def test_rejoin_by_user_request_or_long_after_a_failover_does_not_have_the_failover_as_cause(self, stage):
+    def test_rejoin_has_other_causes_by_user_request_or_long_after_a_failover(self, stage):
         ids, _ = group_of(stage, session_ms=120_000)
         stage.unload()
         stage.reload()
@@ -362,7 +362,7 @@ class TestCoordinatorFailover:
         stage.join(ids[0], client_id="app-0", connection=10)
         assert rebalance(stage).cause == "LEADER_REJOIN"
 
-    def test_join_of_known_client_under_new_member_id_after_a_failover_has_the_failover_as_cause(self, stage):
+    def test_join_of_known_client_with_new_member_id_after_a_failover_has_the_failover_as_cause(self, stage):
         group_of(stage)
         stage.unload()
         stage.reload()
@@ -372,7 +372,7 @@ class TestCoordinatorFailover:
 
         assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "medium")
 
-    def test_expiry_of_member_without_requests_since_a_failover_has_no_known_reason(self, stage):
+    def test_expiry_of_member_without_requests_after_a_failover_is_session_timeout_at_low_confidence(self, stage):
         ids, generation = group_of(stage, session_ms=10_000)
         stage.unload()
         stage.reload()
@@ -385,7 +385,7 @@ class TestCoordinatorFailover:
         assert (this.cause, this.confidence) == ("SESSION_TIMEOUT", "low")
         assert "sent no heartbeat in the 10.0 s since its coordinator loaded the group" in this.sentence
 
-    def test_member_with_later_generation_than_the_coordinator_has_generation_lost_as_cause(self, stage):
+    def test_rebalance_has_generation_lost_as_cause_if_a_member_has_a_later_generation(self, stage):
         ids, generation = group_of(stage)
         stage.unload()
         stage.reload()
@@ -398,7 +398,7 @@ class TestCoordinatorFailover:
         assert f"members have generation {generation + 3}" in this.sentence
 
 
-def test_rejoin_of_expired_member_names_the_rebalance_that_removed_it(stage):
+def test_explanation_of_rejoin_after_expiry_names_the_rebalance_that_removed_the_member(stage):
     ids, generation = group_of(stage, session_ms=10_000)
     for _ in range(4):
         stage.advance(2_500)
@@ -456,7 +456,7 @@ class TestLateMember:
 
 
 @pytest.mark.heavy
-def test_each_of_thousands_of_client_resets_is_explained_quickly():
+def test_thousands_of_client_resets_are_explained_quickly():
     entries = []
     for turn in range(3000):
         member = ClientIdentity(f"m{turn}", "worker", "/10.0.0.1")

@@ -1,4 +1,4 @@
-"""Group events that are no rebalances, on a real coordinator."""
+"""Group events without a rebalance, on a real coordinator."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def alone(stage, **options):
 
 
 class TestCommitsOfNonMembers:
-    def test_commits_of_non_member_at_lower_offsets_are_an_offsets_reset_event(self, stage):
+    def test_lower_offsets_committed_by_non_member_are_an_offsets_reset(self, stage):
         stage.commit({("t", 0): 90, ("t", 1): 80}, client_id="tool")
         stage.journal.clear()
         stage.advance(5_000)
@@ -47,12 +47,12 @@ class TestCommitsOfNonMembers:
         )
         assert event.evidence[0].value == "t-0 from 90 to 10, t-1 from 80 to 99"
 
-    def test_commits_of_admin_client_at_higher_offsets_are_an_offsets_reset_event(self, stage):
+    def test_higher_offsets_committed_by_admin_client_are_an_offsets_reset(self, stage):
         stage.commit({("t", 0): 90}, client_id="adminclient-1")
 
         assert [(e.cause, e.confidence) for e in told(stage)] == [("OFFSETS_RESET", "high")]
 
-    def test_offsets_reset_to_higher_offsets_is_reported_once_an_hour(self, stage):
+    def test_commits_of_standalone_client_at_rising_offsets_are_reported_once_an_hour(self, stage):
         for offset in range(50):
             stage.commit({("t", 0): offset}, client_id="standalone")
             stage.advance(100_000)
@@ -66,7 +66,7 @@ class TestCommitsOfNonMembers:
 
         assert len(told(stage)) <= 2
 
-    def test_offsets_reset_of_many_partitions_lists_only_some_partitions(self, stage):
+    def test_event_of_commits_to_many_partitions_lists_only_some_partitions(self, stage):
         stage.topics.make("wide", 3_000)
         stage.commit({("wide", p): 7 for p in range(3_000)}, client_id="x" * 60_000)
 
@@ -98,7 +98,7 @@ class TestZombies:
         assert event.evidence[1].value == "t-0 to 99 (5 is committed)"
         assert "no longer a member but continued to work" in event.sentence
 
-    def test_event_of_commits_with_an_older_generation_names_an_outdated_member(self, stage):
+    def test_event_of_commits_with_an_older_generation_calls_the_member_outdated(self, stage):
         member_id, generation = alone(stage)
         stage.commit({("t", 0): 5}, member_id=member_id, generation=generation - 1)
 
@@ -106,7 +106,7 @@ class TestZombies:
 
         assert "an outdated member" in event.sentence
 
-    def test_commit_of_removed_consumer_group_member_is_reported(self, stage):
+    def test_commit_of_removed_consumer_group_member_is_reported_as_zombie_commit(self, stage):
         stage.come("m1", client_id="app")
         stage.come("m2", client_id="gone")
         stage.beat("m2", -1)

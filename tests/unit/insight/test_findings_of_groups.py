@@ -1,4 +1,4 @@
-"""Group findings, and ``doctor`` rules with an example group for each rule."""
+"""Findings about groups, and ``doctor`` rules with an example group for each rule."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_group_finding_is_equal_after_json_encoding_and_decoding():
     assert msgspec.convert(msgspec.to_builtins(one), type(one)) == one
 
 
-def test_group_finding_with_journal_counts_rebalances_of_last_hour_and_names_the_last_one():
+def test_group_finding_with_journal_has_rebalance_count_of_last_hour_and_the_last_rebalance():
     told = [rebalance(-7200), rebalance(-60, took_ms=7), rebalance(-50, parent=1), rebalance(-40, end="no_rebalance")]
 
     found = find_group([look(0, [A], {0: (9, 9)})], told)
@@ -168,7 +168,7 @@ def test_doctor_sorts_errors_before_infos():
     assert not is_bad(found[1:])
 
 
-def test_rebalance_count_of_storm_is_equal_in_doctor_and_patterns():
+def test_storm_needs_the_same_number_of_rebalances_in_doctor_and_patterns():
     assert (STORM, STORM_MS) == (patterns.STORM, patterns.STORM_WITHIN_MS)
 
 

@@ -1,4 +1,4 @@
-"""Health rules: a group that triggers each rule, and a similar healthy group."""
+"""Health rules: for each rule, a group that triggers the rule and a similar healthy group."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def test_health_of_group_without_lag_is_ok():
     assert words(look(0, [A], [])) == ("OK", [])
 
 
-def test_partition_with_only_a_transaction_marker_unread_is_no_stall():
+def test_partition_whose_only_unread_offset_is_a_transaction_marker_is_no_stall():
     marker = [part(0, 9, 10, waiting=False)]
 
     assert words(look(0, [A], marker), look(600, [A], marker)) == ("OK", ["OK"])
     assert state_of("a", look(0, [A], marker), look(600, [A], marker)) == "ok"
 
 
-def test_health_of_old_lag_in_a_single_sample_is_unknown():
+def test_health_of_group_with_old_lag_is_unknown_from_a_single_sample():
     found = report(look(0, [A], {0: (5, 9)}))
 
     assert found.group.word is None
     assert found.group.clause == "t-0, owned by a-id: one sample shows no progress"
 
 
-def test_health_of_recent_lag_in_a_single_sample_is_ok_between_commits():
+def test_health_of_group_with_recent_lag_is_ok_from_a_single_sample():
     assert words(look(9, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == ("OK", ["OK"])
     assert words(look(11, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == (None, [None])
 
@@ -62,11 +62,11 @@ def test_partition_with_owner_and_without_commit_progress_is_stall():
     assert report(look(0, [A], {0: (5, 9)}), look(160, [A], {0: (5, 9)})).group.confidence == "high"
 
 
-def test_partition_with_few_seconds_without_commit_is_no_stall():
+def test_partition_without_commit_for_a_few_seconds_is_no_stall():
     assert words(look(0, [A], {0: (5, 9)}), look(5, [A], {0: (5, 9)})) == (None, [None])
 
 
-def test_partition_without_commit_of_its_new_owner_is_no_stall_after_a_short_time():
+def test_partition_is_no_stall_if_its_new_owner_has_not_committed_for_a_short_time():
     before = look(0, [member("a"), member("b", 0)], {0: (5, 9)})
 
     assert words(before, look(20, [member("a", 0), member("b")], {0: (5, 9)})) == (None, [None])
@@ -85,7 +85,7 @@ def test_partition_with_lag_in_group_without_members_is_stop():
     assert (found.group.word, found.group.clause) == ("STOP", "t-1: no member owns it")
 
 
-def test_group_without_members_and_with_moving_offsets_is_ok():
+def test_group_without_members_and_with_rising_committed_offsets_is_ok():
     assert words(look(0, [], {0: (5, 90)}), look(20, [], {0: (60, 90)})) == ("OK", ["OK"])
 
 
@@ -105,12 +105,12 @@ def test_partition_without_owner_during_a_rebalance_is_no_stop():
     assert state_of("a", looks) == "ok"
 
 
-def test_partition_without_owner_and_commits_is_stop_if_it_has_records():
+def test_unowned_partition_without_commits_is_stop_if_it_has_records():
     assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 5)])) == ("STOP", ["OK", "STOP"])
     assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 0)])) == ("OK", ["OK", "OK"])
 
 
-def test_partition_with_committed_offset_that_moves_back_is_rewind():
+def test_partition_whose_committed_offset_moves_back_is_rewind():
     looks = look(0, [A], {0: (50, 90)}), look(5, [A], {0: (10, 90)})
 
     found = report(*looks)
@@ -119,7 +119,7 @@ def test_partition_with_committed_offset_that_moves_back_is_rewind():
     assert (found.group.confidence, state_of("a", *looks)) == ("proof", "rewinding")
 
 
-def test_partition_is_no_longer_rewind_above_its_highest_committed_offset():
+def test_partition_is_no_rewind_after_a_commit_above_its_highest_committed_offset():
     looks = [look(0, [A], {0: (50, 90)}), look(5, [A], {0: (10, 90)}), look(30, [A], {0: (60, 90)})]
 
     assert words(*looks) == ("OK", ["OK"])
@@ -158,7 +158,7 @@ def test_partition_behind_a_long_open_transaction_is_warn():
     assert words(look(0, [A], old)) == ("WARN", ["WARN"])
 
 
-def test_member_without_progress_in_any_partition_is_stuck():
+def test_member_without_progress_in_any_partition_has_state_stuck():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (9, 9)}), look(20, [both], {0: (5, 9), 1: (9, 9)})
 
@@ -178,7 +178,7 @@ def test_member_with_progress_in_only_some_partitions_has_state_not_fetching():
     )
 
 
-def test_partitions_of_member_that_consumes_a_backlog_of_another_partition_are_slow_and_no_stall():
+def test_partition_is_warn_and_no_stall_while_its_owner_consumes_a_backlog_of_another_partition():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (5, 900)}), look(20, [both], {0: (5, 9), 1: (65, 920)})
 
@@ -191,7 +191,7 @@ def test_partitions_of_member_that_consumes_a_backlog_of_another_partition_are_s
     assert found.partitions[0].clause == ("no commit progress for 20.0 s: its owner reads t-1 first, 3.0 records/s")
 
 
-def test_uncommitted_partition_of_member_that_consumes_a_backlog_is_slow_and_not_never_committed():
+def test_uncommitted_partition_has_a_slow_member_while_its_owner_consumes_a_backlog():
     both = member("a", 0, 1)
     before, after = [part(0, None, 5), part(1, 5, 900)], [part(0, None, 50), part(1, 65, 900)]
 
@@ -201,7 +201,7 @@ def test_uncommitted_partition_of_member_that_consumes_a_backlog_is_slow_and_not
     assert health_of(found).partitions[0].clause == ("no commit so far: its owner reads t-1 first, 3.0 records/s")
 
 
-def test_partition_without_progress_is_stall_while_another_member_consumes_a_backlog():
+def test_partition_without_progress_is_stall_if_only_another_member_consumes_a_backlog():
     busy, stopped = member("a", 1), member("b", 0)
     looks = look(0, [busy, stopped], {0: (5, 9), 1: (5, 900)}), look(20, [busy, stopped], {0: (5, 9), 1: (65, 900)})
 
@@ -216,7 +216,7 @@ def test_member_with_unread_records_and_no_commit_has_state_not_committing():
     assert report(*looks).group.clause == "t-0, owned by a-id: 45 new records in 20.0 s, and no commit so far"
 
 
-def test_member_with_empty_partitions_and_no_commit_is_ok():
+def test_member_without_commits_has_state_ok_while_no_records_arrive():
     looks = look(0, [A], [part(0, None, 5)]), look(20, [A], [part(0, None, 5)])
 
     assert (state_of("a", *looks), words(*looks)) == ("ok", (None, [None]))
@@ -227,7 +227,7 @@ def test_member_with_empty_partitions_and_no_commit_is_ok():
     assert report(look(0, [both], others)).group.clause == ("no commit so far for t-0; other partitions: no lag")
 
 
-def test_member_without_partitions_is_idle():
+def test_member_without_partitions_has_state_idle():
     members = [member("a", 0), member("b")]
 
     found = report(look(0, members, {0: (9, 9)})).members
@@ -236,7 +236,7 @@ def test_member_without_partitions_is_idle():
     assert report(look(0, members, {0: (9, 9)}, state="Reconciling")).members["b-id"].word == "ok"
 
 
-def test_member_with_far_more_lag_is_hot():
+def test_member_with_far_more_lag_than_others_has_state_hot():
     members = [member("a", 0), member("b", 1), member("c", 2)]
     old = {"committed_record_at_ms": LONG_AGO}
 
@@ -258,7 +258,7 @@ def test_group_with_ten_rebalances_in_ten_minutes_is_storm():
     assert words(look(0, [A], {0: (9, 9)}), rebalances=long_ago)[0] == "OK"
 
 
-def test_health_of_group_with_refused_description_is_unknown_with_the_error_as_reason():
+def test_health_of_group_whose_description_is_rejected_is_unknown_and_shows_the_error():
     found = report(look(0, [], [], error="GROUP_AUTHORIZATION_FAILED: group 'g'"))
 
     assert (found.group.word, found.group.clause) == (None, "GROUP_AUTHORIZATION_FAILED: group 'g'")
@@ -271,7 +271,7 @@ def test_health_of_group_is_that_of_its_worst_partition():
     assert report(*looks).group.clause == "t-1, owned by a-id: no commit progress for 20.0 s, also in 1 other partition"
 
 
-def test_stall_of_group_with_commits_and_no_members_has_low_confidence():
+def test_stall_of_group_with_commits_but_without_members_has_low_confidence():
     one = report(look(0, [], {0: (5, 9)}, protocol_type=""))
     assert (one.group.word, one.group.confidence) == (None, "low")
     assert "no members, as with Spark and Flink: one sample is not enough" in one.group.clause
@@ -283,7 +283,7 @@ def test_stall_of_group_with_commits_and_no_members_has_low_confidence():
     assert words(look(0, [], {0: (5, 9)}, protocol_type=""), look(20, [], {0: (9, 9)}, protocol_type=""))[0] == "OK"
 
 
-def test_health_with_one_unread_offset_is_unknown_as_it_may_be_a_transaction_marker():
+def test_health_of_partition_with_one_unread_offset_is_unknown():
     assert words(look(0, [A], {0: (9, 10)}), look(600, [A], {0: (9, 10)})) == (None, [None])
     assert state_of("a", look(0, [A], {0: (9, 10)}), look(600, [A], {0: (9, 10)})) == "ok"
     waits = [part(0, 9, 10, waiting=True)]

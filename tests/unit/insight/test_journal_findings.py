@@ -1,4 +1,4 @@
-"""Events, rejected requests and timelines of a journal."""
+"""Events, rejected requests and timelines that are found in a journal."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_kind_of_journal_entry_has_a_sentence():
     assert set(KINDS) - set(SENTENCES) == set()
 
 
-def test_events_have_sentences_that_state_the_journal_entries():
+def test_sentence_of_event_states_the_values_of_its_journal_entry():
     found = find_events(generation(1000, 4, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=B))
 
     assert [event.sentence for event in found] == [
@@ -94,7 +94,7 @@ def test_events_have_sentences_that_state_the_journal_entries():
     assert found[1].entry["leader"] == "a-1"
 
 
-def test_control_characters_in_leave_reason_are_escaped_in_the_sentence_only():
+def test_control_characters_in_leave_reason_are_escaped_in_the_sentence_but_not_in_the_entry():
     evil = "\x1b[2J" + "x" * 100_000
     found = event_finding(removed(1, ClientIdentity(evil, evil, evil))).sentence
 
@@ -144,7 +144,7 @@ def test_two_processes_with_one_instance_id_are_reported_with_both_hosts():
     ("error", "verdict"),
     [("REBALANCE_IN_PROGRESS", "benign"), ("SOMETHING_NEW", "unknown"), ("STALE_MEMBER_EPOCH", "benign")],
 )
-def test_each_error_of_rejected_requests_has_its_verdict(error, verdict):
+def test_rejected_request_has_the_verdict_of_its_error(error, verdict):
     (found,) = find_fenced([fenced(1, A, error)])
 
     assert found.verdict == verdict
@@ -169,7 +169,7 @@ def assignments(lane):
     return [(s.from_ms, s.until_ms, s.partitions) for s in lane.assignments]
 
 
-def test_timeline_of_classic_group_has_assignments_by_member():
+def test_timeline_of_classic_group_has_assignments_of_each_member():
     entries = [
         *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, member=A),
         *generation(2_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=B),
@@ -193,7 +193,7 @@ def test_timeline_of_classic_group_has_assignments_by_member():
     assert [(m.at_ms, m.kind) for m in b.marks] == [(3_000, "removed"), (4_000, "fenced")]
 
 
-def test_timeline_start_shows_assignments_of_earlier_rebalances():
+def test_timeline_begins_with_assignments_of_earlier_rebalances():
     entries = [
         *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, member=A),
         *generation(50_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=B),
@@ -205,7 +205,7 @@ def test_timeline_start_shows_assignments_of_earlier_rebalances():
     assert assignments(found.lanes[0]) == [(40_000, 50_020, ("t-0", "t-1")), (50_020, None, ("t-0",))]
 
 
-def test_static_member_keeps_its_timeline_lane_after_a_restart():
+def test_static_member_keeps_its_timeline_row_after_a_restart():
     again = msgspec.structs.replace(STATIC, member_id="s-2")
     entries = [
         *generation(1_000, 1, [STATIC], {"s-1": {"t": (0,)}}, member=STATIC),
@@ -282,14 +282,14 @@ def test_silence_of_expired_member_in_timeline_begins_at_its_last_request():
         ({"why": "sync_timeout"}, "removed", "sync_timeout", "removed: it did not request its assignment in time"),
     ],
 )  # fmt: skip
-def test_removed_member_has_a_timeline_mark_with_the_reason(gone, kind, how, text):
+def test_removal_of_member_is_marked_in_the_timeline_with_the_reason(gone, kind, how, text):
     lane = lane_of_b(MemberRemoved(at_ms=35_000, group="g", member=B, **gone))
 
     assert [(m.kind, m.how, m.text) for m in lane.marks] == [(kind, how, text)]
     assert lane.silences == ()
 
 
-def test_rebalance_finding_lists_departures_of_members_besides_the_trigger():
+def test_rebalance_finding_lists_departed_members_other_than_the_triggering_member():
     round_ = generation(2_000, 2, [A], {"a-1": {"t": (0, 1)}}, event="member_rejoined", member=A)
     gone = MemberRemoved(
         at_ms=2_005, group="g", member=B, why="left", reason="consumer poll timeout has expired.", vitals=vitals(2_004)
@@ -375,7 +375,7 @@ def test_timeline_of_consumer_group_ends_with_its_deletion():
     assert [mark.kind for mark in b.marks] == ["removed"]
 
 
-def test_member_without_changed_assignment_has_a_timeline_lane():
+def test_member_without_changed_assignment_has_a_timeline_row():
     entries = generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=A)
 
     a, b = find_timeline(entries, group="g", from_ms=5_000, until_ms=9_000).lanes

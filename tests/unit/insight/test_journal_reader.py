@@ -1,4 +1,4 @@
-"""Records of the journal, parsed as entries."""
+"""Journal records, parsed into journal entries."""
 
 from kohort.coordinator.journal import GroupUnloaded, build_entry
 from kohort.insight.journal_reader import JournalReader

@@ -1,4 +1,4 @@
-"""Lag of sampled groups in records and in time, with the blamed cause and the time to drain it."""
+"""Lag of sampled groups in records and in time, the cause of the lag, and the time to drain the lag."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_time_lag_of_group_is_the_longest_of_its_partitions():
     assert lag_of([look(30, [A01], [waits, part(1, 5, 5)])]).total.time_complete
 
 
-def test_time_lag_is_unknown_with_future_or_missing_record_timestamp():
+def test_time_lag_is_unknown_if_the_record_timestamp_is_missing_or_in_the_future():
     early = part(0, 1, 5, committed_record_at_ms=T0 + 90_000)
     none = part(1, 1, 5, committed_record_at_ms=-1)
 
@@ -76,7 +76,7 @@ def test_unknown_lag_of_partition_has_a_reason():
     assert (only(lag).records, only(lag).unknown, only(lag).blame) == (None, "the topic is gone", "unknown")
 
 
-def test_lag_of_two_samples_has_the_time_to_drain_it():
+def test_time_to_drain_a_lag_is_computed_from_two_samples():
     lag = lag_of([look(0, [member("a", 0)], {0: (0, 1000)}), look(20, [member("a", 0)], {0: (600, 1200)})])
 
     found = only(lag)
@@ -92,7 +92,7 @@ def test_time_to_drain_the_group_lag_is_that_of_the_slowest_partition():
     assert (lag.total.eta_ms, lag.total.draining) == (90_000, "draining")
 
 
-def test_group_lag_is_growing_if_one_partition_lag_grows():
+def test_group_lag_is_growing_if_the_lag_of_one_partition_grows():
     lag = lag_of([look(0, [A01], {0: (0, 100), 1: (0, 100)}), look(20, [A01], {0: (90, 100), 1: (10, 200)})])
 
     assert (lag.total.eta_ms, lag.total.draining) == (None, "growing")
@@ -106,7 +106,7 @@ def test_group_lag_is_growing_if_one_partition_lag_grows():
         ([({0: (5, 100)}), ({0: (100, 100)})], "none", None),
     ],
 )
-def test_lag_has_the_expected_cause_in_each_situation(looks, blame, blamed):
+def test_lag_is_blamed_on_slow_or_stopped_member_or_on_none(looks, blame, blamed):
     lag = lag_of([look(20 * i, [member("a", 0)], ends) for i, ends in enumerate(looks)])
 
     assert (lag.blame, lag.blamed and lag.blamed.client_id) == (blame, blamed)
@@ -130,7 +130,7 @@ def test_lag_of_slow_partition_with_highest_produce_rate_is_blamed_on_skew():
     assert (lag.blame, lag.blamed and lag.blamed.client_id) == ("skew", "a")
 
 
-def test_lag_without_owner_is_blamed_on_missing_owner_or_members_or_on_a_rebalance():
+def test_lag_of_unowned_partition_is_blamed_on_no_owner_or_no_members_or_unknown():
     assert lag_of([look(0, [member("a", 0)], {0: (9, 9), 1: (0, 9)})]).partitions[1].blame == "no_owner"
     assert lag_of([look(0, [], {0: (0, 9)})]).blame == "no_members"
     rebalancing = look(0, [member("a")], {0: (0, 9)}, state="PreparingRebalance")
@@ -171,7 +171,7 @@ def test_lag_of_moved_partition_ignores_samples_of_its_previous_owner():
     assert (len(given.samples), given.draining, given.blame) == (1, "unknown", "unknown")
 
 
-def test_lag_rates_ignore_samples_before_an_assignment_or_offset_reset():
+def test_lag_rates_ignore_samples_before_a_new_assignment_or_an_offset_reset():
     looks = [look(0, [A01], {0: (0, 100)}), look(10, [A01], {0: (50, 100)}), look(20, [A01], {0: (50, 100)})]
     assert len(only(lag_of(looks)).samples) == 3
     assert len(only(lag_of(looks, since_ms=T0 + 5_000)).samples) == 2
@@ -190,7 +190,7 @@ def test_lag_sorts_snapshots_by_time_and_ignores_other_groups():
     assert only(lag_of([second, other, first])) == only(lag_of([first, second]))
 
 
-def test_lag_counts_unread_records_that_retention_deleted():
+def test_unread_records_that_retention_deleted_are_counted_as_lost():
     found = only(lag_of([look(0, [A01], [part(0, 10, 100, log_start=60)])]))
 
     assert (found.lost, found.lead, found.records) == (50, 0, 90)

@@ -1,4 +1,4 @@
-"""Texts for members, times and numbers."""
+"""Texts that show members, times and numbers."""
 
 import pytest
 
@@ -20,11 +20,11 @@ UUID = "1a2b3c4d-0000-4000-8000-000000000000"
         (ClientIdentity("x" * 100, ""), "x" * 60 + "…"),
     ],
 )
-def test_name_of_member_is_client_id_and_head_of_member_id(member, name):
+def test_name_of_member_is_client_id_and_first_characters_of_member_id(member, name):
     assert name_of(member) == name
 
 
-def test_name_and_place_of_member_has_client_id_and_host():
+def test_member_name_with_host_also_has_the_client_id_or_instance_id():
     assert name_and_place(ClientIdentity(f"a-{UUID}", "a", "/10.0.0.1")) == "a-1a2b3c4d (client a at /10.0.0.1)"
     assert name_and_place(ClientIdentity(f"i-{UUID}", "a", "/h", "i")) == "i-1a2b3c4d (static i, client a at /h)"
     assert name_and_place(ClientIdentity("m")) == "m"
@@ -47,10 +47,10 @@ def test_texts_from_clients_are_shown_without_control_characters():
         (600_000, "10 min"),
     ],
 )
-def test_seconds_formats_durations_in_ms_seconds_or_minutes(ms, text):
+def test_durations_are_shown_in_ms_seconds_or_minutes(ms, text):
     assert seconds(ms) == text
 
 
-def test_limit_formats_timeouts_without_decimals():
+def test_timeouts_are_shown_without_decimals():
     assert [limit(ms) for ms in (10_000, 1500, 300_000)] == ["10 s", "1.5 s", "5 min"]
     assert [count(n, "member") for n in (0, 1, 2)] == ["no members", "1 member", "2 members"]

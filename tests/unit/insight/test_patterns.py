@@ -1,4 +1,4 @@
-"""Patterns of many rebalances, each with similar sequences that are no pattern."""
+"""Patterns of several rebalances; for each pattern, similar rebalances without a pattern."""
 
 import pytest
 from msgspec.structs import replace
@@ -85,7 +85,7 @@ class TestDeploy:
 
 
 class TestScaling:
-    def test_joins_without_leaves_are_scale_out(self, group):
+    def test_joins_without_leaves_have_scale_out_pattern(self, group):
         replicas(group)
         for i in range(3, 6):
             group.after(10).comes(f"orders-{i}")
@@ -94,30 +94,30 @@ class TestScaling:
 
         assert (pattern.pattern, pattern.sentence) == ("SCALE_OUT", "3 members joined, and none left.")
 
-    def test_joins_while_the_group_forms_are_no_scale_out(self, group):
+    def test_joins_while_the_group_forms_have_no_scale_out_pattern(self, group):
         for i in range(4):
             group.after(10).comes(f"orders-{i}")
 
         assert words(group) == []
 
-    def test_orderly_leaves_without_joins_are_scale_in(self, group):
+    def test_orderly_leaves_without_joins_have_scale_in_pattern(self, group):
         for member_id in replicas(group, 5)[2:]:
             group.after(10).goes(member_id)
 
         assert words(group) == ["SCALE_IN"]
 
-    def test_expired_members_are_no_scale_in(self, group):
+    def test_expired_members_have_no_scale_in_pattern(self, group):
         for member_id in replicas(group, 5)[2:]:
             group.after(10).dies(member_id)
 
         assert words(group) == []
 
-    def test_first_joins_of_a_group_are_no_scaling(self, group):
+    def test_first_joins_of_a_group_have_no_scaling_pattern(self, group):
         group.comes("a")
 
         assert words(group) == []
 
-    def test_joins_an_hour_apart_are_no_scaling(self, group):
+    def test_joins_an_hour_apart_have_no_scaling_pattern(self, group):
         replicas(group)
         group.comes("orders-3")
         group.after(3600).comes("orders-4")
@@ -132,7 +132,7 @@ class TestCrashLoop:
             member_id = group.after(pause).comes("poisoned", "/10.0.0.9")
             group.after(pause).dies(member_id)
 
-    def test_three_failures_of_a_client_in_ten_minutes_are_crash_loop(self, group):
+    def test_three_failures_of_a_client_in_ten_minutes_have_crash_loop_pattern(self, group):
         self.crashing(group, 3, 40)
 
         patterns = find_patterns(group.found, group.now_ms)
@@ -143,20 +143,20 @@ class TestCrashLoop:
             "session_expired", "came", "session_expired", "came", "session_expired",
         ]  # fmt: skip
 
-    def test_rare_failures_of_a_client_are_no_crash_loop(self, group):
+    def test_rare_failures_of_a_client_have_no_crash_loop_pattern(self, group):
         self.crashing(group, 2, 40)
         assert "CRASH_LOOP" not in words(group)
         group = GroupOfFindings()
         self.crashing(group, 3, 3600)
         assert "CRASH_LOOP" not in words(group)
 
-    def test_failures_on_three_hosts_are_no_crash_loop(self, group):
+    def test_failures_on_three_hosts_have_no_crash_loop_pattern(self, group):
         for member_id in replicas(group, 5)[:3]:
             group.after(40).dies(member_id)
 
         assert "CRASH_LOOP" not in words(group)
 
-    def test_orderly_leaves_of_a_client_are_no_crash_loop(self, group):
+    def test_orderly_leaves_of_a_client_have_no_crash_loop_pattern(self, group):
         replicas(group)
         for _ in range(4):
             member_id = group.after(40).comes("cron")
@@ -166,7 +166,7 @@ class TestCrashLoop:
 
 
 class TestStorm:
-    def test_ten_rebalances_in_ten_minutes_are_storm_pattern(self, group):
+    def test_ten_rebalances_in_ten_minutes_have_storm_pattern(self, group):
         replicas(group)
         for pause in (3, 40, 8, 70, 2, 33, 51, 9, 20, 11):
             group.after(pause).rebalances("METADATA_CHANGED")
@@ -188,7 +188,7 @@ class TestStorm:
         assert pattern.pattern == "REBALANCE_STORM"
         assert pattern.sentence.startswith("Stable for 18 % of ")
 
-    def test_watched_rebalances_of_unknown_duration_are_no_storm_pattern(self, group):
+    def test_watched_rebalances_of_unknown_duration_have_storm_pattern_only_if_frequent(self, group):
         replicas(group)
         for pause in (3600, 90_000, 150_000):
             group.after(pause).rebalances("METADATA_CHANGED")
@@ -201,7 +201,7 @@ class TestStorm:
         confidence = {pattern.pattern: pattern.confidence for pattern in find_patterns(seen, group.now_ms)}
         assert confidence["REBALANCE_STORM"] == "high"
 
-    def test_nine_rebalances_are_no_storm(self, group):
+    def test_nine_rebalances_have_no_storm_pattern(self, group):
         replicas(group)
         for i in range(9):
             group.after(17 + i * i).rebalances("METADATA_CHANGED")
@@ -212,7 +212,7 @@ class TestStorm:
 
 
 class TestFlappingPartition:
-    def test_partition_with_more_moves_than_others_has_flapping_pattern(self, group):
+    def test_partition_that_moves_more_often_than_others_has_flapping_pattern(self, group):
         a, b, _ = replicas(group)
         for i in range(4):
             there, back = (a, b) if i % 2 else (b, a)
@@ -222,7 +222,7 @@ class TestFlappingPartition:
 
         assert (pattern.pattern, pattern.sentence) == ("FLAPPING_PARTITION", "Partition t-7 changed its owner 4 times.")
 
-    def test_equal_numbers_of_moves_of_all_partitions_are_no_flapping_pattern(self, group):
+    def test_partitions_that_all_move_equally_often_have_no_flapping_pattern(self, group):
         a, b, _ = replicas(group)
         for i in range(4):
             there, back = (a, b) if i % 2 else (b, a)
@@ -239,7 +239,7 @@ class TestFlappingPartition:
 
 
 class TestPeriodic:
-    def test_rebalances_at_four_equal_intervals_are_periodic(self, group):
+    def test_rebalances_at_four_equal_intervals_have_periodic_pattern(self, group):
         replicas(group)
         for jitter in (0, 9, 0, -8):
             group.after(300 + jitter).rebalances("LEADER_REJOIN")
@@ -258,7 +258,7 @@ class TestPeriodic:
 
         assert words(group) == ["PERIODIC"]
 
-    def test_rebalances_at_unequal_or_only_three_intervals_are_not_periodic(self, group):
+    def test_rebalances_at_unequal_or_only_three_intervals_have_no_periodic_pattern(self, group):
         replicas(group)
         for pause in (300, 380, 290, 310):
             group.after(pause).rebalances("LEADER_REJOIN")

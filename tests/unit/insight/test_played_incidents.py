@@ -1,4 +1,4 @@
-"""Incidents on a real coordinator: main cause of a delayed rebalance, rejected joins, missed polls."""
+"""Incidents on a real coordinator: delayed rebalances and their main cause, rejected joins, missed polls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def settled_pair(stage, **options):
 
 
 class TestDelayedRound:
-    def test_killed_member_that_delays_a_join_outranks_the_join_as_cause(self, stage):
+    def test_killed_member_is_the_main_cause_of_a_rebalance_that_it_delays(self, stage):
         ids, _ = settled_pair(stage, session_ms=8_000)
         stage.coordinator.connection_closed(1, stage.now)
         stage.advance(1_000)
@@ -65,7 +65,7 @@ class TestDelayedRound:
         assert (this.trigger.client_id, this.blocker.member.client_id) == ("app-2", "app-1")
         assert this.advice == "find the reason why the process ended; a closed consumer leaves at once instead"
 
-    def test_member_that_misses_the_rejoin_deadline_outranks_the_join_as_cause(self, stage):
+    def test_member_that_misses_the_rejoin_deadline_is_the_main_cause_of_the_rebalance(self, stage):
         ids, generation = settled_pair(stage, session_ms=60_000, rebalance_ms=9_000)
         stage.enter(client_id="app-2", connection=2, session_ms=60_000, rebalance_ms=9_000)
         stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=9_000)
@@ -78,7 +78,7 @@ class TestDelayedRound:
         assert (this.cause, this.also, this.blocker.because) == ("JOIN_TIMEOUT", ("NEW_MEMBER",), "not_polling")
         assert "shorten the work between polls" in this.advice
 
-    def test_member_that_leaves_at_its_poll_limit_during_a_rebalance_outranks_the_join_as_cause(self, stage):
+    def test_member_that_leaves_at_its_poll_limit_is_the_main_cause_of_the_rebalance(self, stage):
         ids, _ = settled_pair(stage)
         stage.enter(client_id="app-2", connection=2)
         stage.join(ids[0], client_id="app-0", connection=0)
@@ -90,7 +90,7 @@ class TestDelayedRound:
         assert (this.cause, this.also) == ("MAX_POLL_EXCEEDED", ("NEW_MEMBER",))
         assert "raise max.poll.interval.ms" in this.advice
 
-    def test_member_that_rejoins_late_is_not_the_cause_but_the_finding_has_advice_for_it(self, stage):
+    def test_late_rejoin_is_not_the_cause_but_the_finding_has_advice_for_the_late_member(self, stage):
         ids, generation = settled_pair(stage)
         stage.enter(client_id="app-2", connection=2)
         stage.join(ids[0], client_id="app-0", connection=0)
@@ -103,7 +103,7 @@ class TestDelayedRound:
         assert (this.cause, this.also, this.blocker.because) == ("NEW_MEMBER", (), "not_polling")
         assert "shorten the work between polls" in this.advice
 
-    def test_rebalance_of_new_member_without_a_wait_has_no_advice(self, stage):
+    def test_rebalance_of_new_member_without_late_rejoin_has_no_advice(self, stage):
         ids, _ = settled_pair(stage)
         stage.enter(client_id="app-2", connection=2)
         for i in range(2):
@@ -194,7 +194,7 @@ class TestRefusedJoin:
             self.refusal(stage).sentence
         )
 
-    def test_journal_keeps_ten_shortened_names_of_the_assignors_in_a_rejected_join(self, stage):
+    def test_journal_entry_of_rejected_join_has_ten_shortened_assignor_names(self, stage):
         settled_pair(stage)
         stage.join(protocols=[(f"{i:03}" + "x" * 30_000, b"") for i in range(100)])
 
@@ -203,7 +203,7 @@ class TestRefusedJoin:
 
 
 class TestSilenceAtPollLimit:
-    """librdkafka under the consumer protocol: no heartbeat after max.poll.interval.ms, and no leave."""
+    """librdkafka with the consumer protocol: after max.poll.interval.ms it sends no heartbeat, and does not leave."""
 
     def silence(self, stage, *, lag, heartbeats=20):
         stage.topics.ends["t", 0] = 5 + lag

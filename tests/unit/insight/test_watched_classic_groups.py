@@ -1,4 +1,4 @@
-"""Watched classic groups: a real coordinator writes the log, and the watcher reads only the log."""
+"""Watched classic groups: a real coordinator writes records, and the watcher reads only these records."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def stage():
 
 
 class Group:
-    """Members by client id, each on its own host; a rebalance ends once all members have rejoined."""
+    """Classic group whose members have different hosts. A rebalance ends after all members have rejoined."""
 
     def __init__(self, stage, clients, **options):
         self.stage, self.options = stage, {"session_ms": SESSION_MS, "rebalance_ms": 60_000} | options
@@ -60,7 +60,7 @@ class Group:
         self.tickets[client] = self.stage.join(self.ids[client], client_id=client, client_host=f"/{client}", **said)
 
     def beat(self, ms, *silent, commits=()):
-        """Send heartbeats each second, and commits each five seconds, except for ``silent`` members."""
+        """Send heartbeats each second, except for clients ``silent``. Commit each 5 s for clients ``commits``."""
         for second in range(0, ms, 1_000):
             self.stage.advance(min(1_000, ms - second))
             for client, member_id in self.ids.items():
@@ -98,7 +98,7 @@ def test_watched_first_join_has_group_forming_as_cause(stage):
     assert (finding.cause, finding.confidence) == ("GROUP_FORMING", "high")
 
 
-def test_watched_join_of_new_member_names_it_and_the_moved_partitions(stage):
+def test_watched_join_of_new_member_names_the_member_and_the_moved_partitions(stage):
     group = Group(stage, ["a", "b"])
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(500)
@@ -113,7 +113,7 @@ def test_watched_join_of_new_member_names_it_and_the_moved_partitions(stage):
     assert finding.took_ms is None
 
 
-def test_watched_departure_before_the_session_can_expire_is_member_left(stage):
+def test_watched_departure_before_session_end_is_member_left(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
     gone = group.leave("c")
@@ -152,7 +152,7 @@ def test_watched_departure_of_member_without_commits_is_member_departed(stage):
     assert "indistinguishable" in finding.sentence
 
 
-def test_watched_return_of_static_member_is_restart_within_its_session_and_expiry_later():
+def test_watched_static_member_has_cause_static_restart_on_return_and_static_expired_after_silence():
     stage = WatchedStage()
     stage.advance(1_000_000)
     group = Group(stage, ["a"])
@@ -179,7 +179,7 @@ def test_watched_return_of_static_member_is_restart_within_its_session_and_expir
     assert latest(stage).confidence in ("medium", "low")
 
 
-def test_watched_return_after_a_poll_interval_without_commits_makes_the_departure_a_missed_poll(stage):
+def test_watched_departure_after_poll_interval_is_missed_poll_if_the_member_returns_later(stage):
     group = Group(stage, ["a", "b"], rebalance_ms=30_000)
     group.beat(20_000, commits=["a", "b"])
     group.beat(30_000, commits=["a"])
@@ -191,14 +191,14 @@ def test_watched_return_after_a_poll_interval_without_commits_makes_the_departur
 
     gone, back = stage.findings()[-2:]
 
-    # the member that departed without a return may have left
+    # while the departed member has not returned, it may also have left
     assert (alone.cause, alone.confidence) == ("MEMBER_DEPARTED", "low")
     assert (gone.cause, gone.confidence) == ("MAX_POLL_EXCEEDED", "medium")
     assert (back.cause, back.confidence) == ("CLIENT_RESET", "medium")
     assert short_id(old) in gone.sentence
 
 
-def test_watched_departure_and_return_in_one_rebalance_after_the_poll_interval_is_missed_poll(stage):
+def test_watched_departure_after_poll_interval_is_missed_poll_if_the_member_returns_at_once(stage):
     group = Group(stage, ["a", "b"], rebalance_ms=30_000)
     group.beat(20_000, commits=["a", "b"])
     group.beat(30_000, commits=["a"])
@@ -212,7 +212,7 @@ def test_watched_departure_and_return_in_one_rebalance_after_the_poll_interval_i
     assert {"came_back", "last_commit"} <= kinds(finding)
 
 
-def test_watched_departure_and_return_in_one_rebalance_is_member_left(stage):
+def test_watched_departure_soon_after_a_commit_is_member_left_if_the_member_returns_at_once(stage):
     group = Group(stage, ["a", "b"])
     group.beat(10_000, commits=["a", "b"])
     group.leave("b")
@@ -226,7 +226,7 @@ def test_watched_departure_and_return_in_one_rebalance_is_member_left(stage):
     assert finding.also == ()
 
 
-def test_watched_return_of_expired_member_is_client_reset(stage):
+def test_watched_return_of_expired_member_has_client_reset_as_cause(stage):
     group = Group(stage, ["a", "b"])
     group.beat(10_000, commits=["a", "b"])
     group.beat(SESSION_MS, "b", commits=["a"])
@@ -241,7 +241,7 @@ def test_watched_return_of_expired_member_is_client_reset(stage):
     assert "departed_before" in kinds(finding)
 
 
-def test_watched_member_that_does_not_rejoin_in_a_long_rebalance_is_join_timeout(stage):
+def test_watched_rebalance_has_join_timeout_as_cause_if_a_member_does_not_rejoin(stage):
     group = Group(stage, ["a", "b"], session_ms=60_000, rebalance_ms=20_000)
     stage.advance(1_000)
     stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
@@ -263,7 +263,7 @@ def test_watched_member_that_does_not_rejoin_in_a_long_rebalance_is_join_timeout
     assert finding.opened_at_ms == stage.seen[-1].rebalancing_seen_ms
 
 
-def test_state_poll_after_a_rebalance_with_unread_record_does_not_bound_its_duration(stage):
+def test_duration_of_rebalance_is_not_bounded_by_state_poll_before_its_record_is_read(stage):
     group = Group(stage, ["a", "b"])
     stage.advance(1)
     stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
@@ -283,7 +283,7 @@ def test_state_poll_after_a_rebalance_with_unread_record_does_not_bound_its_dura
     assert "the join phase took 4.0 s or less" in latest(stage).sentence
 
 
-def test_state_poll_of_a_later_rebalance_bounds_only_that_rebalance(stage):
+def test_state_poll_during_a_later_rebalance_bounds_only_the_duration_of_that_rebalance(stage):
     group = Group(stage, ["a", "b"])
     stage.watcher.take_states({"g": "PreparingRebalance"}, stage.now + 500, stage.now + 500)
     stage.advance(100)
@@ -296,9 +296,9 @@ def test_state_poll_of_a_later_rebalance_bounds_only_that_rebalance(stage):
     assert "1.0 s or longer" in latest(stage).sentence
 
 
-def test_state_poll_of_an_aborted_rebalance_does_not_bound_the_next_one(stage):
+def test_state_poll_of_an_aborted_rebalance_does_not_bound_the_duration_of_the_next_rebalance(stage):
     group = Group(stage, ["a", "b"])
-    for state in ("PreparingRebalance", "Stable"):  # the coordinator moves between the polls
+    for state in ("PreparingRebalance", "Stable"):  # the coordinator moves to another broker between the two polls
         stage.advance(1_000)
         stage.watcher.take_states({"g": state}, stage.now, stage.now)
     group.beat(60_000)
@@ -328,7 +328,7 @@ def test_state_polls_on_a_fast_clock_are_corrected_by_the_lateness_of_records(st
 HOUR_MS = 3_600_000
 
 
-def test_rebalance_after_a_quiet_hour_is_explained_by_its_journal_entry_alone(stage):
+def test_rebalance_after_a_quiet_hour_is_explained_from_a_single_journal_entry(stage):
     group = Group(stage, ["a", "b"])
     group.beat(HOUR_MS)
     group.ids["c"], group.tickets["c"] = group.enter("c")
@@ -349,7 +349,7 @@ def test_deletion_of_watched_group_is_an_event_without_expired_members(stage):
     assert find_events(stage.seen)[-1].sentence == "the group was deleted, or expired with its last offset"
 
 
-def test_state_polls_bound_the_join_phase_and_the_record_gives_the_assign_phase(stage):
+def test_join_phase_is_bounded_by_state_polls_and_assign_phase_is_known_from_the_record(stage):
     group = Group(stage, ["a", "b"])
     stage.watcher.take_states({"g": "Stable"}, stage.now + 1, stage.now + 1)
     stage.advance(2_000)
@@ -376,7 +376,7 @@ class TestSameMembers:
         said = {"protocols": (("range", subscription("t", "u")),)}
         finding = self.again(stage, a=said)
         assert (finding.cause, finding.confidence) == ("SUBSCRIPTION_CHANGED", "medium")
-        assert "unknown" in kinds(finding)  # a subscription pattern may match a created topic
+        assert "unknown" in kinds(finding)  # the subscription may be a pattern that matches a created topic
         assert "added u" in finding.sentence
 
     def test_watched_rebalance_with_other_assignor_has_assignor_changed_as_cause(self, stage):
@@ -394,7 +394,7 @@ class TestSameMembers:
         assert (finding.cause, finding.confidence) == ("PARTITIONS_CHANGED", "high")
         assert "t from 2 to 3 partitions" in finding.sentence
 
-    def test_watched_rebalance_without_a_difference_is_unexplained(self, stage):
+    def test_watched_rebalance_without_any_change_is_unexplained(self, stage):
         finding = self.again(stage)
         assert (finding.cause, finding.confidence) == ("UNEXPLAINED", "low")
         assert "unknown" in kinds(finding)

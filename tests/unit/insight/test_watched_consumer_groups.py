@@ -1,4 +1,4 @@
-"""Watched consumer groups (KIP-848): the records of a real coordinator give nearly the same journal entries."""
+"""Watched consumer groups (KIP-848): from a real coordinator's records, the watcher makes nearly the same entries."""
 
 from typing import Any
 
@@ -91,7 +91,7 @@ class TestDepartedMember:
         assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
         assert "not_expired" in {fact.kind for fact in finding.evidence}
 
-    def test_immediate_return_to_consumer_group_lowers_the_confidence_of_a_leave(self, stage):
+    def test_immediate_return_to_consumer_group_lowers_the_confidence_of_member_left(self, stage):
         self.find(stage)
         second_comes(stage)
         stage.beat("m2", -1, client_id="two")
@@ -208,7 +208,7 @@ def test_watcher_repeats_the_state_of_a_quiet_consumer_group_before_its_next_epo
     assert {one.member.member_id: one.assignment for one in finding.standing}["m1"] == ("t-0", "t-1")
 
 
-def test_watcher_writes_the_whole_state_of_consumer_group_with_compacted_records(stage):
+def test_watcher_writes_the_whole_state_of_a_consumer_group_after_compaction_of_its_records(stage):
     second_comes(stage)
     kept = {}
     for at, (key, value, at_ms) in enumerate(stage.written):
@@ -229,7 +229,7 @@ def test_watcher_writes_the_whole_state_of_consumer_group_with_compacted_records
     assert [type(entry) for entry in stage.seen][1] is EpochRaised
 
 
-def test_watched_topics_without_a_name_appear_by_id():
+def test_watched_topics_without_a_name_are_shown_with_their_ids():
     stage = WatchedStage(topics=Topics(t=2))
     stage.watcher.learn_topics = lambda names: None
     stage.come("m1")

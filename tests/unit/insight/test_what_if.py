@@ -51,7 +51,7 @@ def test_what_if_of_killed_member_predicts_a_pause_until_its_session_expires(how
     assert (found.pause_from_s, found.pause_to_s) == pytest.approx((least_s, most_s))
 
 
-def test_what_if_of_static_rolling_restart_moves_no_partition():
+def test_what_if_of_rolling_restart_of_static_members_moves_no_partition():
     static = what_if(three(), Scenario(rolling_restart=True, all_static=True))
     dynamic = what_if(three(), Scenario(rolling_restart=True))
 
@@ -74,7 +74,7 @@ def test_what_if_of_rolling_restart_moves_partitions_of_dynamic_members_only():
         assert (found.rounds, found.moves_in_all, found.pause_from_s, found.notes) == (0, 0, 45.0, ())
 
 
-def test_what_if_of_static_rolling_restart_with_new_assignor_moves_partitions():
+def test_what_if_of_static_members_with_another_change_predicts_one_rebalance():
     static = Scenario(rolling_restart=True, all_static=True)
 
     grown = what_if(three(), replace(static, partitions={"t": 12}))
@@ -85,7 +85,7 @@ def test_what_if_of_static_rolling_restart_with_new_assignor_moves_partitions():
     assert (modern.protocol, modern.rounds, modern.moves) == ("consumer", 1, ())
 
 
-def test_what_if_of_static_restart_longer_than_the_session_predicts_an_expiry():
+def test_what_if_of_restart_longer_than_the_session_timeout_predicts_an_expiry():
     slow = Assumptions(restart_to_ms=60_000)
     found = what_if(three(), Scenario(rolling_restart=True, all_static=True), slow)
 
@@ -138,7 +138,7 @@ def test_what_if_of_more_members_than_partitions_names_idle_members():
     assert found.notes == ("the group uses at most 9 members: it has 9 partitions",)
 
 
-def test_what_if_of_added_partitions_shows_them_without_old_owner_and_lag():
+def test_what_if_shows_added_partitions_without_old_owner_and_without_lag():
     found = what_if(three(), Scenario(partitions={"t": 12}))
 
     assert [(m.partition, m.before) for m in found.moves] == [(9, None), (10, None), (11, None)]

@@ -1,7 +1,7 @@
-"""Predictions of what-if, compared with real clients at a real broker.
+"""Predictions of what-if, compared with real clients of a real broker.
 
-Joins, removals, kills, rolling restarts, topic growth, another assignor, another protocol, and combinations, for
-classic groups and consumer groups.
+The scenarios are joins, removals, kills, rolling restarts, topic growth, another assignor, another protocol, and
+combinations of these. They are played for classic groups and for consumer groups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ each_way = pytest.mark.parametrize(("protocol", "assignor"), WAYS)
 
 
 class PlayedGroup:
-    """A real group, and its snapshots."""
+    """Group of real clients, and snapshots of this group."""
 
     def __init__(self, protocol: str, assignor: str, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -54,7 +54,7 @@ class PlayedGroup:
         for user in self.living():
             member_id, instance_id = self.id_of(user), user.machine.config.group_instance_id
             if instance_id is not None and user.machine.config.group_protocol == "classic":
-                user.die()  # the process dies without a leave: its session remains until the session timeout
+                user.die()  # the process dies without a LeaveGroup request: the member stays until its session expires
             else:
                 user.leave()
             if instance_id is None and self.living():

@@ -121,7 +121,7 @@ class TestSessionTimeout:
         assert "Generation" not in explanation.sentence.split(":")[0].replace("After generation", "")
         assert "open for up to 60 s" in explanation.sentence
 
-    def test_expired_member_with_earlier_late_heartbeats_has_session_timeout_starved_as_cause(self, stage):
+    def test_expired_member_with_earlier_late_heartbeats_has_cause_session_timeout_starved(self, stage):
         ids, generation = trio(stage)
         stage.advance(7000)
         for i in range(3):
@@ -133,7 +133,7 @@ class TestSessionTimeout:
         assert explanation.cause == "SESSION_TIMEOUT.starved"
         assert "longest earlier silence was 7.0 s" in explanation.sentence
 
-    def test_expiry_that_delayed_a_rebalance_outranks_its_trigger_as_cause(self, stage):
+    def test_rebalance_that_an_expiry_delayed_has_the_expiry_as_main_cause(self, stage):
         ids, generation = trio(stage)
         stage.coordinator.connection_closed(2, stage.now)
         stage.advance(4000)
@@ -203,7 +203,7 @@ class TestJoin:
             ("the consumer is being closed", "NEW_MEMBER", "joined the group"),
         ],
     )
-    def test_join_after_missed_poll_has_client_reset_as_cause_but_not_after_an_orderly_leave(
+    def test_join_after_missed_poll_is_client_reset_and_join_after_orderly_leave_is_not(
         self, stage, reason, cause, words
     ):
         ids, generation = trio(stage)
@@ -223,7 +223,7 @@ class TestJoin:
             cause == "CLIENT_RESET"
         )
 
-    def test_join_after_expiry_return_and_leave_has_new_member_as_cause(self, stage):
+    def test_join_of_client_that_expired_then_returned_and_left_has_new_member_as_cause(self, stage):
         ids, generation = expire_third(stage)
         for came in (True, False):
             for i in (0, 1):
@@ -239,7 +239,7 @@ class TestJoin:
 
         assert explanation.cause == "NEW_MEMBER"
 
-    def test_members_before_a_rebalance_exclude_client_that_only_got_a_member_id(self, stage):
+    def test_members_before_a_rebalance_exclude_client_that_only_requested_a_member_id(self, stage):
         trio(stage)
         stage.enter(client_id="demo-9", connection=9)
 
@@ -307,7 +307,7 @@ class TestLeave:
 
         assert told(stage)[1].cause == cause
 
-    def test_leave_requested_by_administrator_has_admin_removed_as_cause(self, stage):
+    def test_leave_requested_by_admin_client_has_admin_removed_as_cause(self, stage):
         first = stage.answer(stage.join(instance_id="i-1")).member_id
         stage.sync(first, 1, {first: b""}, instance_id="i-1")
         stage.leave(MemberIdentity(group_instance_id="i-1", reason="maintenance"), client_id="ops")
@@ -411,7 +411,7 @@ class TestWaitingRound:
         assert [name_of(r.member) for r in rebalance.not_rejoined] == [short_id(late)]
         assert "max.poll.interval.ms" in explanation.advice
 
-    def test_explanation_names_members_without_sync_group_before_the_timeout(self, stage):
+    def test_explanation_names_members_that_sent_no_sync_group_before_the_timeout(self, stage):
         ids, generation = trio(stage, **SLOW)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client, **SLOW)
@@ -426,7 +426,7 @@ class TestWaitingRound:
 
 
 class TestFailedRound:
-    def test_rebalance_that_could_not_be_persisted_has_end_dropped(self, stage):
+    def test_rebalance_that_could_not_be_persisted_ends_as_dropped(self, stage):
         ids, generation = trio(stage)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client)
@@ -438,7 +438,7 @@ class TestFailedRound:
         assert "could not be persisted" in explain(before).sentence
         assert explain(after).cause == "ASSIGNMENT_STORE_FAILED"
 
-    def test_rebalance_interrupted_by_another_join_has_end_superseded(self, stage):
+    def test_rebalance_interrupted_by_a_leave_ends_as_superseded(self, stage):
         ids, generation = trio(stage)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client)
@@ -458,7 +458,7 @@ class TestFailedRound:
         assert rebalance.end == "interrupted"
         assert "the coordinator was lost" in explain(rebalance).sentence
 
-    def test_member_removed_by_group_max_size_has_over_capacity_as_cause(self, stage):
+    def test_removal_of_member_by_group_max_size_has_over_capacity_as_cause(self, stage):
         trio(stage)
         stage.config = CoordinatorStage(group_max_size=2).config
         stage.restart()
@@ -486,7 +486,7 @@ def test_rebalances_of_several_groups_in_one_journal_are_separate(stage):
     assert [(r.group, r.generation) for r in rebalances(stage.journal)] == [("a", 1), ("b", 1)]
 
 
-def test_journal_without_oldest_entries_begins_with_the_next_rebalance(stage):
+def test_rebalance_without_its_first_journal_entry_is_not_reported(stage):
     trio(stage)
     (ids, _) = stage.stable(2, group="h")
     middle = [e for e in stage.journal if isinstance(e, MemberArrived)]

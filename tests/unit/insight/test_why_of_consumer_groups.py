@@ -63,7 +63,7 @@ def test_first_join_to_consumer_group_has_group_forming_as_cause(stage):
     assert (explanation.cause, explanation.confidence, rebalance.end) == ("GROUP_FORMING", "proof", "stable")
 
 
-def test_unfinished_rebalance_names_revoking_member_start_of_revocation_and_waiting_member(stage):
+def test_unfinished_rebalance_names_revoking_member_and_member_that_waits_for_it(stage):
     second_comes(stage)
     told_at_ms = stage.now
     stage.advance(3_000)
@@ -86,7 +86,7 @@ def test_unfinished_rebalance_names_revoking_member_start_of_revocation_and_wait
     assert two[6] == ["t-2 (one/m1)", "t-3 (one/m1)"]
 
 
-def test_finished_rebalance_names_the_longest_wait_and_the_unowned_time(stage):
+def test_explanation_names_the_longest_revocation_and_the_time_without_owner(stage):
     second_comes(stage)
     stage.advance(3_000)
     stage.beat("m1", 2, parts("t", 0, 1), client_id="one")
@@ -111,7 +111,7 @@ def test_finished_rebalance_names_the_longest_wait_and_the_unowned_time(stage):
     assert [(m["from"], m["to"], m["unowned_ms"]) for m in as_json["moves"]] == [("m1", "m2", 500)] * 2
 
 
-def test_explanation_of_revocation_timeout_names_unrevoked_partitions(stage):
+def test_explanation_of_revocation_timeout_names_partitions_that_were_not_revoked(stage):
     second_comes(stage)
     for _ in range(6):
         stage.advance(10_000)
@@ -185,7 +185,7 @@ def test_explanation_names_members_with_unchanged_assignment(stage):
         (lambda topics: topics.delete("t"), "TOPIC_DELETED", "(t was deleted with 4 partitions)"),
     ],
 )
-def test_topic_changes_that_raise_the_epoch_are_named_from_the_new_target(stage, change, cause, words):
+def test_topic_changes_that_raise_the_epoch_are_named_in_the_explanation(stage, change, cause, words):
     both_settle(stage)
     change(stage.topics)
     for owned in (None, [], None):
@@ -198,7 +198,7 @@ def test_topic_changes_that_raise_the_epoch_are_named_from_the_new_target(stage,
     assert words in explanation.sentence
 
 
-def test_new_epoch_during_reconciliation_begins_another_rebalance(stage):
+def test_rebalance_with_new_epoch_during_reconciliation_ends_as_superseded(stage):
     second_comes(stage)
     stage.advance(2_000)
     stage.come("m3", client_id="three")
@@ -256,7 +256,7 @@ def test_rebalance_without_oldest_journal_entries_has_unknown_assignments(stage)
     assert member_rows(rebalance)[1][2].endswith("?")
 
 
-def test_coordinator_loss_during_reconciliation_gives_the_rebalance_end_interrupted(stage):
+def test_rebalance_that_lost_its_coordinator_during_reconciliation_ends_as_interrupted(stage):
     second_comes(stage)
     stage.unload()
     stage.check()
@@ -294,7 +294,7 @@ def test_pattern_that_matches_new_topics_has_regex_resolved_as_cause():
 
     assert (
         explanation.cause == "GROUP_FORMING"
-    )  # the group was empty before the join, and the pattern of its member matched topics only later
+    )  # the group was empty before the join; the pattern of its member matched topics later
     assert "which now matches topics: added t;" in explanation.sentence
 
     stage.topics.make("t2", 2)
@@ -318,7 +318,7 @@ def test_every_event_that_raises_the_epoch_has_a_cause_with_evidence(stage):
         assert finding.evidence
 
 
-def test_partitions_of_a_topic_are_listed_as_ranges():
+def test_partition_numbers_of_a_topic_are_shown_as_ranges():
     assert spans(("t-5", "t-0", "t-1", "u-3")) == "t-0..1,5 u-3"
 
 
@@ -360,7 +360,7 @@ def test_topics_unknown_to_a_new_coordinator_are_not_named_as_changed(stage):
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {})
 
 
-def test_vitals_of_member_have_the_time_of_its_last_commit_progress(stage):
+def test_vitals_of_member_have_the_time_of_its_last_commit_with_progress(stage):
     stage.advance(3_000)
     stage.beat("m1", 2, client_id="one")
     stage.commit({("t", 0): 5}, member_id="m1", generation=2, version=9)
@@ -375,7 +375,7 @@ def test_vitals_of_member_have_the_time_of_its_last_commit_progress(stage):
 
 
 class TestGroupOfBothProtocols:
-    """Consumer group with a classic-protocol member that owns all partitions, and a new consumer-protocol member."""
+    """Consumer group of a classic-protocol member, which owns all partitions, and a new consumer-protocol member."""
 
     @pytest.fixture
     def mixed(self):
@@ -397,7 +397,7 @@ class TestGroupOfBothProtocols:
         assert gone.get(classic) is True
         assert all(not is_classic for member_id, is_classic in gone.items() if member_id != classic)
 
-    def test_explanation_of_expired_member_names_its_classic_protocol(self, mixed):
+    def test_explanation_of_expired_member_mentions_its_classic_protocol(self, mixed):
         stage, classic, _ = mixed
         stage.advance(10_000)
         stage.beat("new", 2, client_id="modern")
@@ -408,7 +408,7 @@ class TestGroupOfBothProtocols:
         assert f"member {classic[:12]}" in explanation.sentence
         assert "(client app, of the classic protocol at /127.0.0.1) was silent" in explanation.sentence
 
-    def test_classic_protocol_member_shows_its_partitions_from_before_the_conversion(self, mixed):
+    def test_rebalance_after_conversion_lists_earlier_partitions_of_classic_protocol_member(self, mixed):
         stage, classic, generation = mixed
         assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         stage.beat("new", 2, client_id="modern")

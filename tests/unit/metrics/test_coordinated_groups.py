@@ -46,7 +46,7 @@ def test_snapshot_of_classic_group_has_members_offsets_and_log_ends(stage):
     assert (second.committed, second.log_end) == (None, 0)
 
 
-def test_record_time_is_the_timestamp_of_the_batch_with_the_offset(stage):
+def test_record_time_is_the_timestamp_of_the_batch_that_contains_the_offset(stage):
     ann = a_reader(stage)
     own = CoordinatedGroups(stage.broker.state)
     written_ms = []
@@ -87,7 +87,7 @@ def test_snapshot_of_consumer_group_has_assignments_of_members(stage):
     assert member.topics == ("t",)
 
 
-def test_snapshots_include_other_protocol_types_and_groups_with_offsets_only(stage):
+def test_snapshots_include_groups_of_other_protocol_types_and_groups_with_only_offsets(stage):
     peer = stage.connect()
     peer.create("t")
     alone = RawMember(peer, "offsets", ["t"])
@@ -131,7 +131,7 @@ def test_snapshot_of_group_with_many_offsets_pauses_for_the_event_loop(stage):
     assert steps[:-1].count(None) >= 500 // YIELD_EVERY
 
 
-def test_snapshot_skips_groups_deleted_while_it_is_taken(stage):
+def test_snapshot_skips_groups_that_are_deleted_meanwhile(stage):
     for name in ("a", "b", "c"):
         a_reader(stage, name)
     groups = [one for _, one in stage.broker.state.coordinator.all_groups() if one.by_id]
@@ -147,7 +147,7 @@ def test_snapshot_skips_groups_deleted_while_it_is_taken(stage):
     assert len(seen) == 1
 
 
-def test_snapshot_opens_limited_number_of_closed_segments_and_the_next_one_continues(stage, monkeypatch):
+def test_snapshot_opens_limited_number_of_closed_segments_and_the_next_snapshot_continues(stage, monkeypatch):
     monkeypatch.setattr(coordinated_groups, "CLOSED_SEGMENTS_MOST", 3)
     topic = stage.broker.state.topics.create("t", 10, {"segment.ms": "1000"}, stage.now_ms)
     ann = a_reader(stage, partitions=10)
@@ -174,7 +174,7 @@ def test_snapshot_opens_limited_number_of_closed_segments_and_the_next_one_conti
     assert opened == [3, 6, 9, 10]
 
 
-def test_snapshot_opens_segments_first_that_the_previous_snapshot_postponed(monkeypatch):
+def test_snapshot_first_opens_segments_that_the_previous_snapshot_postponed(monkeypatch):
     monkeypatch.setattr(coordinated_groups, "CLOSED_SEGMENTS_MOST", 2)
     closed = ClosedSegmentBudget()
     served = set()
@@ -188,7 +188,7 @@ def test_snapshot_opens_segments_first_that_the_previous_snapshot_postponed(monk
     assert "last" in served, "though there are always others before it"
 
 
-def test_cached_record_times_are_deleted_with_their_group(stage):
+def test_cached_record_times_of_a_group_are_deleted_with_the_group(stage):
     ann = a_reader(stage)
     ann.wire.produce("t", b"x")
     ann.commit("t", 0, 0)

@@ -1,4 +1,4 @@
-"""Queries of the shipped dashboards and alerts, and of those of other exporters, use existing metrics."""
+"""Queries use existing metrics: in the shipped dashboards and alerts, and in dashboards of other exporters."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def selected(query: str) -> Iterator[tuple[str, set[str]]]:
         joined = node.modifier.matching if isinstance(node, promql_parser.BinaryExpr) and node.modifier else None
         if joined is not None and str(node.op) in SET_OPERATORS:
             for name, labels in selected(node.rhs.prettify()):
-                asides[name] = labels | set(joined.labels)  # a joined metric needs only the labels of the join
+                asides[name] = labels | set(
+                    joined.labels
+                )  # a joined metric needs only the labels on which the query joins
         if isinstance(node, promql_parser.VectorSelector):
             names.append((node.name, {matcher.name for matcher in node.matchers.matchers}))
         elif isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:

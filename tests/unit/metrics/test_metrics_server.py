@@ -1,4 +1,4 @@
-"""The metrics server: formats, caching, limits of requests and time."""
+"""Metrics server: formats, caching, limits on the number and duration of requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOOPBACK = ("127.0.0.1", 0)
 
 
 class PageSource:
-    """Source of metrics pages; each page contains the number of pages built so far."""
+    """Source of metrics pages. Each page contains the number of pages built so far."""
 
     def __init__(self, during: Callable[[], None] = lambda: None) -> None:
         self.count = 0
@@ -91,7 +91,7 @@ def test_metrics_page_is_served_as_prometheus_and_openmetrics_and_gzipped():
         assert b"kafka_brokers 1.0" in gzip.decompress(packed.read())
 
 
-def test_http_request_of_other_path_gets_404_and_head_gets_no_body():
+def test_http_request_of_other_path_gets_404_and_head_request_gets_no_body():
     with asking(PageSource()) as get:
         assert get("/").status == 404
         assert get("/metrics/x").status == 404
@@ -142,7 +142,7 @@ def test_hundred_concurrent_scrapes_build_one_page():
     assert (looks.count, looks.most_at_once) == (1, 1)
 
 
-def test_scrape_gets_503_if_the_page_cannot_be_built_and_the_next_one_builds_it_again():
+def test_failed_page_build_gives_scrapes_503_and_is_repeated_a_second_later():
     looks = PageSource()
     looks.error = KohortError("the broker was too busy\nto be \x1b[2J looked at")
     with asking(looks) as get:
@@ -156,7 +156,7 @@ def test_scrape_gets_503_if_the_page_cannot_be_built_and_the_next_one_builds_it_
         assert get().status == 200
 
 
-def test_scrape_gets_503_after_an_internal_error_which_is_logged(caplog):
+def test_internal_error_of_a_page_build_is_logged_and_the_scrape_gets_503(caplog):
     looks = PageSource(during=lambda: {}["nothing"])  # type: ignore[index]
     with asking(looks) as get:
         refused = get()
@@ -187,7 +187,7 @@ def test_timeout_of_http_request_excludes_the_time_to_build_the_page(monkeypatch
             one.close()
 
 
-def test_slow_scrape_of_a_large_page_keeps_its_connection_while_it_reads(monkeypatch):
+def test_connection_of_slow_scrape_stays_open_while_it_reads_a_large_page(monkeypatch):
     now_s = 1_000.0
     monkeypatch.setattr(served.time, "monotonic", lambda: now_s)
     until: list[float] = []
@@ -238,8 +238,8 @@ def test_metrics_server_with_allow_anyone_accepts_any_host_name():
         assert ask(port, "/metrics", "GET", {"Host": "metrics.example.com"}).status == 200
 
 
-def test_scrapes_wait_for_a_file_handle_that_is_not_reserved_for_logs():
-    gc.collect()  # other tests' file handles must not be freed during this test
+def test_connection_of_scrape_is_closed_if_only_file_handles_reserved_for_logs_are_free():
+    gc.collect()  # file handles of other tests must not be freed during this test
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])

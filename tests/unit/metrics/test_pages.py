@@ -1,4 +1,4 @@
-"""Pages built from snapshots: metrics, limits, hostile names."""
+"""Metrics pages built from snapshots: contents, size limits, hostile names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def part(topic: str, number: int, committed: int | None, end: int | None = 100, 
 
 
 def a_group(name: str = "billing", **other: object) -> GroupSnapshot:
-    """Build a group with two members: t-0 has a lag of 10 records for 5 s, t-1 has no commit, t-2 has no owner."""
+    """Build a group with two members. t-0 has a lag of 10 records and 5 s, t-1 has no commit, t-2 has no owner."""
     given = {
         "members": (
             MemberSnapshot(
@@ -191,7 +191,7 @@ def test_partition_samples_are_limited_but_group_sums_include_all_partitions():
     assert page.value("kafka_consumergroup_lag_sum", "billing", "t") == 500
 
 
-def test_full_page_has_the_number_of_dropped_samples():
+def test_full_page_shows_the_number_of_dropped_samples():
     groups = [a_group(f"g{number:04}") for number in range(2_000)]
 
     page = page_of(a_cluster(*groups), PageOptions(sets=OTHER_EXPORTERS, most_series=5_000))

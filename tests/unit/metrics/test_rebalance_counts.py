@@ -96,7 +96,7 @@ def test_rebalance_is_counted_once_after_the_grace_period(stage):
     assert rebalances(settled(counts, entries_of(stage))) == first
 
 
-def test_expired_member_is_counted_by_rebalance_cause_and_as_eviction(stage):
+def test_expired_member_is_counted_as_rebalance_cause_and_as_eviction(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))
     before = rebalances(settled(counts, entries_of(stage)))
@@ -109,7 +109,7 @@ def test_expired_member_is_counted_by_rebalance_cause_and_as_eviction(stage):
     assert page.value("kohort_group_member_evictions_total", "g", "session_expired") == 1
 
 
-def test_fenced_requests_are_counted_by_api_and_error(stage):
+def test_rejected_requests_are_counted_for_each_api_and_error(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))
     ann.generation = 99
@@ -283,7 +283,7 @@ def test_journal_entries_beyond_the_limit_are_dropped_after_their_rebalances_are
 
 
 @pytest.mark.heavy
-def test_kept_journal_entries_are_limited_by_bytes():
+def test_kept_journal_entries_are_limited_in_bytes():
     counts = RebalanceCounts()
     many = tuple(ClientIdentity(f"m-{number}", "c" * 500) for number in range(1_000))
     for number in range(200):
@@ -303,7 +303,7 @@ def test_kept_journal_entries_are_limited_by_bytes():
 
 
 @pytest.mark.heavy
-def test_group_that_rebalances_permanently_is_counted_in_limited_memory(stage):
+def test_permanent_rebalances_of_a_group_are_counted_in_limited_memory(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))
     entries = entries_of(stage)

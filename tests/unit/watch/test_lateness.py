@@ -1,9 +1,9 @@
-"""Shortest delay of records, for each partition, in the last minutes."""
+"""Shortest delay of the records of each partition in the last minutes."""
 
 from kohort.watch.watcher import WINDOW_MS, Lateness
 
 
-def test_lateness_of_records_is_kept_per_partition():
+def test_lateness_is_kept_for_each_partition():
     late = Lateness()
     for partition, written in ((0, 900), (0, 990), (0, 500), (1, 61_000)):
         late.add(partition, written, 1_000)

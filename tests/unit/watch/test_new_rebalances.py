@@ -1,4 +1,4 @@
-"""New rebalances of a journal: each is reported once, when it ends, with one read per group."""
+"""New rebalances in a journal. Each is reported once, when it ends; the journal is read once for each group."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from support.machines.watched_stage import WatchedStage
 
 
 class Journal:
-    """Entries in memory, with a count of reads."""
+    """Journal entries in memory. It counts how often they are read."""
 
     def __init__(self):
         self.kept, self.asked = [], 0
@@ -57,7 +57,7 @@ def test_background_watch_does_not_report_rebalances_before_its_start(stage):
     assert new_rebalances(stage, journal, again) == []
 
 
-def test_background_watch_reads_the_journal_once_per_group(stage):
+def test_background_watch_reads_the_journal_once_for_each_group(stage):
     journal = Journal()
     news = NewRebalances(journal)
     told = []

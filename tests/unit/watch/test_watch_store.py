@@ -1,4 +1,4 @@
-"""Journal file of a watcher: atomic, without duplicates, private."""
+"""Journal file of a watcher: atomic writes, no duplicate entries, access for the owner only."""
 
 import os
 import sqlite3
@@ -122,7 +122,7 @@ def test_watch_store_does_not_count_group_states_against_the_entry_limit(path):
     again.close()
 
 
-def test_watch_store_saves_commits_apart_from_group_states(store):
+def test_watch_store_saves_commits_separately_from_group_states(store):
     first = [PersistedCommit("g", "t", 0, CommitSeen(5, 1, 1)), PersistedCommit("g\ud800", "t", 1, CommitSeen(7, 2, 2))]
     store.save([], {}, ChangedState({"g": b"state"}, first), 5)
     store.save([], {}, ChangedState({}, [PersistedCommit("g", "t", 0, None)]), 6)
@@ -190,7 +190,7 @@ def changed(path, *commands):
     db.close()
 
 
-def test_watch_store_skips_values_of_other_column_types(path):
+def test_watch_store_skips_rows_with_values_of_unexpected_types(path):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, at, 0) for at in range(4)], {0: 4, 1: 7}, NOTHING, 5)
     store.close()

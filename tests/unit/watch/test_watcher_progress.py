@@ -1,4 +1,4 @@
-"""Progress of a watcher, in the headers of the last record of a journal."""
+"""Progress of a watcher, in the headers of the last record of the journal topic."""
 
 import pytest
 
@@ -12,14 +12,14 @@ def record(*headers):
     return Record("__kohort_journal", 0, 0, 77, None, None, headers)
 
 
-def test_progress_in_record_of_a_watcher_has_store_id_entry_id_and_offsets():
+def test_record_of_a_watcher_has_progress_with_store_id_entry_id_and_offsets():
     found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, TOLD)))
 
     assert found == WatcherProgress("abc", 12, "x", {3: (9, 1)}, 77)
 
 
 @pytest.mark.parametrize("header", [b"", b"abc", b"abc/", b"abc/-1", b"abc/1.5", b"abc/" + b"9" * 5000, b"\xff", None])
-def test_progress_in_record_without_entry_id_is_none(header):
+def test_record_without_entry_id_has_no_progress(header):
     assert progress_of(record((HEADER, header), (PROGRESS_HEADER, TOLD))) is None
 
 
@@ -27,7 +27,7 @@ def test_progress_in_record_without_entry_id_is_none(header):
     "told",
     [b"", b"[]", b"{", b'{"topic_id": "x"}', TOLD.replace(b"9", b"1e999"), TOLD.replace(b"9", b"9" * 5000), None],
 )
-def test_progress_in_record_ignores_invalid_progress_header(told):
+def test_record_with_invalid_progress_header_has_progress_without_offsets(told):
     found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, told)))
 
     assert found is not None
