@@ -1,7 +1,7 @@
-"""Assignments of a consumer group, and periods in which a partition has no owner, from the group's journal.
+"""Assignments in a consumer group, and periods in which a partition has no owner, as the group's journal shows them.
 
 Each journal entry describes one change. If the oldest entries have expired, the assignment of a member may be
-incomplete: ``JournaledMember.known`` is false.
+incomplete: ``JournaledMember.known`` is then false.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class JournaledGroup:
         self.members: dict[str, JournaledMember] = {}
         self.unowned: list[UnownedTime] = []
         self.planned: dict[Place, str] = {}
-        """Member id of each partition's owner in the last target assignment; the member may have departed since."""
+        """Owner of each partition in the last target assignment, as a member id; the member may have departed since."""
         self._open: dict[Place, UnownedTime] = {}
         self._names: dict[str, str] = {}
         """Names of deleted topics. Key: topic id in hexadecimal; value: topic name."""

@@ -179,7 +179,7 @@ def find_cause_entry(word: str) -> CauseEntry | None:
 
 
 def find_error(word: str) -> ErrorCode | None:
-    """Return the Kafka error code with a number (``22``), a name or a Java class (``IllegalGenerationException``)."""
+    """Return the Kafka error code for a number (``22``), a name or a Java class (``IllegalGenerationException``)."""
     text = word.strip()
     if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) < 7:
         return next((code for code in ErrorCode if code == int(text)), None)

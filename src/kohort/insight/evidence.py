@@ -50,7 +50,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Cause of a rebalance or event, with its confidence, its evidence, and the clause that states it in a sentence."""
+    """Cause of a rebalance or event, with its confidence, its evidence, and a clause that names the cause."""
 
     cause: str
     confidence: Confidence

@@ -51,7 +51,7 @@ class MemberExit(NamedTuple):
 
 
 def exit_of_removed(entry: MemberRemoved, disconnected: MemberDisconnected | None = None) -> MemberExit:
-    """Describe the departure of a classic group's member; ``disconnected``: journal entry of the same member."""
+    """Describe the departure of a classic group's member; ``disconnected``: the entry about its closed connection."""
     return _exit(entry.why, entry.vitals, entry.reason, entry.by, entry.at_ms, disconnected)
 
 

@@ -23,7 +23,7 @@ PATTERNS: Final = (
         proof="at least two orderly leaves, each with a join of the same client id prefix within two minutes; other "
         "members stayed",
         look_alikes=(
-            ("CRASH_LOOP", "the same member departs repeatedly, and not in order"),
+            ("CRASH_LOOP", "the same member departs repeatedly, without an orderly leave"),
             ("GROUP_FORMING", "all members left before the first join"),
             ("SCALE_IN", "no member replaced the departed ones"),
         ),
@@ -42,26 +42,26 @@ PATTERNS: Final = (
         code="SCALE_IN",
         sentence="Members were removed.",
         proof="at least two orderly leaves within five minutes, and no join",
-        look_alikes=(("CRASH_LOOP", "members did not leave in order"),),
+        look_alikes=(("CRASH_LOOP", "members departed without an orderly leave"),),
     ),
     PatternEntry(
         code="CRASH_LOOP",
         sentence="One client joins and fails repeatedly.",
         proof="one client at one address joined, and departed without an orderly leave, three times within ten minutes",
-        look_alikes=(("ROLLING_DEPLOY", "each member left once"), ("AUTOSCALER", "members leave in order")),
-        advice="read that client's log: its first record may end it (a poison record)",
+        look_alikes=(("ROLLING_DEPLOY", "each member left once"), ("AUTOSCALER", "members leave in an orderly way")),
+        advice="read that client's log: a record that it cannot process (poison record) may end the client",
     ),
     PatternEntry(
         code="REBALANCE_STORM",
         sentence="The group rebalances nearly all the time.",
-        proof="at least ten rebalances within ten minutes, or less than half of five or more minutes stable",
+        proof="at least ten rebalances within ten minutes; or rebalances for over half of at least five minutes",
         look_alikes=(("COOPERATIVE_FOLLOWUP", "cooperative follow-ups do not count"),),
         advice="check the most frequent cause; static members and longer timeouts reduce rebalances",
     ),
     PatternEntry(
         code="FLAPPING_PARTITION",
         sentence="One partition moves from member to member.",
-        proof="the same partition had at least three new owners within the window, more than most partitions",
+        proof="at least three new owners of one partition in the examined time, more than of most other partitions",
         look_alikes=(("REBALANCE_STORM", "all partitions move equally often"),),
         advice="use a sticky assignor (cooperative-sticky, or the consumer protocol's uniform), which keeps owners",
     ),
@@ -75,9 +75,12 @@ PATTERNS: Final = (
     PatternEntry(
         code="AUTOSCALER",
         sentence="The number of members alternately rises and falls: an autoscaler resizes the group.",
-        proof="at least three alternations between joins and orderly leaves within the window",
-        look_alikes=(("CRASH_LOOP", "members do not leave in order"), ("ROLLING_DEPLOY", "the number stays the same")),
-        advice="each step pauses the group: scale on lag over a longer window, and scale in more slowly than out",
+        proof="at least three alternations between joins and orderly leaves in the examined time",
+        look_alikes=(
+            ("CRASH_LOOP", "members depart without an orderly leave"),
+            ("ROLLING_DEPLOY", "the number stays the same"),
+        ),
+        advice="each change of the number of members pauses the group: scale on lag over a longer window, and scale in more slowly than out",
     ),
 )
 ADVICE: Final = {entry.code: entry.advice for entry in PATTERNS}
@@ -211,7 +214,7 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
 
 
 def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a scale-out: members join a group that formed long before, and no member departs."""
+    """Find a scale-out: members join a group more than two minutes after it formed, and no member departs."""
     formed = [step.at_ms for step in steps_of(rebalances) if step.how == "formed"]
 
     def counts(step: MemberStep) -> bool:

@@ -50,7 +50,7 @@ class Rebalance:
     last_to_sync: journal.ClientIdentity | None = None
     error: str | None = None
     parent: int | None = None
-    """Generation of the previous rebalance, if this one assigns partitions revoked in it (cooperative assignors)."""
+    """Generation of the previous rebalance, if members revoked partitions in it that this rebalance assigns."""
     returned: journal.MemberRemoved | journal.RequestFenced | None = None
     """Earlier removal of the joining client from the group, or the last rejected request of this client."""
     returned_from: Rebalance | None = None
@@ -66,7 +66,7 @@ class Rebalance:
     interrupted: Rebalance | None = None
     """Previous rebalance of the group, if a coordinator failover interrupted it."""
     newer: journal.RequestFenced | None = None
-    """Rejected request with a later generation than the one that the coordinator loaded from the log."""
+    """Rejected request whose generation is later than the generation that the coordinator loaded from the log."""
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
     fenced: list[journal.RequestFenced] = field(default_factory=list)

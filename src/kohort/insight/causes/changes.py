@@ -57,21 +57,21 @@ CHANGES: Final = (
     ),
     CauseEntry(
         code="PARTITIONS_CHANGED",
-        sentence="A subscribed topic has another number of partitions.",
+        sentence="The number of partitions of a subscribed topic changed.",
         proof="the numbers of partitions at the start of the generation and now, or the client's reason (KIP-800)",
         look_alikes=(("LEADER_REJOIN", "the numbers are the same"),),
         kafka_log=f"{_LEADER}; {_BUMPED}",
     ),
     CauseEntry(
         code="REGEX_RESOLVED",
-        sentence="A subscription pattern of a consumer group matches other topics.",
+        sentence="A subscription pattern of a consumer group now matches other topics than before.",
         proof="the topics that the coordinator resolved, before and after",
         look_alikes=(("SUBSCRIPTION_CHANGED", "a member has another pattern"),),
         kafka_log=_BUMPED,
     ),
     CauseEntry(
         code="RACK_CHANGED",
-        sentence="A member has another rack.",
+        sentence="The rack of a member changed.",
         proof="the rack in its subscription, before and after (KIP-881)",
         look_alikes=(("METADATA_CHANGED", "the rack is the same"),),
         advice="keep one client.rack for the lifetime of each process",
@@ -86,7 +86,7 @@ CHANGES: Final = (
     ),
     CauseEntry(
         code="METADATA_CHANGED",
-        sentence="A member rejoined with other metadata, which the broker cannot read.",
+        sentence="A member rejoined with changed metadata, which the broker cannot read.",
         proof="its subscription differs, but not in a known field; confidence is medium if its owned partitions differ",
         look_alikes=(
             ("COOPERATIVE_FOLLOWUP", "it owns other partitions, and the previous rebalance left some unassigned"),
@@ -235,7 +235,7 @@ LIBRARY_REASONS: Final = re.compile(
     "|group lifecycle|partitions were added|new partitions|(generation|member|instance) id|consumeclaim|connection|eof"
     "|partitions were revoked|(dial|read|write) tcp|timeout|kafka server"
 )
-"""Pattern of the rejoin reasons that client libraries send; any other reason comes from the application."""
+"""Regular expression for the rejoin reasons of client libraries; any other reason comes from the application."""
 
 
 _MISMATCH: Final = "does not match the current subscription"
@@ -317,7 +317,7 @@ def assignor_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 def topics_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Return the topic changes that raised the group epoch: topics created, deleted, or with more partitions."""
+    """Return the cause of a new group epoch: topics were created or deleted, or got more partitions."""
     changes = []
     for topic, (was, now) in (raised.cause.partitions_changed or rebalance.sizes).items():
         name = printable(topic)

@@ -37,7 +37,7 @@ JOINING: Final = (
         proof="no earlier generation has its member id, and no removal or rejection of the same client precedes it",
         look_alikes=(
             ("CLIENT_RESET", "the same client was removed or rejected within the previous ten minutes"),
-            ("STATIC_REJOIN", "the group has its group.instance.id"),
+            ("STATIC_REJOIN", "the group already had a member with its group.instance.id"),
         ),
         kafka_log=_ADDED,
     ),
@@ -52,7 +52,7 @@ JOINING: Final = (
     CauseEntry(
         code="STATIC_REJOIN",
         sentence="A static member returned, but the group could not keep its generation.",
-        proof="a JoinGroup with its instance id, and another selected protocol, or a rebalance in flight",
+        proof="a JoinGroup with its instance id during a rebalance, or one that changed the group's assignor",
         look_alikes=(("STATIC_RESTART", "the group kept its generation"),),
         advice="give every member the same list of assignors before a rolling restart",
         kafka_log="Updating metadata for static member ...",
@@ -129,7 +129,7 @@ def static_replaced(rebalance: Rebalance) -> Finding:
 
 
 def raise_joined(rebalance: EpochRebalance, raised: EpochRaised, find_cause: RaiseFinder) -> Finding:
-    """Explain a group epoch that a join raised; ``find_cause`` explains an earlier removal of the joining member."""
+    """Explain a new group epoch after a join; ``find_cause`` explains an earlier removal of the joining member."""
     begin = raise_beginning(rebalance, raised)
     topics = ", ".join(printable(topic) for topic in begin.added)
     subscribing = f", subscribing to {topics}" if topics else ""

@@ -13,7 +13,7 @@ from kohort.insight.rebalances import closes_in_order, stopped_polling
 LEAVING: Final = (
     CauseEntry(
         code="MEMBER_LEFT",
-        sentence="A member left in order: closed, scaled down, redeployed.",
+        sentence="A member left in an orderly way: closed, scaled down, redeployed.",
         proof="its LeaveGroup, or heartbeat with epoch -1; an immediate end of its connection confirms it",
         look_alikes=(
             ("MAX_POLL_EXCEEDED", "the client reports a missed poll, or it committed nothing while records waited"),
@@ -43,7 +43,7 @@ LEAVING: Final = (
     ),
 )
 DISCONNECT_MS: Final = 10_000
-"""Longest time in ms from a LeaveGroup request to the disconnect of the client that counts as an orderly leave."""
+"""A leave is orderly if the client disconnects within this many ms after its LeaveGroup request."""
 
 
 def find_left(begin: Beginning, sent: Evidence) -> Finding:
@@ -68,9 +68,9 @@ def find_missed_poll(
     """Return an exceeded ``max.poll.interval.ms`` as the cause of a leave, or None for an orderly leave.
 
     The leave reason of the client proves the missed poll. Without a leave reason, the member's commits can imply it: no
-    commit progress within the poll interval, although records were available and the connection stayed open. The
-    commits of two clients imply nothing: a client that disconnects right after its leave, and a client whose session
-    timeout equals its poll interval (aiokafka).
+    commit progress within the poll interval, although records were available and the connection stayed open. Commits
+    imply nothing if the client disconnects right after its leave, or if its session timeout equals its poll interval
+    (aiokafka).
     """
     said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):

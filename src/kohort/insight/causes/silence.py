@@ -17,7 +17,7 @@ _EXPIRED: Final = "Preparing to rebalance group ... (reason: removing member ...
 SILENCE: Final = (
     CauseEntry(
         code="SESSION_TIMEOUT",
-        sentence="A member's session expired; the journal lacks its last signs of life.",
+        sentence="A member's session expired; the journal lacks the member's last signs of life.",
         proof="only the session timer: the coordinator had just loaded the group, or the cluster was only watched",
         advice="check that its process, its host and its network are up",
         kafka_log=_EXPIRED,

@@ -40,7 +40,7 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     member: MemberRef
     error: str
     verdict: str
-    """Meaning of the rejected requests of a member.
+    """Meaning of the member's requests.
 
     ``zombie``: a removed member that still sends requests; ``behind``: a member with an older generation;
     ``duplicate``: two processes with one instance id; ``unfenced``: an accepted commit of a non-member; ``refused``: a
@@ -48,7 +48,7 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
     sentence: str
     noted: int
-    """Number of these requests in the journal, which has only the first of equal requests in one generation."""
+    """Number of journal entries about these requests; equal requests in one generation have only one entry."""
     by_api: dict[str, int]
     first_at_ms: int
     last_at_ms: int
@@ -56,7 +56,10 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Generation in the member's last rejected request; ``current`` is the generation of the group at that time."""
     current: int
     commits: int
-    """Number of rejected offset commits, whose records the new owners consume again; ``unfenced``: accepted commits."""
+    """Number of rejected offset commits. The new owners of the partitions consume the records again.
+
+    For the verdict ``unfenced``: number of accepted offset commits.
+    """
     tried: tuple[TriedOffset, ...] = ()
     removed_at_ms: int | None = None
     removed_why: str | None = None
@@ -99,7 +102,7 @@ class _Journal:
 
 
 def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
-    """Return findings about rejected requests and about commits of non-members; those with most requests come first."""
+    """Return findings about rejected requests and about commits of non-members, those with the most requests first."""
     senders: dict[tuple[str, str, str], list[RequestFenced]] = {}
     places: dict[tuple[str, str, str], int] = {}
     for place, entry in enumerate(entries):

@@ -104,7 +104,7 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stable_lag: int | None = None
     lag_ms: int | None = None
     lag_ms_complete: bool = True
-    """False if some partitions have an unknown time lag: the time lag of the group may exceed ``lag_ms``."""
+    """False if some partitions have an unknown time lag; then the time lag of the group may exceed ``lag_ms``."""
     lag_unknown: int = 0
     """Number of partitions with unknown lag; ``lag`` is the sum over the other partitions."""
     eta_ms: int | None = None

@@ -85,7 +85,7 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    """``GROUP/GENERATION``; ``GROUP/after-GENERATION`` if unfinished; ``GROUP/at-MS`` if only an event."""
+    """``GROUP/GENERATION``; ``GROUP/after-GENERATION`` if unfinished; ``GROUP/at-MS`` for an event, not a rebalance."""
     group: str
     protocol: Literal["classic", "consumer"]
     origin: Origin = "journal"
@@ -102,7 +102,7 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None = None
     """Generation of the previous rebalance, if this rebalance is its follow-up (cooperative assignors)."""
     follows: str | None = None
-    """Id of an earlier rebalance, in which the member that now rejoins was removed."""
+    """Id of the earlier rebalance in which the now rejoining member was removed."""
     trigger: MemberRef | None = None
     also: tuple[str, ...] = ()
     blocker: BlockerFinding | None = None
@@ -122,7 +122,7 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     unowned_partition_ms: int | None = None
     """Milliseconds without an owner, added up over all partitions."""
     stale_requests: int = 0
-    """Number of requests rejected between this rebalance and the next for an old generation or old member id."""
+    """Number of requests with an old generation or member id that were rejected before the next rebalance."""
 
     @property
     def is_in_flight(self) -> bool:

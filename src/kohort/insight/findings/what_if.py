@@ -57,7 +57,7 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_after: int
     partitions: int
     rounds: int
-    """Number of rebalances until every member has its target assignment; in a consumer group, of new group epochs."""
+    """Number of rebalances (in a consumer group: new group epochs) until all members have their target assignment."""
     moves: tuple[MoveFinding, ...]
     """Partitions whose owner changes in the scenario, with old and new owner; None: no owner."""
     moves_in_all: int

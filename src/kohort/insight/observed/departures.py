@@ -19,9 +19,9 @@ DEPARTURES: Final = (
     CauseEntry(
         code="MEMBER_DEPARTED",
         sentence="A member left, or its session expired; a watcher cannot distinguish the two.",
-        proof="the records of the group no longer have it: the cluster was only watched (kohort watch)",
+        proof="the records of the group no longer contain the member: the cluster was only watched (kohort watch)",
         look_alikes=(
-            ("MEMBER_LEFT", "it committed to the end, and departed before its session could have ended"),
+            ("MEMBER_LEFT", "it committed to the end, and departed before its session can have expired"),
             ("SESSION_TIMEOUT", "its last sign of life was one session timeout earlier"),
         ),
         advice="read the log of that client; a kohort broker knows the reason",
@@ -126,7 +126,7 @@ def _matches_missed_poll(departure: Departure, poll_ms: int) -> bool:
 def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
     """Return True if the member departed before its session could expire.
 
-    A request restarts the session timer; a commit does so only in a classic group and outside of transactions. But a
+    Requests restart the session timer; commits restart it only in a classic group and outside of transactions. But a
     client that commits also sends a heartbeat every third of its session timeout.
     """
     if departure.out_by_ms - departure.signs.since_ms < session_ms - min(CLOCK_MS, session_ms // 10):
@@ -159,7 +159,7 @@ def _left(departure: Departure, session_ms: int, poll_ms: int | None) -> Finding
 
 def _removed(departure: Departure, session_ms: int) -> Finding:
     clause = (
-        f"static member {departure.name} was removed before its session can have ended: by an "
+        f"static member {departure.name} was removed before its session can have expired: by an "
         "administrator, or by its own permanent leave"
     )
     unseen = Evidence("unknown", "the client that sent the request: a watcher sees no requests")
@@ -192,7 +192,7 @@ def _expired(departure: Departure, session_ms: int) -> Finding:
 def _stopped_polling(departure: Departure, poll_ms: int) -> Finding:
     back = departure.back or departure.member
     confidence: Confidence = "low" if departure.alike else "medium"
-    others = f", as have {departure.alike} others" if departure.alike else ""
+    others = f", shared by {count(departure.alike, 'other member')}" if departure.alike else ""
     came = Evidence("came_back", f"{name_of(back)} has its client id and host{others}", departure.out_by_ms)
     clause = (
         f"member {departure.name} probably did not poll within max.poll.interval.ms: no commit for "

@@ -26,7 +26,7 @@ POLLS_KEPT: Final = 15
 
 
 class StatePoll(NamedTuple):
-    """One poll of the states of all groups: start, end, and the groups that rebalance or are missing."""
+    """One poll of the states of all groups: start, end, and the groups that were rebalancing or missing."""
 
     from_ms: int
     until_ms: int
@@ -107,7 +107,7 @@ class RecentPolls:
 
 Partitions = dict[str, tuple[int, ...]]
 BASELINE_MS: Final = 3_600_000
-"""Interval in ms after which a journal entry repeats the group's previous state, since older entries expire."""
+"""Interval in ms after which a journal entry repeats the group's previous state, because older entries expire."""
 
 
 class GenerationRecords:

@@ -65,7 +65,7 @@ class WatchedConsumerGroup(msgspec.Struct):
 
     @property
     def is_journaled(self) -> bool:
-        """True if the watcher knows the whole state of the group, so that each change becomes a journal entry."""
+        """True if the watcher knows the whole state of the group; each change then becomes a journal entry."""
         return self.is_whole and self.epoch is not None
 
 
