@@ -131,7 +131,7 @@ def test_describe_reports_outdated_target_assignment():
 
     assert (
         reconciling_note(shown(about)[0])
-        == "group 'g' waits for a target assignment of its epoch 3; the present one is of epoch 2"
+        == "group 'g' waits for a target assignment for group epoch 3; the present target assignment has epoch 2"
     )
 
 

@@ -184,7 +184,7 @@ class TestWhatACoordinatorKnows:
             assert "kohort transactions abort importer-2 aborts it in all partitions" in question
             assert admin.describe_producers([place])[place] == [known]
             run("transactions", "abort", *at, "--yes")
-            assert "none is open" in run("transactions", "abort", *at, "--yes", code=3).stderr
+            assert "no transaction is open" in run("transactions", "abort", *at, "--yes", code=3).stderr
 
     @pytest.mark.parametrize("hanging", ["behind"], indirect=True)
     def test_transaction_hangs_in_partition_unknown_to_coordinator(self, hanging):

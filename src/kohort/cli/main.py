@@ -1,7 +1,7 @@
-"""The command ``kohort``: the table of its subcommands, and the exit code of an error or interrupt.
+"""The command ``kohort``: the table of its subcommands, and the exit code after an error or an interrupt.
 
-Subcommands are imported when they are called, so that ``kohort --help`` starts fast. ``terminal/exits.py`` has the
-exit codes.
+A subcommand is imported only when it is called, so that ``kohort --help`` starts fast. ``terminal/exits.py`` defines
+the exit codes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Examples:
 
 
 class Commands(click.Group):
-    """Subcommands of kohort and of plugins; an error is printed as one line on stderr, without traceback."""
+    """Subcommands of kohort and of plugins. An error is printed as one line on stderr, without a traceback."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self._short_helps())
@@ -94,7 +94,7 @@ class Commands(click.Group):
                 raise
             fail(ctx, str(error), exit_code_of(error))
         except BrokenPipeError:
-            # the reader of stdout closed the pipe (``| head``): without this, Python's flush at exit would fail
+            # the reader of stdout closed the pipe (``| head``): without a new stdout, Python's flush at exit would fail
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(ExitCode.DONE)
         except OSError as error:
@@ -112,7 +112,7 @@ def fail(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> 
 
 
 @click.group(cls=Commands, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, envvar="KOHORT_DEBUG", help="Show tracebacks.")
+@click.option("--debug", is_flag=True, envvar="KOHORT_DEBUG", help="Show the traceback of an error.")
 @click.version_option(VERSION, prog_name="kohort")
 def main(debug: bool) -> None:
     pass
@@ -120,8 +120,8 @@ def main(debug: bool) -> None:
 
 COMPLETION_HELP = """Print the completion script of SHELL, for its start-up file.
 
-Names of topics, groups and users come from the cluster that --bootstrap, --config or --profile selects, within one
-second.
+The script completes names of topics, groups and users with a request to the cluster that --bootstrap, --config or
+--profile selects. The cluster must answer within one second.
 
 \b
 Examples:

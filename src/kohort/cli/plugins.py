@@ -1,6 +1,6 @@
-"""Commands of other packages, declared as entry points in the group ``kohort.commands``.
+"""Commands of other Python packages, declared as entry points in the group ``kohort.commands``.
 
-An entry point has the name and the click command: ``sim = "kohort_lab.commands.sim:sim"``.
+An entry point maps the name of a command to a click command: ``sim = "kohort_lab.commands.sim:sim"``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def plugins() -> dict[str, str]:
 
 
 def plugin_command(name: str) -> click.Command | None:
-    """Return a command of another package; if its import fails, return a command that raises the import error."""
+    """Return the command ``name`` of another Python package; None if no package declares it.
+
+    If the import fails, returns a command that raises the import error.
+    """
     for entry in _entries().select(name=name):
         return _loaded(entry)
     return None

@@ -1,1 +1,1 @@
-"""Results of commands and of the console, as structs; docs/schemas has their JSON schemas."""
+"""Results of commands and of the console, as structs. docs/schemas has their JSON schemas."""

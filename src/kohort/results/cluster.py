@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node and the number of partitions that it leads; null fields are unknown."""
+    """A node, and the number of partitions that it leads. Null fields are unknown."""
 
     node: int
     address: str | None
@@ -19,7 +19,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     group_partitions: int
     controller: bool
     loads: int | None = None
-    """Number of ``__consumer_offsets`` partitions that the node has loaded since its start."""
+    """Number of times that the node has loaded a partition of ``__consumer_offsets`` since its start."""
     load_avg_ms: int | None = None
     load_max_ms: int | None = None
     late_ms: int | None = None
@@ -37,7 +37,7 @@ class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list")
 
 
 class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A transactional id; ``seconds``: age of its open transaction, null without one."""
+    """A transactional id. ``seconds`` is the age of its open transaction, null without an open transaction."""
 
     transactional_id: str
     state: str
@@ -50,7 +50,7 @@ class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/transactions"):
-    """Transactional ids, the longest open transaction first."""
+    """Transactional ids. The id with the longest open transaction is first."""
 
     LINES: ClassVar[str] = "transactions"
 
@@ -62,10 +62,11 @@ class TransactionDescribed(TransactionRow, Result, frozen=True, kw_only=True, ta
 
 
 class HangingTransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A hanging transaction of a partition.
+    """A hanging transaction in a partition.
 
-    ``coordinator_epoch``: coordinator epoch of the producer's last marker, null without a marker. ``silent_seconds``:
-    age of the producer's last batch, null if unknown. ``transactional_id``: null if none has the producer id.
+    ``coordinator_epoch``: coordinator epoch of the producer's last transaction marker, null if it has none.
+    ``silent_seconds``: age of the producer's last batch, null if unknown. ``transactional_id``: null if no
+    transactional id has the producer id.
     """
 
     topic: str
@@ -85,7 +86,7 @@ class HangingTransactionsFound(Result, frozen=True, kw_only=True, tag="kohort/v1
 
 
 class CreatedTopicRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic that was created. ``partitions`` is -1 if the broker does not report the number."""
+    """A topic that was created. ``partitions`` is -1 if the broker does not report the partition count."""
 
     name: str
     topic_id: str
@@ -112,7 +113,7 @@ class TopicsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/topics.list
 
 
 class TopicPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of a topic; ``leader`` is -1 without a leader."""
+    """A partition of a topic. ``leader`` is -1 if the partition has no leader."""
 
     partition: int
     leader: int
@@ -128,7 +129,7 @@ class TopicPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic with its partitions, and the options that differ from defaults; secret values are null."""
+    """A topic with its partitions, and the options that differ from the defaults. Secret option values are null."""
 
     name: str
     topic_id: str
@@ -151,9 +152,12 @@ class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     interval_ms: int
     metrics: list[str]
-    """Prefixes of the names of metrics that clients push; ``*`` means all metrics."""
+    """Prefixes of metric names: clients push the metrics whose names start with one of them.
+
+    ``*`` means all metrics.
+    """
     match: list[str]
-    """Conditions such as ``client_id=REGEX``; the subscription applies to clients that match all conditions."""
+    """Conditions such as ``client_id=REGEX``. The subscription applies to clients that match all conditions."""
 
 
 class SubscriptionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metrics.list"):
@@ -177,7 +181,7 @@ class PushedValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
-    """A client and the metrics that it last pushed; null fields are unknown."""
+    """A client, and the metrics of its last push. Null fields are unknown."""
 
     client_instance_id: str
     client_id: str
@@ -190,9 +194,9 @@ class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
     pushed_at_ms: int
     interval_ms: int
     is_last: bool
-    """True if this was the last push of the client, sent while it closed."""
+    """True if the client sent its last push while it closed."""
     is_cut: bool
-    """True if the push contained more values than the maximum, and the excess was dropped."""
+    """True if the push contained more values than the maximum: the excess values were dropped."""
     labels: dict[str, str]
     values: list[PushedValue]
 
@@ -204,7 +208,7 @@ class ClientsShown(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metr
 
 
 class AclRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An ACL; permission, operation and types have the lower-case names of Kafka's tools."""
+    """An ACL. Permission, operation and types have the lower-case names of Kafka's tools."""
 
     principal: str
     permission: str
@@ -266,7 +270,7 @@ class UsersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/users.remov
 
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Quotas of an entity; ``entity``: entity type to name, null for the default of the type."""
+    """Quotas of an entity. ``entity`` maps entity type to name; a null name stands for the default of the type."""
 
     entity: dict[str, str | None]
     values: dict[str, float]

@@ -1,4 +1,4 @@
-"""Results that only the console has: state of the cluster, lag over time, causes over time."""
+"""Results that only the console returns: state of the cluster, lag over time, causes over time."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from kohort.results.result import Result
 
 
 class JournalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Source and time range of the rebalance journal; without one, ``kind`` is null and ``why_not`` has the reason."""
+    """Source and time range of the rebalance journal.
+
+    Without a journal, ``kind`` is null, ``why_not`` has the reason.
+    """
 
     kind: Literal["journal topic", "watcher", "own watcher", "recording"] | None
     since_ms: int | None = None
     until_ms: int | None = None
     stale: bool = False
-    """True if the watcher that writes the journal has stopped."""
+    """True if the watcher that wrote the journal has stopped."""
     why_not: str | None = None
 
 
 class UnreachableCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """An outage of the cluster: time of the last answer before it in ms, and its first error."""
+    """An outage of the cluster. ``since_ms``: time of the last answer before the outage. ``error``: its first error."""
 
     since_ms: int
     error: str
@@ -41,17 +44,20 @@ class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     allow_changes: bool
     journal: JournalReport
     unseen: list[str]
-    """Sentences about groups and brokers that could not be sampled."""
+    """Sentences about the groups and brokers that could not be sampled."""
     unreachable: UnreachableCluster | None = None
-    """Present outage of the cluster: health, lag and members of groups are unknown. Null without an outage."""
+    """Present outage of the cluster, null without one.
+
+    During an outage, health, lag and members of groups are unknown.
+    """
     user: str | None
     """Name of the logged-in user; null without a login."""
     token: str | None
-    """CSRF token: required in the header ``X-Kohort-Token`` of every POST."""
+    """CSRF token. Every POST must have it in the header ``X-Kohort-Token``."""
 
 
 class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.groups"):
-    """Groups, the worst health first, and the lag of each group over the last 15 minutes, oldest value first."""
+    """Groups, the worst health first. ``trends``: lag of each group over the last 15 minutes, oldest value first."""
 
     LINES: ClassVar[str] = "groups"
 
@@ -59,11 +65,14 @@ class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.gr
     groups: list[GroupRow]
     trends: dict[str, list[int | None]]
     unreachable: UnreachableCluster | None = None
-    """Present outage of the cluster: tables show only the group names of the last sample. Null without an outage."""
+    """Present outage of the cluster, null without one.
+
+    During an outage, only the names of the last sample are shown.
+    """
 
 
 class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):
-    """Lag of a group at each of the times ``times_ms``; ``topics``: the ten topics with the largest lag."""
+    """Lag of a group at each of the times ``times_ms``. ``topics``: lag of the ten topics with the largest lag."""
 
     group: str
     times_ms: list[int]
@@ -73,7 +82,7 @@ class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console
 
 
 class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of rebalances of each cause, in one interval of a time range."""
+    """Number of rebalances of each cause, in one time interval."""
 
     from_ms: int
     until_ms: int
@@ -81,7 +90,7 @@ class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offender(msgspec.Struct, frozen=True, kw_only=True):
-    """A host, client, topic or group with many rebalances, and the most frequent cause of these."""
+    """A host, client, topic or group with many rebalances. ``cause``: most frequent cause of these rebalances."""
 
     kind: Literal["host", "client", "topic", "group"]
     name: str
@@ -90,7 +99,7 @@ class Offender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CausesReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes"):
-    """Causes of rebalances over time; ``stable_share``: each group's share of the time without a rebalance."""
+    """Causes of rebalances over time. ``stable_share``: fraction of the time in which each group did not rebalance."""
 
     LINES: ClassVar[str] = "buckets"
 
@@ -106,7 +115,10 @@ class SoftwareOffender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CausesSoftware(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes-software"):
-    """Client software of members that triggered rebalances; ``unknown``: reasons why it is missing, with counts."""
+    """Client software of the members that triggered rebalances.
+
+    ``unknown`` maps each reason why the software is unknown to the number of these rebalances.
+    """
 
     LINES: ClassVar[str] = "software"
 
@@ -115,7 +127,7 @@ class CausesSoftware(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
 
 
 class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nodes"):
-    """Nodes of the cluster, and the groups that each coordinates."""
+    """Nodes of the cluster. ``groups``: names of the groups that each node coordinates."""
 
     LINES: ClassVar[str] = "nodes"
 
@@ -124,15 +136,15 @@ class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nod
 
 
 class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Client of a group member; ``unknown``: reason why ``software``, ``limits`` or ``polls`` are missing."""
+    """Client of a group member. ``unknown``: reason why ``software``, ``limits`` or ``polls`` are missing."""
 
     member_id: str
     software: str | None
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
-    """Rebalance timeout: ``max.poll.interval.ms`` in Java clients and librdkafka."""
+    """Rebalance timeout of the member. Java clients and librdkafka set it to ``max.poll.interval.ms``."""
     last_poll_ms_ago: int | None
-    """Time from the client's last poll to the client's metrics report (``said_at_ms``), in ms."""
+    """Time in ms from the client's last poll until its metrics report (``said_at_ms``)."""
     longest_poll_gap_ms: int | None
     said_at_ms: int | None
     unknown: dict[str, str]
@@ -151,7 +163,7 @@ class ConsolePipelines(Result, frozen=True, kw_only=True, tag="kohort/v1/console
 
 
 class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.error"):
-    """Error of a request to the console; ``members``: group members that prevent the requested change."""
+    """Error of a request to the console. ``members``: group members that prevent the requested change."""
 
     error: str
     advice: str
@@ -175,4 +187,4 @@ CONSOLE_RESULTS = (
     ConsolePipelines,
     ConsoleFailure,
 )
-"""Result classes that only the console returns; docs/schemas has their schemas, too."""
+"""Result classes that only the console returns. docs/schemas has their schemas."""

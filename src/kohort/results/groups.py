@@ -17,17 +17,17 @@ from kohort.results.result import Result
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition with a committed offset of the group, or assigned to a member; null fields are unknown."""
+    """A partition for which the group committed an offset, or which a member owns. Null fields are unknown."""
 
     topic: str
     partition: int
     leader_epoch: int | None = None
-    """Leader epoch in the commit: the epoch of the last record before the committed offset."""
+    """Leader epoch in the commit: the epoch of the record before the committed offset."""
     current_offset: int | None
     log_start_offset: int | None
     log_end_offset: int | None
     lag: int | None
-    """Number of records after the committed offset; negative if the offset is beyond the log end."""
+    """Number of records from the committed offset on. Negative if the committed offset is beyond the log end."""
     member_id: str | None
     client_id: str | None
     host: str | None
@@ -35,7 +35,7 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A group member; epoch and target assignment are null in a classic group. Partitions look like ``orders-3``."""
+    """A group member. Epoch and target assignment are null in a classic group. Partitions look like ``orders-3``."""
 
     member_id: str
     group_instance_id: str | None
@@ -54,7 +54,7 @@ class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.describe"):
-    """A group with its members and partitions; ndjson has a line per partition."""
+    """A group with its members and partitions. ndjson has a line per partition."""
 
     LINES: ClassVar[str] = "partitions"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
@@ -74,13 +74,13 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     unowned: list[str]
     """Subscribed partitions that no member owns."""
     status: GroupFinding | None = None
-    """Health, lag times and rates of the group; null in the console."""
+    """Health, lag times and rates of the group. Null in the console."""
     topics: list[TopicLagRow] = []
-    """Lag of each topic, the largest lag first."""
+    """Lag of each topic. The topic with the largest lag is first."""
 
 
 class GroupsDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):
-    """Several described groups; groups that could not be described are missing."""
+    """Several groups. Groups that could not be described are left out."""
 
     PARTS: ClassVar[str] = "groups"
 
@@ -95,19 +95,19 @@ class GroupsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.dele
 
 
 class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.why"):
-    """Rebalances of a group, oldest first; ``known``: number of its rebalances in the journal."""
+    """Rebalances of a group, oldest first. ``known``: number of all its rebalances in the journal."""
 
     LINES: ClassVar[str] = "rebalances"
 
     group: str
     known: int
     patterns: list[PatternFinding] = []
-    """Patterns found in the listed rebalances."""
+    """Patterns that were found in the listed rebalances."""
     rebalances: list[RebalanceFinding]
 
 
 class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition with its new committed offset; ``prior_offset`` is null without a commit."""
+    """A partition and its new committed offset. ``prior_offset`` is null if no offset was committed before."""
 
     group: str
     topic: str
@@ -115,11 +115,11 @@ class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
     prior_offset: int | None
     new_offset: int
     skipped: int | None
-    """Number of offsets that the group skips because of the reset."""
+    """Number of offsets that the group will not read because of the reset."""
     read_again: int | None
-    """Number of offsets that the group reads again because of the reset."""
+    """Number of offsets that the group will read again because of the reset."""
     error: str | None = None
-    """Error that the coordinator returned for the new offset of this partition; null without an error."""
+    """Error of the coordinator for the new offset of this partition. Null without an error."""
 
 
 class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OffsetsReset(Result, frozen=True, kw_only=True, tag="kohort/v1/group.reset-offsets"):
-    """New committed offsets of a group; ``executed`` is false if they were only planned."""
+    """New committed offsets of a group. ``executed`` is false if they were not committed, but only planned."""
 
     LINES: ClassVar[str] = "partitions"
     ON_LINES: ClassVar[tuple[str, ...]] = ("executed",)
@@ -169,14 +169,17 @@ class MembersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/group.rem
 
 
 class PeekedHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """A record header; a value that is not UTF-8 becomes ``{"base64": ...}``."""
+    """A record header. A value that is not UTF-8 is an object ``{"base64": ...}``."""
 
     name: str
     value: str | dict[str, str] | None
 
 
 class PeekedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record near the committed offset; ``read``: yes (before this offset), next (at this offset) or no."""
+    """A record near the committed offset.
+
+    ``read``: yes (before the committed offset), next (at this offset) or no (after it).
+    """
 
     read: str
     offset: int
@@ -200,7 +203,7 @@ class GroupPeek(Result, frozen=True, kw_only=True, tag="kohort/v1/group.peek"):
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the group list. Lag is in records; null fields are unknown."""
+    """A row of the list of groups. Lag is in records. Null fields are unknown."""
 
     group: str
     state: str
@@ -217,18 +220,18 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     lag_ms: int | None = None
     """Age of the oldest unread record of the group, in ms."""
     lag_ms_complete: bool = True
-    """False if timestamps of some records were not read: the oldest unread record may be older than ``lag_ms``."""
+    """False if timestamps of some records were not read. The oldest unread record may then be older than ``lag_ms``."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
     rebalances_1h: int | None = None
     last_rebalance: LastRebalance | None = None
     stuck_members: int | None = 0
-    """Number of members with lag but without progress."""
+    """Number of members that have a lag but make no progress."""
     stable_share_1h: float | None = None
-    """Share of the last hour in which the group did not rebalance; null without a journal."""
+    """Fraction of the last hour in which the group did not rebalance. Null without a journal."""
     topics: list[str] = []
-    """Topics that the group subscribes to or has committed offsets for, at most 100."""
+    """At most 100 topics to which the group subscribes, or for which it has committed offsets."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):
@@ -245,26 +248,26 @@ class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: int
     behind: int
-    """Number of the topic's partitions with a lag."""
+    """Number of the topic's partitions that have a lag."""
     lag: int | None
     stable_lag: int | None
     lag_ms: int | None
     lead: int | None
-    """Minimum distance from log start to the group's committed offset, over the partitions of the topic, in offsets."""
+    """Number of offsets from the log start to the committed offset, in the partition in which it is smallest."""
     written_per_s: float | None
     read_per_s: float | None
     eta_ms: int | None
 
 
 class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
-    """Problems of groups, the worst first."""
+    """Problems of groups, the worst problem first."""
 
     LINES: ClassVar[str] = "findings"
 
     examined: int
     findings: list[DoctorFinding]
     unknown: int = 0
-    """Number of groups with unknown health: there are fewer than two samples, or the group was not described."""
+    """Number of groups with unknown health. Either they were not described, or there are fewer than two samples."""
 
 
 class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):
@@ -290,7 +293,7 @@ class GroupFenced(Result, frozen=True, kw_only=True, tag="kohort/v1/group.fenced
     group: str
     fenced: list[FencedFinding]
     from_outside: bool = False
-    """True if the journal comes from a watcher, which cannot see rejected requests."""
+    """True if the journal comes from a watcher. A watcher cannot see rejected requests."""
 
 
 class GroupTimeline(Result, frozen=True, kw_only=True, tag="kohort/v1/group.timeline"):
@@ -298,7 +301,7 @@ class GroupTimeline(Result, frozen=True, kw_only=True, tag="kohort/v1/group.time
 
 
 class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
-    """Predicted effect of a change with one of the assignors."""
+    """Predicted effect of a change if the group used this assignor."""
 
     protocol: str
     assignor: str
@@ -306,7 +309,10 @@ class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
     moved: int
     moved_in_all: int
     pause_from_s: float
-    """Lower bound of the time in which a partition has no owner, summed over all partitions, in seconds."""
+    """Lower bound of the pauses in seconds.
+
+    The pause of a partition is the time in which it has no owner. The pauses of all partitions are added.
+    """
     pause_to_s: float
     idle: int
     most_partitions: int
@@ -314,7 +320,7 @@ class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-if"):
-    """Predicted effect of a change on a group; nothing was changed."""
+    """Predicted effect of a change on a group. The group itself was not changed."""
 
     LINES: ClassVar[str] = "compare"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
@@ -323,7 +329,7 @@ class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-i
     executed: bool = False
     prediction: WhatIfFinding
     compare: list[ComparedAssignor] = []
-    """Predictions of the same change with every assignor (``--compare``)."""
+    """Predictions of the same change with every assignor, for ``--compare``."""
 
 
 class WatchedRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/watch"):

@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class PipelineValid(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.validate"):
-    """A valid pipeline file, with the kinds of its sources and sinks."""
+    """A valid pipeline file. Lists the kinds of its sources and sinks."""
 
     name: str
     valid: bool
@@ -40,7 +40,7 @@ class SourcePartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A source of a pipeline, and the lag of its group; partitions look like ``orders-3``."""
+    """A source of a pipeline, and the lag of its group. Partitions look like ``orders-3``."""
 
     name: str
     group: str
@@ -49,7 +49,7 @@ class PipelineSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineChecked(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.dry-run"):
-    """A pipeline that passed the checks of Spark: lag of its sources, columns of its sinks."""
+    """A pipeline that passed the checks of Spark. Has the lag of its sources, and the columns of its sinks."""
 
     name: str
     sources: list[PipelineSource]
@@ -63,7 +63,7 @@ class RunningPipeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A completed micro-batch; ``done``: end time (ISO 8601); ``redelivered``: rows that a sink may get twice."""
+    """A completed micro-batch. ``done``: end time (ISO 8601). ``redelivered``: rows that a sink may get twice."""
 
     batch: int
     done: str
@@ -75,7 +75,7 @@ class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineStatus(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.status"):
-    """State of a pipeline; ``problem``: reason why its sources are missing."""
+    """State of a pipeline. ``problem``: reason why its sources are missing."""
 
     name: str
     sources: list[PipelineSource]
@@ -87,7 +87,7 @@ class PipelineStatus(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.
 
 
 class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Row counts of a run, over all its micro-batches; ``problems``: counts that do not add up."""
+    """Row counts of a run, over all its micro-batches. ``problems``: sentences about counts that do not add up."""
 
     rows_in: int
     undecoded: int
@@ -118,7 +118,7 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineRan(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.run"):
-    """Result of a pipeline run; ``balanced``: the row counts account for every input row."""
+    """Result of a pipeline run. ``balanced`` is true if the row counts account for every input row."""
 
     name: str
     balanced: bool

@@ -14,21 +14,21 @@ class BrokerReady(Result, frozen=True, kw_only=True, tag="kohort/v1/serve"):
     listeners: dict[str, str]
     cluster_id: str
     data: str | None
-    """Data folder of the broker; null for a broker in memory."""
+    """Data folder of the broker. Null if the broker keeps its data in memory."""
     as_version: str
     metrics: str | None
     console: str | None = None
 
 
 class LookAlike(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause that looks similar, and how the two causes differ."""
+    """A cause of rebalances that looks similar, and the difference between both causes."""
 
     cause: str
     difference: str
 
 
 class CauseExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """Explanation of a cause, an event or a pattern; ``kafka_log``: the matching log line of Apache Kafka."""
+    """Explanation of a cause, an event or a pattern. ``kafka_log``: the matching log line of Apache Kafka."""
 
     code: str
     sentence: str
@@ -40,7 +40,7 @@ class CauseExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """Explanation of a Kafka error code; ``causes``: causes of rebalances in which the error occurs."""
+    """Explanation of a Kafka error code. ``causes``: causes of rebalances in which the error occurs."""
 
     name: str
     code: int
@@ -57,7 +57,7 @@ class CausesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/explain.lis
 
 
 class Explained(Result, frozen=True, kw_only=True, tag="kohort/v1/explain"):
-    """Explanation of a cause or of an error code; the other field is null."""
+    """Explanation of a cause or of an error code. The field of the other kind is null."""
 
     SEVERAL: ClassVar[type[Result] | None] = CausesListed
 

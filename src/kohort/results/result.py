@@ -1,7 +1,7 @@
-"""Base class of command results: JSON, lines of ndjson, JSON schema.
+"""Base class of command results: JSON, lines of ndjson, and JSON schema.
 
-A result is a struct whose tag names its schema. ``ndjson`` has a line for each entry of the list ``LINES``; ``--output
-schema`` prints the schema, which ``docs/schemas`` has too.
+A result is a struct whose tag names its schema. ``ndjson`` has a line for each entry of the list field that ``LINES``
+names. ``--output schema`` prints the schema; ``docs/schemas`` has it, too.
 """
 
 from __future__ import annotations
@@ -15,20 +15,26 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
-    """Result of a command. Fields may be added with a default, but are never renamed."""
+    """Result of a command. New versions may add fields with a default, but never rename fields."""
 
     LINES: ClassVar[str] = ""
-    """Name of the list field whose entries are the lines of ``ndjson``; empty: the whole result is one line."""
+    """Name of the list field whose entries are the lines of ``ndjson``. If empty, the whole result is one line."""
     ON_LINES: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are repeated on every line of ``ndjson``."""
     PARTS: ClassVar[str] = ""
-    """Name of the list field whose entries are results: ``ndjson`` has the lines of each of them."""
+    """Name of the list field whose entries are results. ``ndjson`` has the lines of each of these results."""
     SEVERAL: ClassVar[type[Result] | None] = None
-    """Result class that the command prints for several objects, such as several described groups."""
+    """Class of the result for several objects, such as several groups.
+
+    The command prints it if several are requested.
+    """
 
 
 def lines_of_result(result: Result) -> Iterator[dict[str, Any]]:
-    """Yield the lines of ``ndjson``: one for each list entry, which also repeats schema name and common fields."""
+    """Yield the lines of ``ndjson``: one for each list entry.
+
+    Each line also has the schema name and the common fields.
+    """
     if result.PARTS:
         for part in getattr(result, result.PARTS):
             yield from lines_of_result(part)
@@ -56,7 +62,7 @@ def line_schema_name(result: type[Result]) -> str:
 
 
 def schema_of(result: type[Result]) -> dict[str, Any]:
-    """Return the JSON schema of a result; it also accepts a single ``ndjson`` line, and several such results."""
+    """Return a JSON schema that accepts the result, a single ``ndjson`` line of it, or a result of several objects."""
     row = _row_of(result)
     kinds = [kind for kind in (result, row, result.SEVERAL) if kind is not None]
     (whole, *others), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")

@@ -1,1 +1,1 @@
-"""Cluster operations that commands and the console share: describe, predict, peek, reset offsets."""
+"""Operations on clusters that commands and the console share: describe, predict, peek, reset offsets."""

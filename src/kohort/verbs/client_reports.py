@@ -1,4 +1,4 @@
-"""Metrics that clients pushed (KIP-714), and the software, limits and polls of group members."""
+"""Metrics that clients pushed (KIP-714), and software, timeouts and polls of group members."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 POLL_MS: Final = 200
 READ_S: Final = 10.0
 BACK_MS: Final = 900_000
-"""Maximum age of client metrics that are shown for group members, in ms."""
+"""Maximum age of the client metrics that are shown for group members, in ms."""
 
 
 def read_reports(
     consumer_with: Callable[[Mapping[str, Any]], Consumer], admin: Admin, back_ms: int
 ) -> list[ClientReport] | None:
-    """Return the last metrics report of each client within ``back_ms``, newest first; None without the metrics topic.
+    """Return the last metrics report of each client within the last ``back_ms``, newest first.
 
-    Raises ApiError, ApiTimeout.
+    Returns None if the cluster has no topic with client metrics. Raises ApiError, ApiTimeout.
     """
     from kohort.telemetry.report import REPORT_OPTIONS, TOPIC, ReportReader
 
@@ -59,7 +59,7 @@ def read_reports(
             consumer.seek(tp, ends[tp] if at is None else at.offset)
         while any(consumer.position(tp, timeout_ms=ADMIN_MS) < ends[tp] for tp in partitions):
             if time.monotonic() > deadline:
-                raise ApiTimeout(f"cannot read the client metrics within {READ_S:.0f} s: request a shorter time")
+                raise ApiTimeout(f"cannot read the client metrics within {READ_S:.0f} s: request a shorter time span")
             for record in consumer.poll(POLL_MS):
                 reader.add(record.value)
     return sorted(reader.by_instance.values(), key=lambda report: -report.at_ms)
@@ -81,7 +81,7 @@ class ClientLimits(NamedTuple):
 
 
 class JournaledClients(NamedTuple):
-    """Limits, metrics and software of each member from the journal; the keys are member ids."""
+    """Limits, metrics and software of each member's client in the journal. The keys are member ids."""
 
     limits: dict[str, ClientLimits]
     said: dict[str, MemberMetrics]
@@ -113,7 +113,7 @@ def journaled_clients(entries: Sequence[JournalEntry]) -> JournaledClients:
 
 
 def journaled_software(entries: Iterable[JournalEntry]) -> dict[str, str]:
-    """Return the client software (KIP-511) of each member from the journal; the keys are member ids."""
+    """Return the client software (KIP-511) of each member in the journal. The keys are member ids."""
     found = {}
     for entry in entries:
         about = entry.cause if isinstance(entry, EpochRaised) else entry
@@ -191,9 +191,9 @@ def software_of_triggers(
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> CausesSoftware:
-    """Count the rebalances that each client software triggered; journal and client metrics name the software.
+    """Count for each client software the rebalances that its members triggered.
 
-    ``reports`` is None if the cluster stores no client metrics.
+    The journal or client metrics name the software. ``reports`` is None if the cluster stores no client metrics.
     """
     causes: Mapping[str, Counter[str]] = defaultdict(Counter)
     unknown: Counter[str] = Counter()

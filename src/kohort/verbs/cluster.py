@@ -24,11 +24,11 @@ STATISTICS: Final = {
     "late_ms": "kohort.node.late.ms",
     "late_max_ms": "kohort.node.late.max.ms",
 }
-"""Fields of NodeRow, and the dynamic options in which a kohort node reports their values."""
+"""Fields of ``NodeRow``, each with the dynamic broker option in which a kohort node reports its value."""
 
 
 def node_rows(admin: Admin) -> tuple[list[NodeRow], int]:
-    """Return a row for each node, also for stopped nodes, and the number of partitions without a leader."""
+    """Return a row for each node, running or stopped, and the number of partitions without a leader."""
     described = admin.describe_cluster(timeout_ms=ADMIN_MS)
     topics = all_topics(admin)
     stopped = stopped_nodes(admin) or []
@@ -61,9 +61,9 @@ def _statistics(admin: Admin, node_id: int) -> dict[str, Any]:
     try:
         options = admin.describe_configs([node], names=STATISTICS.values(), timeout_ms=ADMIN_MS)[node]
     except KohortError as error:
-        return {"unknown": f"it did not answer: {error}"}
+        return {"unknown": f"the node did not answer: {error}"}
     if not options.keys() & set(STATISTICS.values()):
-        return {"unknown": "not a kohort broker, or an old one: Apache Kafka reports this by JMX only"}
+        return {"unknown": "not a kohort broker, or an old one: Apache Kafka reports these statistics only by JMX"}
     return {field: _number(options[name].value) if name in options else None for field, name in STATISTICS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Results of ``kohort group describe`` and ``kohort groups``, from descriptions and snapshots."""
+"""Results of ``kohort group describe`` and ``kohort groups``, made from descriptions and snapshots of groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_TOPICS: Final = 100
 
 
 def partitions_named(names: Iterable[str]) -> list[TopicPartition]:
-    """Parse the partition names of findings, such as ``orders-3``."""
+    """Parse partition names such as ``orders-3``, as findings contain them."""
     return [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
 
 
@@ -34,7 +34,7 @@ def coordinators(admin: Admin) -> dict[int, str]:
 def described(
     about: GroupDescription, snapshot: GroupSnapshot, coordinator: str | None, status: GroupFinding | None = None
 ) -> GroupDescribed:
-    """Return the result of ``kohort group describe``: members from ``about``, offsets from ``snapshot``."""
+    """Return the result of ``kohort group describe``. Members come from ``about``, offsets from ``snapshot``."""
     owners = {tp: member for member in about.members for tp in member.assignment}
     partitions = [
         _partition_row(p, owners.get(p.partition))
@@ -123,7 +123,7 @@ def _unowned(
 
 
 def topic_rows(found: GroupFinding) -> list[TopicLagRow]:
-    """Return the lag of each topic that a group subscribes to, the largest lag first."""
+    """Return the lag of each topic that a group subscribes to. The topic with the largest lag is first."""
     by_topic: dict[str, list[PartitionFinding]] = {}
     for one in found.partitions:
         if one.blame != "not_subscribed":
@@ -149,7 +149,7 @@ def _topic_row(topic: str, parts: Sequence[PartitionFinding]) -> TopicLagRow:
 
 
 def worst_first(rows: Iterable[GroupRow]) -> list[GroupRow]:
-    """Sort groups: the worst health first, then the largest lag."""
+    """Sort groups by health, the worst first. Groups of equal health are sorted by lag, the largest first."""
     return sorted(rows, key=lambda row: (WORST.index(row.health), -(row.lag or 0), row.group))
 
 

@@ -1,4 +1,4 @@
-"""Parse durations: ``90s``, ``30m``, ``1h30m``, ``1.5h``, and ISO 8601 as in Kafka's tools."""
+"""Parse durations: ``90s``, ``30m``, ``1h30m``, ``1.5h``, and ISO 8601 durations as in Kafka's tools."""
 
 from __future__ import annotations
 

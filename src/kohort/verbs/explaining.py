@@ -1,4 +1,4 @@
-"""Explanations of causes of rebalances, patterns, and Kafka's error codes."""
+"""Explain causes of rebalances, patterns of rebalances, and Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def explained(word: str) -> Explained:
-    """Explain a rebalance cause or a Kafka error code. Raises NothingThere with the nearest name."""
+    """Explain a cause of rebalances or a Kafka error code.
+
+    For an unknown word, raises NothingThere with the most similar name.
+    """
     from kohort.insight.catalogue import find_cause_entry, find_error, suggestion
 
     if (entry := find_cause_entry(word)) is not None:

@@ -1,4 +1,4 @@
-"""Operations on groups for commands and console: describe a group, remove members, list log ends."""
+"""Operations on groups for commands and the console: describe groups, remove members, look up log ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
-    """Describe a group. Raises NothingThere with the nearest group name if it is missing."""
+    """Describe a group. If it does not exist, raises NothingThere with the most similar group name."""
     found = described_or_none(admin, group_id)
     if found is None:
         raise no_such_group(admin, group_id)
@@ -37,7 +37,10 @@ def is_missing(error: KohortError | None) -> bool:
 
 
 def no_such_group(admin: Admin, group_id: str) -> KohortError:
-    """Return the error for a missing group, with the nearest group name. Raises KohortError for another group type."""
+    """Return the error for a missing group, with the most similar group name.
+
+    Raises KohortError if a group of this name exists, but is neither a classic nor a consumer group.
+    """
     listed = {g.group_id: g.group_type for g in admin.list_groups(timeout_ms=ADMIN_MS)}
     check_described(group_id, listed.get(group_id, ""))
     servers = ",".join(admin.config.bootstrap_servers)
@@ -51,7 +54,7 @@ def check_described(group_id: str, group_type: str) -> None:
 
 
 def check_inactive(group: GroupDescription, verb: str, *, most: int = 3) -> None:
-    """Raise RefusedByState, with the names of up to ``most`` members, if the group has members."""
+    """Raise RefusedByState if the group has members. The error names at most ``most`` of them."""
     if group.members:
         raise RefusedByState(
             f"group {group.group_id!r} is {group.state} and cannot be {verb} while it has members: "
@@ -65,7 +68,7 @@ def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """Return the log start (``which``: earliest) or log end (latest) of each partition that exists."""
+    """Return the log start (``which="earliest"``) or the log end (``"latest"``) of each partition that exists."""
     results = admin.list_offsets(dict.fromkeys(partitions, which), timeout_ms=ADMIN_MS)
     for error in results.errors.values():
         if not isinstance(error, ApiError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -87,7 +90,7 @@ def find_members(about: GroupDescription, names: Sequence[str]) -> list[MemberDe
 def remove_members(
     admin: Admin, group_id: str, chosen: Sequence[MemberDescription], reason: str
 ) -> tuple[list[MemberDescription], Results[str, None]]:
-    """Remove members from a group; return the removed members, and results with the errors of members not removed."""
+    """Remove members from a group. Return the removed members, and results with an error for each other member."""
     static = [m.group_instance_id for m in chosen if m.group_instance_id is not None]
     dynamic = [m.member_id for m in chosen if m.group_instance_id is None]
     results = admin.remove_group_members(

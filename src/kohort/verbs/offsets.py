@@ -1,4 +1,4 @@
-"""Committed offsets of a group: reset by the rules of Kafka's own tool, plans in CSV files, clone."""
+"""Committed offsets of a group: reset as in Kafka's own tool, read new offsets from CSV files, clone a group."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 Offsets = Mapping[TopicPartition, int]
 FilePlan = Mapping[str, dict[TopicPartition, int]]
-"""New offsets of each group from a CSV file; the group name is empty if the file has no column for the group."""
+"""New offsets of each group from a CSV file. The group name is empty if the file has no column for the group."""
 INT64_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetTarget:
-    """Target of an offset reset: name of the option, its value (or time in ms), or offsets of a file."""
+    """Target of an offset reset.
+
+    ``name``: option that sets the target, without dashes. ``value``: its number, or its time in ms. ``plan``: offsets
+    of a file, for --from-file.
+    """
 
     name: str
     value: int = 0
@@ -38,7 +42,7 @@ class OffsetTarget:
 def offsets_for(
     admin: Admin, way: OffsetTarget, group_id: str, committed: Offsets, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the offset to commit in each partition for a reset. Raises NothingThere, RefusedByState."""
+    """Return the offset to commit for each partition in a reset. Raises NothingThere, RefusedByState."""
     if way.name == "from-file":
         return within(admin, way.plan.get(group_id) or way.plan.get("", {}))
     if way.name in ("to-earliest", "to-latest"):
@@ -63,21 +67,27 @@ def committed_offsets(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
 
 
 def within(admin: Admin, targets: Offsets) -> dict[TopicPartition, int]:
-    """Limit offsets to the range from log start to log end."""
+    """Limit each offset to the range from log start to log end."""
     starts, ends = ends_of(admin, targets, "earliest"), ends_of(admin, targets, "latest")
     existing(targets, ends)
     return {tp: min(max(targets[tp], starts[tp]), ends[tp]) for tp in sorted(targets)}
 
 
 def first_after(admin: Admin, partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-    """Return for each partition the first offset at or after a timestamp, else the log end."""
+    """Return the first offset at or after a timestamp for each partition.
+
+    Without such an offset, return the log end.
+    """
     ends = existing(partitions, ends_of(admin, partitions, "latest"))
     found = admin.list_offsets(dict.fromkeys(partitions, at_ms), timeout_ms=ADMIN_MS).check()
     return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp] for tp in ends}
 
 
 def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPartition, int]:
-    """Return the offsets ``found``, sorted by partition. Raises NothingThere if they lack a ``wanted`` partition."""
+    """Return the offsets ``found``, in order of the partitions.
+
+    Raises NothingThere if a ``wanted`` partition is missing.
+    """
     missing = sorted(set(wanted) - set(found))
     if missing:
         names = ", ".join(str(tp) for tp in missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
@@ -86,7 +96,7 @@ def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPart
 
 
 def parse_partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
-    """Parse ``TOPIC`` and ``TOPIC:0,3`` to partitions. Raises NothingThere, UsageError."""
+    """Parse texts like ``orders`` (all its partitions) or ``orders:0,3``. Raises NothingThere, UsageError."""
     wanted: dict[TopicPartition, None] = {}
     for text in topics:
         name, _, numbers = text.partition(":")
@@ -95,7 +105,7 @@ def parse_partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition
         count = len(described[name].partitions)
         for number in chosen or range(count):
             if number >= count:
-                raise NothingThere(f"--topic {text}: {name} has {count} partitions, 0 to {count - 1}")
+                raise NothingThere(f"--topic {text}: topic {name} has partitions 0 to {count - 1}")
             wanted[TopicPartition(name, number)] = None
     return sorted(wanted)
 
@@ -126,7 +136,7 @@ SHOWN: Final = 80
 
 
 def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, int]]:
-    """Parse CSV lines ``[group,]topic,partition,offset`` of a reset. Raises UsageError with the line number."""
+    """Parse the CSV lines ``[group,]topic,partition,offset`` of a reset. Raises UsageError with the line number."""
     plan: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(_rows_of(text), 1):
         if not row:
@@ -158,7 +168,7 @@ def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
 
 @dataclass(slots=True)
 class Moved:
-    """Committed offsets of a group before and after a reset; ``about`` is None for a missing group."""
+    """Committed offsets of a group before and after a reset. ``about`` is None if the group does not exist."""
 
     before: Mapping[TopicPartition, int]
     after: dict[TopicPartition, int]
@@ -166,7 +176,7 @@ class Moved:
     failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
     missing: Sequence[TopicPartition] = ()
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """New offsets with the commit metadata of the group that is cloned; empty for a reset."""
+    """New offsets together with the commit metadata of the cloned group. Empty for a reset."""
 
     @property
     def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:
@@ -174,7 +184,10 @@ class Moved:
 
 
 def move(admin: Admin, group_id: str, topics: Sequence[str], way: OffsetTarget, *, execute: bool) -> Moved:
-    """Compute the new offsets of a group, and commit them if ``execute``. Raises NothingThere, RefusedByState."""
+    """Compute the new offsets of a group for a reset, and commit them if ``execute``.
+
+    Raises NothingThere, RefusedByState.
+    """
     about = described_or_none(admin, group_id)
     if about is None and not topics and way.name != "from-file":
         raise no_such_group(admin, group_id)
@@ -215,9 +228,9 @@ def moved_rows(moved: Mapping[str, Moved]) -> list[MovedPartition]:
 
 
 def clone_offsets(admin: Admin, source: str, target: str, *, execute: bool) -> Moved:
-    """Copy committed offsets and commit metadata of group ``source`` to ``target``; commit only if ``execute``.
+    """Copy committed offsets and commit metadata of the group ``source`` to the group ``target``.
 
-    Raises UsageError, NothingThere, RefusedByState.
+    Without ``execute``, only computes the new offsets. Raises UsageError, NothingThere, RefusedByState.
     """
     if source == target:
         raise UsageError(f"{source!r} and {target!r} are the same group")

@@ -1,4 +1,4 @@
-"""Read the records around a committed offset, without joining the group and without commits."""
+"""Read the records around a committed offset. Joins no group and commits no offsets."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ PEEK_OPTIONS: Final = {
     "auto.offset.reset": "earliest",
     "isolation.level": "read_uncommitted",
 }
-"""Consumer options that override the user's options: records of open transactions must be visible, too."""
+"""Consumer options that override the user's options, such that the consumer also reads records of open transactions."""
 
 
 def position_of(admin: Admin, group_id: str, partition: TopicPartition) -> Ends:
-    """Return a group's committed offset, and log start and log end of the partition. Raises NothingThere."""
+    """Return the group's committed offset for a partition, and the partition's log start and log end.
+
+    Raises NothingThere.
+    """
     describe(admin, group_id)
     starts, ends = ends_of(admin, [partition], "earliest"), ends_of(admin, [partition], "latest")
     if partition not in ends:
@@ -59,7 +62,7 @@ class Ends(NamedTuple):
 
 
 def peek(consumer_with: ConsumerWith, group: str, partition: TopicPartition, ends: Ends, around: range) -> GroupPeek:
-    """Read the records of a partition around the committed offset; ``around``: offsets relative to it."""
+    """Read the records of a partition around the committed offset. ``around`` has offsets relative to this offset."""
     first, behind = max(ends.start, ends.committed + around.start), min(ends.end, ends.committed + around.stop)
     with consumer_with(PEEK_OPTIONS) as consumer:
         records = read_between(consumer, partition, first, behind) if first < behind else []

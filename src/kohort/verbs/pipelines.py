@@ -1,4 +1,4 @@
-"""State of a Spark pipeline: lag of its sources, last micro-batches, last run."""
+"""State of a Spark pipeline: the lag of its sources, its last micro-batches, its last run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predict the effect of a change of a group: parse the options of ``kohort group what-if``, run the prediction."""
+"""Predict the effect of a change on a group: parse the options of ``kohort group what-if``, and run the prediction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def predict(
     *,
     compare: bool = False,
 ) -> GroupWhatIf:
-    """Predict the effect of a change on a sampled group; ``options``: those of ``kohort group what-if``.
+    """Predict the effect of a change on a sampled group. ``options`` are those of ``kohort group what-if``.
 
     Raises UsageError.
     """

@@ -1,4 +1,4 @@
-"""Errors of commands that have an exit code of their own."""
+"""Error classes of commands. Each class has its own exit code."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from kohort.errors import KohortError
 
 
 class NothingThere(KohortError):
-    """A group, topic or node that a command names does not exist."""
+    """An object that a command names does not exist, such as a group, a topic or a node."""
 
 
 class RefusedByState(KohortError):
-    """The state of a group, topic or node forbids a change."""
+    """The present state of a group, topic or node forbids the requested change."""
 
 
 class CheckNotMet(KohortError):
-    """A check of a command failed."""
+    """A check that the command was asked to make has failed."""

@@ -1,8 +1,8 @@
-"""Find hanging transactions: open ones that no coordinator will end (KIP-664).
+"""Find hanging transactions: open transactions that no coordinator will end (KIP-664).
 
-A transaction hangs if its producer is silent for long, and no transactional id has its producer id, or the transaction
-of that id does not contain the partition. If the user may not describe a transactional id, the open transactions of
-that id look like hanging ones.
+A transaction hangs if its producer has been silent for long, and one of two conditions holds. Either no transactional
+id has its producer id, or the coordinator does not list the partition in the transaction of that id. If the user has no
+DESCRIBE right on a transactional id, the open transactions of that id look like hanging ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OpenTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class HangingTransactions:
-    """Hanging transactions of ``partitions`` searched partitions, and errors of brokers and coordinators."""
+    """Hanging transactions, the number of searched partitions, and the errors of brokers and coordinators."""
 
     partitions: int = 0
     transactions: list[HangingTransactionRow] = field(default_factory=list)
@@ -38,9 +38,9 @@ class HangingTransactions:
 
 
 def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_ms: float) -> HangingTransactions:
-    """Return the hanging transactions in ``topics`` (empty: all topics) whose producers are silent for ``silent_ms``.
+    """Return the hanging transactions in ``topics`` (empty: all topics).
 
-    Raises ApiError.
+    Searches only transactions whose producers have been silent for longer than ``silent_ms``. Raises ApiError.
     """
     partitions = _partitions_of(admin, topics)
     found = HangingTransactions(len(partitions))
@@ -63,7 +63,10 @@ def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_m
 
 
 def _hangs(partition: TopicPartition, name: str | None, described: Results[str, TransactionDescription]) -> bool:
-    """Return True if no transaction of the id ``name`` has the partition; False if the id cannot be described."""
+    """Return True if the partition is in no transaction of the transactional id ``name`` (None: no id was found).
+
+    Also returns True if the coordinator does not know the id, and False if its description failed otherwise.
+    """
     if name is None:
         return True
     if name in described.errors:
@@ -72,19 +75,25 @@ def _hangs(partition: TopicPartition, name: str | None, described: Results[str, 
 
 
 def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenTransaction:
-    """Return the open transaction at ``start_offset``. Raises NothingThere, which lists the open transactions."""
+    """Return the open transaction that starts at ``start_offset``.
+
+    If there is none, raises NothingThere, which lists the open transactions of the partition.
+    """
     known = admin.describe_producers([partition], timeout_ms=ADMIN_MS)[partition]
     present = [producer for producer in known if producer.transaction_start_offset is not None]
     for producer in present:
         if producer.transaction_start_offset == start_offset:
             return OpenTransaction(partition, producer)
     starts = ", ".join(f"{p.transaction_start_offset} (producer id {p.producer_id})" for p in present)
-    hint = f"open transactions start at {starts}" if present else "none is open"
+    hint = f"open transactions start at {starts}" if present else "no transaction is open"
     raise NothingThere(f"no transaction of {partition} starts at offset {start_offset}: {hint}")
 
 
 def known_to_coordinator(admin: Admin, transaction: OpenTransaction) -> TransactionDescription | None:
-    """Describe the transaction if its coordinator lists the partition: then it does not hang. Otherwise return None."""
+    """Return the coordinator's description of the transaction if it lists the partition. Otherwise return None.
+
+    If the coordinator lists the partition, the transaction does not hang.
+    """
     name = _names_of(admin, [transaction]).get(transaction.producer.producer_id)
     if name is None:
         return None
@@ -114,7 +123,7 @@ def _open_in(admin: Admin, partitions: Sequence[TopicPartition], errors: list[Ko
 
 
 def _open_still(admin: Admin, left: Sequence[OpenTransaction], errors: list[KohortError]) -> list[OpenTransaction]:
-    """Return the transactions that are still open: some may have ended during the search."""
+    """Return the transactions that are still open, because some may have ended during the search."""
     if not left:
         return []
     found = _open_in(admin, sorted({partition for partition, _ in left}), errors)

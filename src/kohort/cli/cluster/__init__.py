@@ -1,1 +1,1 @@
-"""Commands about brokers, topics, users, rights and transactions."""
+"""Commands about brokers, topics, users, ACLs, quotas and transactions."""

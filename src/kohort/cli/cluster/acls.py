@@ -1,4 +1,4 @@
-"""``kohort acls``: list, add and remove ACLs, with the options of Kafka's own tool."""
+"""``kohort acls``: list, add and remove ACLs. The options have the names of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class AclOptions:
         ]
 
     def filters(self) -> list[AclBindingFilter]:
-        """Return filters for ACLs with the values of the options; an option that is not set matches any value."""
+        """Return filters with the values of the options. A filter matches any value of an option that is not set."""
         from kohort.client.admin.acls import AclBindingFilter
 
         if self.produces or self.consumes:
@@ -132,7 +132,7 @@ def acl_options(command: F) -> F:
 _RESOURCES: Final = (
     click.option(
         "--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics,
-        help="Topic name; repeatable like all resource options.",
+        help="Topic name. Like all resource options it may be repeated.",
     ),
     click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Group id."),
     click.option("--cluster", "on_cluster", is_flag=True, help="Select the cluster as resource."),
@@ -141,7 +141,7 @@ _RESOURCES: Final = (
 _OPTIONS: Final = (
     click.option(
         "--resource-pattern-type", "pattern", type=click.Choice(["literal", "prefixed"]),
-        help="Treat the resource names as whole names [literal] or prefixes.",
+        help="Kind of the resource names: whole names [literal], or prefixes.",
     ),
     click.option("--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Principal to allow."),
     click.option("--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Principal to deny."),
@@ -170,7 +170,7 @@ def check_principal(text: str) -> None:
 
 @contextmanager
 def authorizer_needed(cluster: ClusterAccess) -> Iterator[None]:
-    """If the cluster returns SECURITY_DISABLED, raise an error that explains how to configure an authorizer."""
+    """Raise an error that explains how to set an authorizer, if the cluster returns SECURITY_DISABLED."""
     try:
         yield
     except ApiError as error:
@@ -201,12 +201,18 @@ Examples:
 
 @acls.command("list", help=LIST_HELP, short_help="List ACLs.")
 @with_options(*_RESOURCES)
-@click.option("--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Principal to list; repeatable.")
+@click.option(
+    "--principal",
+    "principals",
+    metavar="TYPE:NAME",
+    multiple=True,
+    help="Show only ACLs of this principal; repeatable.",
+)
 @click.option(
     "--resource-pattern-type",
     "pattern",
     type=click.Choice(["any", "match", "literal", "prefixed"]),
-    help="Pattern type of the ACLs [match].",
+    help="Show only ACLs of this pattern type [match].",
 )
 @cluster_options
 @output_of(AclsListed)

@@ -1,4 +1,4 @@
-"""``kohort client-metrics``: subscriptions to client metrics, and pushed values (KIP-714)."""
+"""``kohort client-metrics``: metrics that clients push to brokers, and subscriptions to them (KIP-714)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VITALS: Final = (
     ("COMMIT-MS", f"{CONSUMER}coordinator.commit.latency.avg"),
     ("REBALANCE-MS", f"{CONSUMER}coordinator.rebalance.latency.max"),
 )
-"""Column headings of the table of consumers, each with the client metric that the column shows."""
+"""Column headings of the table of consumers, each with the name of the client metric in that column."""
 HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
 SUBSCRIPTION: Final = ("NAME", "INTERVAL-MS", "METRICS", "MATCH")
 
@@ -46,8 +46,9 @@ SUBSCRIPTION: Final = ("NAME", "INTERVAL-MS", "METRICS", "MATCH")
 def client_metrics() -> None:
     """Manage subscriptions to client metrics, and show pushed metrics (KIP-714).
 
-    A subscription selects the metrics that clients push: Java clients, librdkafka (confluent-kafka), franz-go. For
-    clients without a subscription, a kohort broker requests delays and idle time.
+    A subscription selects the metrics that clients push. Java clients, librdkafka (confluent-kafka) and franz-go can
+    push metrics. If no subscription applies to a client, a kohort broker still requests its metrics of delays and idle
+    time.
     """
 
 
@@ -162,14 +163,16 @@ Examples:
 @click.argument("client", required=False)
 @click.option("--group", metavar="GROUP", help="Show only clients of this group.")
 @click.option("--metric", metavar="PREFIX", default="", help="Prefix of metric names to show.")
-@click.option("--since", "back_ms", type=DURATION, default="15m", help="Age of the oldest push to show [15m].")
+@click.option("--since", "back_ms", type=DURATION, default="15m", help="Maximum age of the pushes to show [15m].")
 @cluster_options
 @output_of(ClientsShown)
 def show(client: str | None, group: str | None, metric: str, back_ms: int, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         found = read_reports(cluster.consumer, admin, back_ms)
     if found is None:
-        raise NothingThere(f"{cluster.address} has no pushed metrics: it does not store them, or no client pushed any")
+        raise NothingThere(
+            f"{cluster.address} has no pushed metrics: the cluster does not store them, or no client has pushed metrics"
+        )
     chosen = [report for report in found if group is None or report.group == group]
     if client is not None:
         chosen = [report for report in chosen if client in (report.client_id, report.client_instance_id)]

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @click.group(short_help="List, stop and start the nodes of a cluster; move leaders.")
 def nodes() -> None:
-    """List, stop and start the nodes of a cluster; move leaders.
+    """List, stop and start the nodes of a cluster; move leaders and coordinators.
 
-    list and move work with any Kafka cluster, stop and start only with kohort serve --nodes N.
+    list and move work with any Kafka cluster. stop and start work only with kohort serve --nodes N.
     """
 
 
@@ -33,7 +33,7 @@ def nodes() -> None:
 @cluster_options
 @output_of(NodesListed)
 def list_nodes(cluster: ClusterAccess, output: str) -> None:
-    """List the nodes with their address, their state, and the number of partitions that they lead."""
+    """List each node with its address, its state, and the number of partitions that it leads."""
     with cluster.admin() as admin:
         found, without = node_rows(admin)
     fields = ("node", "address", "state", "leads", "group_partitions", "load_max_ms", "late_ms")
@@ -46,9 +46,9 @@ def list_nodes(cluster: ClusterAccess, output: str) -> None:
 @click.argument("node", type=int)
 @cluster_options
 def stop(node: int, cluster: ClusterAccess) -> None:
-    """Stop NODE. Its connections are closed, and other replicas lead its partitions.
+    """Stop NODE. Its connections are closed, and its partitions get leaders on other nodes.
 
-    A partition without another replica has no leader until NODE is started again.
+    A partition whose only replica is on NODE has no leader until NODE is started again.
     """
     with cluster.admin() as admin:
         now = _stopped_here(admin)
@@ -62,7 +62,7 @@ def stop(node: int, cluster: ClusterAccess) -> None:
 @click.argument("node", type=int)
 @cluster_options
 def start(node: int, cluster: ClusterAccess) -> None:
-    """Start NODE. It leads no partition until kohort nodes move makes it a leader."""
+    """Start NODE. It leads no partitions until kohort nodes move makes it the leader of one."""
     with cluster.admin() as admin:
         now = _stopped_here(admin)
         if node not in now:
@@ -73,8 +73,8 @@ def start(node: int, cluster: ClusterAccess) -> None:
 
 MOVE_HELP = """Make NODE the leader of a partition, or the coordinator of a group.
 
-NODE becomes the preferred replica and is elected. On Apache Kafka, a NODE without a replica first copies the data:
-run the command again afterwards.
+NODE becomes the preferred replica, and is elected as leader. If NODE of an Apache Kafka cluster has no replica, it
+first copies the data: run the command again after that.
 
 \b
 Examples:
@@ -85,8 +85,20 @@ Examples:
 
 @nodes.command(help=MOVE_HELP, short_help="Make a node the leader of a partition, or the coordinator of a group.")
 @click.argument("node", type=int)
-@click.option("--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="Partition to move; repeatable.")
-@click.option("--group", "groups", multiple=True, help="Group to move; repeatable.", shell_complete=complete_groups)
+@click.option(
+    "--partition",
+    "partitions",
+    metavar="TOPIC:NUMBER",
+    multiple=True,
+    help="Partition that NODE shall lead; repeatable.",
+)
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    help="Group that NODE shall coordinate; repeatable.",
+    shell_complete=complete_groups,
+)
 @cluster_options
 def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluster: ClusterAccess) -> None:
     if not partitions and not groups:
@@ -98,7 +110,7 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
         targets = {}
         for tp in moved:
             now = _replicas(topics, tp)
-            # a NODE without a replica of the partition replaces the first replica, so the replica count stays the same
+            # NODE replaces the first replica if it has none of this partition: the replica count stays the same
             kept = now if node in now else now[1:]
             targets[tp] = [node, *(replica for replica in kept if replica != node)]
         admin.reassign_partitions(targets, timeout_ms=ADMIN_MS)

@@ -40,11 +40,11 @@ def entity_options(command: F) -> F:
 
 _OPTIONS: Final = (
     click.option("--user", metavar="NAME", shell_complete=complete_users, help="User of the quota."),
-    click.option("--user-default", is_flag=True, help="Quota of users without a quota of their own."),
+    click.option("--user-default", is_flag=True, help="Default quota, for users that have no quota."),
     click.option("--client", metavar="ID", help="Client id of the quota; with --user, only the clients of this user."),
-    click.option("--client-default", is_flag=True, help="Quota of client ids without one of their own."),
+    click.option("--client-default", is_flag=True, help="Default quota, for client ids that have no quota."),
     click.option("--ip", metavar="ADDRESS", help="Client address of the quota."),
-    click.option("--ip-default", is_flag=True, help="Quota of addresses without one of their own."),
+    click.option("--ip-default", is_flag=True, help="Default quota, for addresses that have no quota."),
 )
 
 
@@ -153,6 +153,9 @@ def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
 
 
 def as_json(entity: ClientQuotaEntity) -> dict[str, str | None]:
-    """Return a quota entity as a dict: entity type (user, client-id, ip) to name; None is the default of the type."""
+    """Return a quota entity as a dict of entity type (user, client-id, ip) to name.
+
+    None stands for the type's default.
+    """
     parts = {"user": entity.user, "client-id": entity.client_id, "ip": entity.ip}
     return {kind: name if isinstance(name, str) else None for kind, name in parts.items() if name is not None}

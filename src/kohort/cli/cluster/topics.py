@@ -39,8 +39,16 @@ Examples:
 
 @topics.command(help=CREATE_HELP, short_help="Create topics.")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--partitions", type=click.IntRange(min=1), help="Number of partitions [num.partitions of the broker].")
-@click.option("--replication-factor", type=click.IntRange(min=1), help="Number of replicas [default of the broker].")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="Number of partitions of each topic [num.partitions of the broker].",
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(min=1),
+    help="Number of replicas of each partition [default of the broker].",
+)
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Topic option of Kafka; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Skip topics that exist already.")
 @cluster_options_without_config
@@ -77,7 +85,7 @@ def create(
 @cluster_options
 @output_of(TopicsListed)
 def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
-    """List topics in order of their names, with their numbers of partitions.
+    """List topics and their partition counts, in order of the topic names.
 
     \b
     Examples:
@@ -94,7 +102,7 @@ def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
 @cluster_options
 @output_of(TopicsDescribed)
 def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
-    """Show the partitions of topics with their offsets, and topic options that differ from the defaults.
+    """Show the partitions of topics with their offsets, and the topic options that differ from the defaults.
 
     \b
     Examples:

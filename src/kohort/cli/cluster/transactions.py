@@ -1,4 +1,4 @@
-"""``kohort transactions``: list, describe and abort transactions, and find hanging ones."""
+"""``kohort transactions``: list, describe and abort transactions, and find hanging transactions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kohort.verbs.transactions import OpenTransaction
 
 LONGEST_S: Final = 900
-"""Default of the broker option ``transaction.max.timeout.ms``, in seconds."""
+"""Default of ``--open-for`` in seconds: Kafka's default of ``transaction.max.timeout.ms``."""
 HANGING_COLUMNS: Final = {
     "TOPIC": "topic",
     "PARTITION": "partition",
@@ -57,7 +57,7 @@ Examples:
     type=click.FloatRange(min=0),
     metavar="SECONDS",
     default=LONGEST_S,
-    help=f"Minimum age of the producer's last batch [{LONGEST_S}]; at least the brokers' transaction.max.timeout.ms.",
+    help=f"Minimum age of the producer's last batch [{LONGEST_S}]. At least transaction.max.timeout.ms of the brokers.",
 )
 @cluster_options
 @output_of(HangingTransactionsFound)
@@ -66,7 +66,7 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
 
     with cluster.admin() as admin:
         found = find_hanging(admin, topics, silent_ms=open_for * 1000, now_ms=time.time() * 1000)
-    # print each error once: an old broker returns the same error for every partition
+    # print equal errors only once: an old broker returns the same error for every partition
     for text in dict.fromkeys(str(error) for error in found.errors):
         click.echo(harmless(f"kohort transactions: not searched: {text}"), err=True)
     result = HangingTransactionsFound(transactions=found.transactions)
@@ -78,7 +78,7 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
 
 
 def abort_hanging(admin: Admin, partition: TopicPartition, start_offset: int, *, yes: bool) -> None:
-    """Abort the open transaction at ``start_offset`` in one partition only, by writing an abort marker."""
+    """Abort the open transaction that starts at ``start_offset``, in this partition only: write an abort marker."""
     from kohort.verbs.transactions import open_at
 
     found = open_at(admin, partition, start_offset)
@@ -125,8 +125,16 @@ def transactions() -> None:
 
 
 @transactions.command("list", help=LIST_HELP, short_help="List transactional ids and their open transactions.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Transaction state (Ongoing); repeatable.")
-@click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Minimum age of the transactions.")
+@click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    multiple=True,
+    help="Show only transactions in this state, such as Ongoing; repeatable.",
+)
+@click.option(
+    "--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Minimum age of the transactions to show."
+)
 @cluster_options
 @output_of(TransactionsListed)
 def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: ClusterAccess, output: str) -> None:
@@ -161,7 +169,7 @@ def about(found: TransactionDescription) -> TransactionRow:
     )
 
 
-DESCRIBE_HELP = """Show the open transaction of TRANSACTIONAL_ID: its age, its partitions, its timeout.
+DESCRIBE_HELP = """Show the age, partitions and timeout of the open transaction of TRANSACTIONAL_ID.
 
 \b
 Examples:
@@ -224,7 +232,7 @@ def abort_transaction(
     if transactional_id is None:
         raise click.UsageError("expected TRANSACTIONAL_ID, or --partition and --start-offset")
     with cluster.admin() as admin:
-        # describe the transactional id first: fencing an unknown id would create it
+        # describe the transactional id first: the abort fences the id, and would create an unknown id
         found = described(admin, transactional_id)
         partitions = ", ".join(str(tp) for tp in found.partitions) or "no partition"
         confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {partitions})?", yes=yes)

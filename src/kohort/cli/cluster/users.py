@@ -18,7 +18,11 @@ from kohort.secret import Secret
 
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 mechanism_option = click.option(
-    "--mechanism", "mechanisms", type=click.Choice(MECHANISMS), multiple=True, help="SCRAM mechanism [both mechanisms]."
+    "--mechanism",
+    "mechanisms",
+    type=click.Choice(MECHANISMS),
+    multiple=True,
+    help="SCRAM mechanism [default: both mechanisms].",
 )
 
 
@@ -68,9 +72,9 @@ Examples:
 @users.command(help=ADD_HELP, short_help="Add a user, or change a password.")
 @click.argument("user", shell_complete=complete_users)
 @mechanism_option
-@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="Iterations of the hash [4096].")
+@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="Number of hash iterations [4096].")
 @click.option("--password-env", metavar="NAME", help="Environment variable with the password.")
-@click.option("--password-file", metavar="FILE", help="File with the password in its first line; -: stdin.")
+@click.option("--password-file", metavar="FILE", help="File with the password in its first line; - stands for stdin.")
 @cluster_options
 @output_of(UserAdded)
 def add(
@@ -87,7 +91,7 @@ def add(
     secret = password_of(user, password_env, password_file)
     chosen = list(dict.fromkeys(mechanisms)) or list(MECHANISMS)
     with cluster.admin() as admin:
-        for mechanism in chosen:  # send one request for each SCRAM mechanism: a request may contain a user only once
+        for mechanism in chosen:  # a request may contain a user only once: send one request for each SCRAM mechanism
             upsertion = UserScramCredentialUpsertion(user, secret, mechanism, iterations)
             admin.alter_user_scram_credentials([upsertion], timeout_ms=ADMIN_MS)
     line = f"{user} has a password for {' and '.join(chosen)}"
@@ -95,12 +99,12 @@ def add(
 
 
 def password_of(user: str, env: str | None, file: str | None) -> Secret:
-    """Return a password from an environment variable or a file, or prompt for it. Raises UsageError, KohortError."""
+    """Return the password from an environment variable or a file, or prompt for it. Raises UsageError, KohortError."""
     if env is not None and file is not None:
         raise click.UsageError("--password-env and --password-file exclude each other")
     if env is not None:
         if env not in os.environ:
-            raise KohortError(f"--password-env {env}: not set in the environment")
+            raise KohortError(f"--password-env {env}: this environment variable is not set")
         return Secret(os.environ[env])
     if file is not None:
         return Secret(_first_line(file))
@@ -126,7 +130,7 @@ def _first_line(file: str) -> str:
 @cluster_options
 @output_of(UsersRemoved)
 def remove(names: tuple[str, ...], mechanisms: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
-    """Remove the passwords of users, which can then no longer log in. Their ACLs and quotas stay.
+    """Remove the passwords of users: they can then no longer log in. Their ACLs and quotas stay.
 
     \b
     Examples:

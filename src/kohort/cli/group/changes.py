@@ -38,7 +38,7 @@ from kohort.verbs.offsets import (
 )
 from kohort.verbs.refusals import NothingThere
 
-HELP = """Reset the committed offsets of GROUP. Shows the plan; --execute commits its offsets.
+HELP = """Reset the committed offsets of GROUP. Without --execute, only show the new offsets.
 
 The options are those of kafka-consumer-groups, but --topic and --all-topics are optional. --execute does not change
 groups with members: it resets the other groups and exits with 5. SKIPPED is the number of offsets that the group will
@@ -56,12 +56,16 @@ TARGETS: Final = (
     "to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration", "from-file"
 )  # fmt: skip
 TARGET_OPTIONS: Final = (
-    click.option("--to-earliest", is_flag=True, help="Reset to the first record."),
+    click.option("--to-earliest", is_flag=True, help="Reset to the log start."),
     click.option("--to-latest", is_flag=True, help="Reset to the log end."),
-    click.option("--to-current", is_flag=True, help="Keep committed offsets; with --topic: log end where none is."),
+    click.option(
+        "--to-current",
+        is_flag=True,
+        help="Keep committed offsets. With --topic, partitions without one get the log end.",
+    ),
     click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
-    click.option("--shift-by", metavar="N", type=int, help="Add N to each committed offset; -N: subtract."),
-    click.option("--to-datetime", metavar="TIME", help="Reset to the first record since TIME (ISO 8601, UTC)."),
+    click.option("--shift-by", metavar="N", type=int, help="Add N to each committed offset. N may be negative."),
+    click.option("--to-datetime", metavar="TIME", help="Reset to the first record at or after TIME (ISO 8601, UTC)."),
     click.option(
         "--by-duration",
         type=Duration(least_ms=0),
@@ -72,7 +76,7 @@ TARGET_OPTIONS: Final = (
         "--from-file",
         type=click.File(encoding="utf-8"),
         metavar="CSV",
-        help="Reset to the offsets in a file of --export.",
+        help="Reset to the offsets in a file that --export printed.",
     ),
 )
 
@@ -87,10 +91,10 @@ def topics_option(*, required: bool) -> Callable[[Any], Any]:
 @click.command("reset-offsets", help=HELP, short_help="Reset committed offsets of groups.")
 @several_groups
 @topics_option(required=False)
-@click.option("--all-topics", is_flag=True, help="All topics with committed offsets (the default).")
+@click.option("--all-topics", is_flag=True, help="Select all topics with committed offsets (the default).")
 @with_options(*TARGET_OPTIONS)
-@click.option("--dry-run", is_flag=True, help="Only show the plan (the default).")
-@click.option("--execute", is_flag=True, help="Commit the offsets of the plan.")
+@click.option("--dry-run", is_flag=True, help="Only show the new offsets (the default).")
+@click.option("--execute", is_flag=True, help="Commit the new offsets.")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
 @cluster_options
 @output_of(OffsetsReset)
@@ -172,7 +176,7 @@ def next_step(group_id: str, moved: Moved) -> str:
     return f"first stop the members ({names_of_members(moved.about)}), then add --execute"
 
 
-DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions, also of topics that no longer exist.
+DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions. The topics may be deleted already.
 
 While the group has members, only offsets of topics that it does not subscribe to can be deleted.
 
@@ -204,9 +208,9 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: C
     results.check()
 
 
-CLONE_HELP = """Copy the committed offsets of group FROM to group TO. Shows the plan; --execute commits its offsets.
+CLONE_HELP = """Copy the committed offsets of group FROM to group TO. Without --execute, only show the new offsets.
 
-TO must have no members; it is created if it does not exist. Offsets of TO for other partitions do not change.
+TO must have no members; it is created if it does not exist. TO keeps its committed offsets for other partitions.
 
 \b
 Examples:
@@ -217,7 +221,7 @@ Examples:
 @click.command(help=CLONE_HELP, short_help="Copy committed offsets to another group.")
 @click.argument("source", metavar="FROM", shell_complete=complete_groups)
 @click.argument("target", metavar="TO", shell_complete=complete_groups)
-@click.option("--execute", is_flag=True, help="Commit the offsets of the plan.")
+@click.option("--execute", is_flag=True, help="Commit the new offsets. Without it, the command only shows them.")
 @cluster_options
 @output_of(OffsetsReset)
 def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, output: str) -> None:
@@ -231,7 +235,7 @@ def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, outpu
     raise_last(list(moved.failed.values()), "kohort group")
 
 
-REMOVE_HELP = """Remove members from GROUP: by member id or instance id, or all (--all).
+REMOVE_HELP = """Remove members from GROUP. MEMBER is a member id or an instance id; --all removes all members.
 
 The group rebalances, and a running member joins again. Useful for a static member that has stopped: without a removal
 its partitions stay unread until its session times out.
@@ -247,7 +251,7 @@ Examples:
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("names", metavar="[MEMBER]...", nargs=-1, shell_complete=complete_members)
 @click.option("--all", "remove_all", is_flag=True, help="Remove all members of the group.")
-@click.option("--reason", default="", help="Reason for the broker's log and journal.")
+@click.option("--reason", default="", help="Reason to write to the broker's log and journal.")
 @yes_option
 @cluster_options
 @output_of(MembersRemoved)

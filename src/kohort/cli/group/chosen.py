@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 several_groups = with_options(
     click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups),
     click.option(
-        "--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="Same as GROUP."
+        "--group",
+        "more",
+        metavar="GROUP",
+        multiple=True,
+        shell_complete=complete_groups,
+        help="Group to select, like the argument GROUP; repeatable.",
     ),
-    click.option("--all-groups", is_flag=True, help="All consumer groups, of either protocol."),
+    click.option("--all-groups", is_flag=True, help="Select all groups of the classic and the consumer protocol."),
 )
 """Decorator that gives a command the parameters ``names`` (GROUP...), ``more`` (--group) and ``all_groups``."""
 
@@ -28,7 +33,10 @@ def is_one(given: Mapping[str, Any]) -> bool:
 
 
 def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[str]:
-    """Return the named groups, or all groups if ``every``. Raises UsageError if both or neither are given."""
+    """Return the named groups, or all groups if ``every``.
+
+    Raises UsageError if the caller gives both names and ``every``, or neither.
+    """
     names = list(dict.fromkeys(named))
     if bool(names) == every:
         raise click.UsageError("expected either GROUP or --all-groups")

@@ -1,4 +1,4 @@
-"""``kohort group``: its subcommands, and ``delete``."""
+"""``kohort group``: the command group with its subcommands, and the subcommand ``delete``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from kohort.verbs.refusals import NothingThere, RefusedByState
 
 @click.group(short_help="Describe, explain or delete a group, or reset its offsets.")
 def group() -> None:
-    """Describe, explain or delete a group, or reset its offsets (classic and consumer protocol)."""
+    """Describe, explain or delete a group, or reset its offsets.
+
+    Groups may use the classic or the consumer protocol.
+    """
 
 
 @group.command(short_help="Delete groups without members, and their offsets.")
@@ -36,7 +39,7 @@ def group() -> None:
 def delete(yes: bool, cluster: ClusterAccess, output: str, **given: Any) -> None:
     """Delete groups without members, and their committed offsets.
 
-    If a named GROUP has members, no group is deleted. --all-groups skips groups with members.
+    If any named GROUP has members, no group is deleted. --all-groups skips groups with members.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
-"""``kohort group describe``: partitions, topics, members or state of groups.
+"""``kohort group describe``: show the partitions, topics, members or state of groups.
 
-The first columns are those of Kafka's own tool (``tests/interop/test_group_tool.py`` compares them); lag time and
-health follow. One difference: a missing instance id is ``-``, where the tool prints blanks.
+The first columns are those of Kafka's own tool; ``tests/interop/test_group_tool.py`` compares both. Columns with lag
+time and health follow. One difference: a missing instance id is ``-``, where Kafka's tool prints blanks.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 HELP = """Show the partitions of each GROUP: committed offsets, lag, owners, health.
 
-The first columns are those of kafka-consumer-groups; --verbose adds columns after them. A negative LAG means a
-commit beyond the end of the log. One sample shows the lag; most health values need several (--watch-for 20s).
+The first columns are those of kafka-consumer-groups; --verbose adds columns after them. A negative LAG means that the
+committed offset is beyond the log end. One sample shows the lag; most health values need several (--watch-for 20s).
 
 STATUS is the health of a partition: OK, WARN (such as a growing lag), STOP (no owner), STALL (no progress) or REWIND
 (the offset went back). HEALTH of a group is STORM or REBALANCING, or else the worst STATUS of its partitions. LEAD is
-the distance from the committed offset to the start of the log, where retention deletes. STABLE-LAG is the lag of
-read_committed consumers. OUT: records read per second, IN: records written per second.
+the number of offsets from the log start to the committed offset: at 0, retention may delete unread records. STABLE-LAG
+is the lag of read_committed consumers. OUT: records read per second, IN: records written per second.
 
 STATE of a member is ok, stuck (no progress), not-fetching (from some partitions), not-committing (never), rewinding,
-slow, hot (far more lag than the others) or idle. For the consumer protocol (KIP-848), --members shows the partitions
+slow, hot (far more lag than other members) or idle. For the consumer protocol (KIP-848), --members shows the partitions
 that each member still has to revoke (TO-REVOKE) and to receive (TO-GET).
 
 \b
@@ -65,14 +65,14 @@ Examples:
 @click.command("describe", help=HELP, short_help="Show partitions, lag, members and health.")
 @several_groups
 @click.option("--offsets", "view", flag_value="offsets", default=True, help="Show partitions and lag (the default).")
-@click.option("--topics", "view", flag_value="topics", help="Show the lag by topic.")
+@click.option("--topics", "view", flag_value="topics", help="Show the lag of each topic.")
 @click.option("--members", "view", flag_value="members", help="Show members, their partitions and their progress.")
 @click.option("--state", "view", flag_value="state", help="Show state, coordinator, assignor and health.")
 @click.option("--behind", is_flag=True, help="Show only partitions with a lag or an unknown lag.")
 @click.option(
     "--fail-above",
     metavar="N|DURATION",
-    help="Exit with 7 if the LAG of a group is above N records, or its LAG-TIME above DURATION.",
+    help="Exit with code 7 if the LAG of a group is above N records, or its LAG-TIME above DURATION.",
 )
 @click.option("--verbose", is_flag=True, help="Show more columns: epochs, target assignments, rates, reasons.")
 @sampling_options
@@ -123,11 +123,11 @@ def _described(sampled: SampledGroups, status: GroupFinding, nodes: dict[int, st
 
 
 def reconciling_note(group: GroupDescribed) -> str | None:
-    """Return a sentence about a consumer group that has not reached its target assignment; None for other groups."""
+    """Return a sentence about a consumer group that has not reached its target assignment. None for other groups."""
     if group.state == "Assigning":
         return (
-            f"group {group.group!r} waits for a target assignment of its epoch {group.group_epoch}; "
-            f"the present one is of epoch {group.assignment_epoch}"
+            f"group {group.group!r} waits for a target assignment for group epoch {group.group_epoch}; "
+            f"the present target assignment has epoch {group.assignment_epoch}"
         )
     if group.state != "Reconciling":
         return None
@@ -139,7 +139,7 @@ def reconciling_note(group: GroupDescribed) -> str | None:
 
 
 def unowned_note(group: GroupDescribed) -> str | None:
-    """Return a sentence about subscribed partitions that no member owns; None if there are none."""
+    """Return a sentence about the subscribed partitions that no member owns; None if each has an owner."""
     if not group.unowned:
         return None
     names = ", ".join(group.unowned[:5]) + (" and more" if len(group.unowned) > 5 else "")
@@ -153,11 +153,11 @@ def unowned_note(group: GroupDescribed) -> str | None:
 
 
 CellTable = tuple[tuple[str, ...], list[tuple[object, ...]]]
-"""Column headings and rows of a table."""
+"""Column headings of a table, and its rows."""
 
 
 def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a table with a row per partition; ``verbose``: with leader epochs (KIP-1099), rates, status reasons."""
+    """Return a table with a row per partition. ``verbose`` adds leader epochs (KIP-1099), rates and status reasons."""
     findings = {(one.topic, one.partition): one for one in status.partitions}
     epoch = ("LEADER-EPOCH",) if verbose else ()
     more = ("STABLE-LAG", "LEAD", "OUT", "IN", "WHY") if verbose else ()
@@ -189,7 +189,7 @@ def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) 
 
 
 def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a table with a row per member; ``verbose``: with columns for epochs and target assignment (KIP-1099)."""
+    """Return a table with a row per member. ``verbose`` adds epochs and target assignments (KIP-1099)."""
     findings = {one.member.member_id: one for one in status.members}
     static = any(m.group_instance_id for m in group.members)
     is_consumer = group.group_type == "consumer"
@@ -222,14 +222,17 @@ UPGRADED = {"consumer": "true", "classic": "false"}
 
 
 def _progress(member: GroupMemberRow, target_epoch: int | None) -> list[object]:
-    """Return four cells of a member: epoch, assignment, target epoch, target assignment (classic: only assignment)."""
+    """Return the cells epoch, assignment, target epoch and target assignment.
+
+    For a classic group, only the assignment.
+    """
     if member.target_assignment is None:
         return [None, numbered(member.assignment), None, None]
     return [member.member_epoch, numbered(member.assignment), target_epoch, numbered(member.target_assignment)]
 
 
 def state_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a table with the state of a group; ``verbose``: with epochs, in the column order of Kafka's own tool."""
+    """Return a table with the state of a group. ``verbose`` adds epochs, in the column order of Kafka's own tool."""
     epochs = (group.group_epoch, group.assignment_epoch)
     coordinator = f"{group.coordinator or ''} ({group.coordinator_id})".lstrip()
     columns: tuple[str, ...] = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE")
@@ -278,7 +281,7 @@ def limit_of(text: str | None) -> LagLimit:
 
 
 def lag_above(found: GroupFinding, limit: LagLimit) -> CheckNotMet | None:
-    """Return an error if the lag of a group exceeds the limit or is unknown; else None."""
+    """Return an error if the lag of a group exceeds the limit or is unknown; otherwise None."""
     unknown = "is unknown" + (f" (unknown for {found.lag_unknown} of its partitions)" if found.lag_unknown else "")
     if limit.records is not None and (found.lag is None or found.lag_unknown or found.lag > limit.records):
         state = f"is {found.lag}" if found.lag is not None and found.lag > limit.records else unknown

@@ -1,4 +1,4 @@
-"""``kohort group events``, ``fenced`` and ``why``: events, rejected requests and rebalances from the journal."""
+"""``kohort group events``, ``fenced`` and ``why``: show events, rejected requests and rebalances from the journal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EVENTS_HELP = """Print the journal of GROUP, one event per line, oldest first.
 
-~ marks events that kohort watch inferred.
+~ marks events that kohort watch inferred from samples and records.
 
 \b
 Examples:
@@ -36,7 +36,9 @@ Examples:
   kohort group events my-group --follow --output ndjson
 """
 TRIED_SHOWN: Final = 5
-since_option = click.option("--since", type=DURATION, help="Age of the oldest event to show: 90s, 30m, 2h, 1d.")
+since_option = click.option(
+    "--since", type=DURATION, help="Maximum age of the events to show, such as 90s, 30m, 2h or 1d."
+)
 
 
 @click.command(help=EVENTS_HELP, short_help="Print the events of a group.")
@@ -52,7 +54,7 @@ def events(
     from_ms = since_ms(since)
     if follow:
         if output == "json":
-            raise click.UsageError("--follow needs --output ndjson, since --output json is one whole document")
+            raise click.UsageError("--follow needs --output ndjson, since --output json prints one whole document")
         for new in follow_journal(cluster, group_id, from_ms, store):
             show_events([entry for entry in new if entry.at_ms >= from_ms], output)
         return
@@ -89,7 +91,7 @@ def entries_of_group(cluster: ClusterAccess, group_id: str, store: Path | None) 
     return entries
 
 
-FENCED_HELP = """Show the rejected requests to GROUP, and commits of clients that are no members, by client.
+FENCED_HELP = """Show for each client the rejected requests to GROUP, and its commits if it is no member.
 
 \b
 ZOMBIE      a member that still works after its removal
@@ -97,8 +99,8 @@ BEHIND      a member that uses an older generation
 DUPLICATE   a second process with the same instance id
 UNFENCED    accepted commits of a client that is no member, such as a tool
 REFUSED     a client that cannot join: group full, or no common assignor
-BENIGN      a request of a member during a rebalance: no fault
-UNKNOWN     any other error
+BENIGN      a harmless request of a member during a rebalance
+UNKNOWN     a request that failed with any other error
 
 If a fenced client has read records since its last commit, the new owners of its partitions read these records again.
 
@@ -153,9 +155,9 @@ def print_rejected(rejected: FencedFinding) -> None:
 WHY_HELP = """Explain the last rebalance of GROUP: cause, evidence, the member that delayed it, moved partitions.
 
 A kohort broker keeps a journal of group events for seven days. On Apache Kafka the command reads the journal of `kohort
-watch`, or the records that __consumer_offsets still has. For the consumer protocol (KIP-848) it also shows which
-members have not revoked yet, and how long partitions had no owner. If several rebalances have a pattern, such as a
-deployment, a crash loop or a storm, the output begins with the pattern.
+watch`, or the records that __consumer_offsets still has. For the consumer protocol (KIP-848) the command also shows
+which members have not revoked partitions yet, and how long partitions had no owner. If several rebalances have a
+pattern, such as a deployment, a crash loop or a storm, the output begins with the pattern.
 
 \b
 Examples:
@@ -170,7 +172,9 @@ Examples:
 @click.option(
     "--last", type=click.IntRange(min=0), help="Explain the N latest rebalances [1]; 0: all. Excludes --since."
 )
-@click.option("--since", "since_ms", type=DURATION, help="Age of the oldest rebalance to explain: 30m, 1h, 2d.")
+@click.option(
+    "--since", "since_ms", type=DURATION, help="Maximum age of the rebalances to explain, such as 30m, 1h or 2d."
+)
 @store_option
 @cluster_options
 @output_of(GroupRebalances)
@@ -209,7 +213,10 @@ def why(
 
 
 def _latest(found: list[RebalanceFinding], last: int) -> list[RebalanceFinding]:
-    """Return the ``last`` latest rebalances of a group (0: all), and its other findings since the first of them."""
+    """Return the ``last`` latest rebalances of a group (0: all).
+
+    Findings that are not rebalances are kept if they opened no earlier than the oldest of these rebalances.
+    """
     rebalances = [finding for finding in found if finding.end != "no_rebalance"]
     from_ms = rebalances[-last].opened_at_ms if 0 < last <= len(rebalances) else 0
     return [finding for finding in found if finding.opened_at_ms >= from_ms]

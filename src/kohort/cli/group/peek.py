@@ -1,4 +1,4 @@
-"""``kohort group peek``: the records around a committed offset, such as a record that blocks a member."""
+"""``kohort group peek``: show the records around a committed offset, such as a record that a member cannot process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kohort.results.groups import GroupPeek, PeekedRecord
 from kohort.verbs.peeking import peek as read_records
 from kohort.verbs.peeking import position_of
 
-PEEK_HELP = """Show the records of a partition around the committed offset of GROUP, without a commit.
+PEEK_HELP = """Show the records of a partition around the committed offset of GROUP. Commits no offsets.
 
 The table escapes control characters and cuts long values. --output json has whole records, with base64 for bytes that
 are not UTF-8.
@@ -34,10 +34,18 @@ MOST: Final = 1000
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_partitions)
 @click.option(
-    "-B", "--before", type=click.IntRange(0, MOST), default=3, help="Number of records before the committed offset [3]."
+    "-B",
+    "--before",
+    type=click.IntRange(0, MOST),
+    default=3,
+    help="Number of records to show before the committed offset [3].",
 )
 @click.option(
-    "-A", "--after", type=click.IntRange(0, MOST), default=3, help="Number of records from the committed offset on [3]."
+    "-A",
+    "--after",
+    type=click.IntRange(0, MOST),
+    default=3,
+    help="Number of records to show from the committed offset on [3].",
 )
 @cluster_options
 @output_of(GroupPeek)

@@ -1,4 +1,4 @@
-"""``kohort group timeline``: a lane for each member or partition, a column for each generation."""
+"""``kohort group timeline``: draw a row for each member or partition, and a column for each generation."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class TextCell(NamedTuple):
     text: str = ""
     marks: str = ""
     through: bool = False
-    """True if the member stays in the group until the end of this timeline column."""
+    """True if the member is still in the group at the end of this timeline column."""
     silent: tuple[tuple[float, float], ...] = ()
-    """Start and end of each interval without heartbeats, as shares of the column's width (0.0 to 1.0)."""
+    """Start and end of each interval without heartbeats, as fractions of the column's width (0.0 to 1.0)."""
 
 
 class TextLane(NamedTuple):
@@ -46,7 +46,7 @@ class TextLane(NamedTuple):
 
 
 def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
-    """Draw the timeline of a group in lines of at most ``width`` characters; ``plain``: only in ASCII."""
+    """Draw the timeline of a group in lines of at most ``width`` characters. ``plain`` uses only ASCII characters."""
     topics = {name.rpartition("-")[0] for lane in found.lanes for s in lane.assignments for name in s.partitions}
     one_topic = len(topics) < 2
     lanes = _member_lanes(found, one_topic) if by == "member" else _partition_lanes(found)
@@ -111,7 +111,10 @@ def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
 
 
 def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return a member's last assignment in a column (None: not a member); True if a member when the column ends."""
+    """Return a member's last assignment in a timeline column, and whether it is a member when the column ends.
+
+    The assignment is None if the client is not a member in this column.
+    """
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
     within = [s for s in lane.assignments if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:
@@ -184,8 +187,9 @@ def _partition_lanes(found: TimelineFinding) -> list[TextLane]:
 
 TIMELINE_HELP = """Draw the assignments of GROUP over time: a lane for each member, a column for each generation.
 
-A lane shows the partitions of the member (0-2 +3: three kept, one new). A broken line (╌) means that the member was
-silent. Marks: ← the member left, ✕ it was removed, ⚑ one of its requests was rejected, ▼ cause of a rebalance.
+A lane shows the partitions of the member: 0-2 +3 means that it kept partitions 0 to 2 and got partition 3. A broken
+line (╌) means that the member sent no heartbeats. Marks: ← the member left, ✕ the member was removed, ⚑ a request of
+the member was rejected, ▼ a rebalance and its cause.
 
 \b
 Examples:
@@ -200,7 +204,10 @@ PIPE_WIDTH = 120
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @click.option(
-    "--by", type=click.Choice(["member", "partition"]), default="member", help="Lane per member or partition [member]."
+    "--by",
+    type=click.Choice(["member", "partition"]),
+    default="member",
+    help="Draw a lane for each member, or for each partition [member].",
 )
 @store_option
 @cluster_options

@@ -1,4 +1,4 @@
-"""``kohort group wait``: wait after a deployment until a group is stable and its lag is small."""
+"""``kohort group wait``: after a deployment, wait until a group is stable and its lag is small."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.insight.snapshot import GroupSnapshot
 
-HELP = """Wait until GROUP is stable, its lag is small, or both: a check after a deployment.
+HELP = """Wait until GROUP is stable, its lag is small, or both, for example after a deployment.
 
-At least one of two conditions is required. --stable: the state stays Stable, with the same members and assignments.
---max-lag: the lag is at most N records. The conditions must hold for the time --for. Restarts of brokers do not end
-the command.
+At least one of the conditions --stable and --max-lag is required. --stable means that the state stays Stable, with the
+same members and assignments. --max-lag means that the lag is at most N records. The conditions must hold for the time
+of --for. The command continues while brokers restart.
 
 Exit code 0: the conditions hold. After --timeout: 7 if only the lag is too large; 4 if the group is not stable; 3 if
 the group never existed.
@@ -42,7 +42,11 @@ LONGEST_REQUEST_MS: Final = 5_000
 
 @dataclass(slots=True)
 class WaitConditions:
-    """Conditions of ``kohort group wait``, and the times since which the group meets them (monotonic, in seconds)."""
+    """Conditions of ``kohort group wait``.
+
+    ``good_since``: time since which all conditions hold. ``stable_since``: time since which the group is stable. Both
+    are monotonic, in seconds.
+    """
 
     group_id: str
     stable: bool
@@ -52,11 +56,11 @@ class WaitConditions:
     good_since: float | None = None
     stable_since: float | None = None
     was_stable: bool = False
-    """True if the group was stable for ``for_ms`` at least once, whatever its lag."""
+    """True if the group was ever stable for ``for_ms``, with any lag."""
     summary: str = "the group was not found"
 
     def check(self, snapshot: GroupSnapshot, now: float) -> bool:
-        """Check the conditions on a snapshot of the group; return True if the group has met them for ``for_ms``."""
+        """Check the conditions on a snapshot of the group. Return True if they have held for ``for_ms``."""
         total = lag_of([snapshot]).total
         lag = None if total.unknown else total.records
         steady = not self.stable or snapshot.state == "Stable"
@@ -83,8 +87,12 @@ class WaitConditions:
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--stable", is_flag=True, help="Wait until the group is stable.")
 @click.option("--for", "for_ms", type=DURATION, default="30s", help="Time for which the conditions must hold [30s].")
-@click.option("--timeout", "timeout_ms", type=DURATION, default="5m", help="Longest wait for the conditions [5m].")
-@click.option("--max-lag", type=click.IntRange(0), metavar="N", help="Largest allowed lag of the group, in records.")
+@click.option(
+    "--timeout", "timeout_ms", type=DURATION, default="5m", help="Maximum time to wait for the conditions [5m]."
+)
+@click.option(
+    "--max-lag", type=click.IntRange(0), metavar="N", help="Wait until the lag of the group is at most N records."
+)
 @click.option("--every", "every_ms", type=DURATION, default="1s", help="Time between two samples of the group [1s].")
 @cluster_options
 @output_of(WaitedFor)
@@ -120,7 +128,7 @@ def wait(
 
 
 def _wait_until_met(admin: Admin, conditions: WaitConditions, deadline: float, every_ms: int) -> bool:
-    """Sample the group until it meets the conditions or the timeout ends; return False if no sample found the group."""
+    """Sample the group until it meets the conditions or the timeout ends. Return False if the group never existed."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
     limits = SamplingLimits(append_times=0, timeout_ms=min(LONGEST_REQUEST_MS, ADMIN_MS))
@@ -156,6 +164,6 @@ def _failure(conditions: WaitConditions, timeout_ms: int) -> KohortError:
 
 
 def _shape(snapshot: GroupSnapshot) -> object:
-    """Return state, epoch, members and partition owners of a group: a rebalance changes this value."""
+    """Return a value that each rebalance changes: state, epoch, members and partition owners of the group."""
     owners = {tp: member.member_id for tp, member in owners_of(snapshot).items()}
     return snapshot.state, snapshot.epoch, frozenset(m.member_id for m in snapshot.members), owners

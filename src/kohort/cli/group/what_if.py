@@ -1,4 +1,4 @@
-"""``kohort group what-if``: predict the effect of a change on a group with the real assignors."""
+"""``kohort group what-if``: use the real assignors to predict the effect of a change on a group."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ RATE = click.FloatRange(min=0, min_open=True)
 
 HELP = """Predict the effect of a change on GROUP, without executing it.
 
-The command runs the real assignors, and predicts owners, the number of rebalances (rounds), pauses of partitions and
-idle members. MEMBER is a member id, an instance id, or a unique client id. --rolling-restart can be combined with
---assignor, --partitions and --to-consumer. With rates (given, or sampled with --watch-for 20s) the prediction has the
-peak of the lag and the time to catch up.
+The command runs the real assignors. It predicts the owners and pauses of partitions, the number of rebalances (rounds),
+and idle members. MEMBER is a member id, an instance id, or a unique client id. --rolling-restart can be combined with
+--assignor, --partitions and --to-consumer. If the rates of records are set (--in-rate, --drain-rate) or
+sampled (--watch-for 20s), the command also predicts the peak of the lag and the time to catch up.
 
 A cluster does not report the timeouts of its clients: the prediction assumes Kafka's defaults. --assume sets
 session.timeout.ms, heartbeat.interval.ms, max.poll.interval.ms, or restart: the range of the time that a process needs
@@ -59,7 +59,7 @@ Examples:
     "--kill",
     multiple=True,
     metavar="MEMBER[:HOW]",
-    help="Member that ends; HOW: sigkill (default: it fails), poll (it stops polling), close (it leaves).",
+    help="Member that ends. HOW is sigkill (the default), poll (it stops polling) or close (it leaves).",
 )
 @click.option("--assignor", metavar="NAME", help="New assignor of the group.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions of a topic.")
@@ -68,9 +68,9 @@ Examples:
 @click.option("--to-consumer", is_flag=True, help="Switch to the consumer protocol (KIP-848).")
 @click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records per second written to the topics.")
 @click.option("--drain-rate", type=RATE, metavar="N", help="Records per second that one member processes.")
-@click.option("--watch-for", "watch_ms", type=DURATION, help="Time over which both rates are measured.")
+@click.option("--watch-for", "watch_ms", type=DURATION, help="Sampling time to measure both rates, such as 20s.")
 @click.option(
-    "--assume", multiple=True, metavar="KEY=TIME", help="Assumed timeout (session.timeout.ms=10s); repeatable."
+    "--assume", multiple=True, metavar="KEY=TIME", help="Timeout to assume, such as session.timeout.ms=10s; repeatable."
 )
 @click.option("--compare", is_flag=True, help="Compare the predictions of all assignors.")
 @cluster_options

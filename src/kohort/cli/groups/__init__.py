@@ -1,1 +1,1 @@
-"""Commands about all consumer groups, and functions that commands about one group share with them."""
+"""Commands about all consumer groups. They share functions with the commands about one group."""

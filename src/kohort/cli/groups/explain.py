@@ -1,4 +1,4 @@
-"""``kohort explain``: the meaning of a cause of rebalances, a pattern, or an error code of Kafka."""
+"""``kohort explain``: explain a cause of rebalances, a pattern of rebalances, or a Kafka error code."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kohort.cli.terminal.wording import print_fact
 from kohort.results.programs import CauseExplained, CausesListed, ErrorExplained, Explained
 from kohort.verbs.explaining import cause_explained, explained
 
-HELP = """Explain WORD: a cause of `kohort group why`, or a Kafka error code by name or number.
+HELP = """Explain WORD: a cause of `kohort group why`, or a Kafka error code (name or number).
 
-The text has the proof of the cause, similar causes, advice, and the log line of an Apache Kafka broker. Without WORD
-the command lists all causes. No broker is needed.
+The explanation has the evidence for the cause, similar causes, advice, and the log line of an Apache Kafka broker.
+Without WORD the command lists all causes. No broker is needed.
 
 \b
 Examples:

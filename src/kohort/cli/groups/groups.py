@@ -1,4 +1,4 @@
-"""``kohort groups`` and ``kohort doctor``: health and problems of all groups."""
+"""``kohort groups`` and ``kohort doctor``: show the health and the problems of all groups."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 GROUPS_HELP = """List the groups, the worst first.
 
-LAG is in records, LAG-TIME the age of the next unread record, ETA the time until the lag is 0. HEALTH is OK, WARN (such
-as a growing lag), STALL (no progress of commits), STOP (no owner), REWIND (an offset went back), REBALANCING or STORM.
-After one sample HEALTH may be - (unknown): --watch-for 20s takes several. REBALANCES-1H and LAST-REBALANCE
-come from the journal of a kohort broker or of kohort watch.
+LAG is in records. LAG-TIME is the age of the oldest unread record, ETA the time until the lag is 0. HEALTH is OK, WARN
+(such as a growing lag), STALL (no progress of commits), STOP (no owner), REWIND (an offset went back), REBALANCING or
+STORM. After one sample HEALTH may be - (unknown): --watch-for 20s takes several samples. REBALANCES-1H and
+LAST-REBALANCE come from the journal of a kohort broker or of kohort watch.
 
 The exit code is not 0 if a group could not be sampled.
 
@@ -48,7 +48,7 @@ COLUMNS = ("HEALTH", "GROUP", "STATE", "MEMBERS", "LAG", "LAG-TIME", "ETA", "REB
 
 
 @click.command(help=GROUPS_HELP, short_help="List the groups with lag and health, the worst first.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="State of the groups to list; repeatable.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="Show only groups in this state; repeatable.")
 @sampling_options
 @cluster_options
 @output_of(GroupsListed)
@@ -74,7 +74,7 @@ def cells_of(row: GroupRow) -> tuple[object, ...]:
 
 
 def print_notes(sampled: SampledGroups, sampling: SamplingOptions) -> None:
-    """Print on stderr which columns of the group list are incomplete, and which option completes each column."""
+    """Print on stderr the columns of the group list that are incomplete, each with the option that completes it."""
     if sampled.times_left_out and sampling.append_times is None:
         click.echo("LAG-TIME is left out for many groups: --append-times 5000 reads it for the worst groups", err=True)
     elif sampled.not_looked_up and not sampled.times_left_out:

@@ -1,4 +1,4 @@
-"""Read the journal of group events for commands: all entries of a group, or entries as they arrive."""
+"""Read the journal of group events for commands: stored entries of a group, and new entries as they are written."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from kohort.watch.journal_source import JournalSource
 
 WAIT_MS: Final = 500
-store_option = click.option("--store", type=FILE, help="Journal file written by kohort watch.")
+store_option = click.option("--store", type=FILE, help="Journal file of kohort watch to read.")
 
 
 @contextmanager
 def journal_of(
     cluster: ClusterAccess, admin: Admin, group_id: str | None, since_ms: int | None, store: Path | None
 ) -> Iterator[JournalSource | None]:
-    """Open the journal of one group or of all groups from ``since_ms`` (None: now) on; yield None without a journal."""
+    """Open the journal of one group (None: of all groups) from ``since_ms`` (None: from now) on.
+
+    Yields None if there is no journal.
+    """
     from kohort.watch.journal_source import JournalAccess, open_journal
 
     access = JournalAccess(cluster.consumer, admin, os.environ, store, warn)
@@ -50,7 +53,7 @@ def warn(text: str) -> None:
 def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = None) -> list[JournalEntry]:
     """Return the journal entries of a group, oldest first. Raises NothingThere.
 
-    Reads the journal of the cluster or a watcher's journal file; without one, the topic ``__consumer_offsets``.
+    Reads the journal of the cluster, or a watcher's journal file. If there is neither, reads ``__consumer_offsets``.
     """
     with cluster.admin() as admin:
         with journal_of(cluster, admin, group_id, 0, store) as source:
@@ -65,7 +68,10 @@ def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = Non
 def follow_journal(
     cluster: ClusterAccess, group_id: str, since_ms: int, store: Path | None
 ) -> Iterator[list[JournalEntry]]:
-    """Yield a group's stored journal entries, then each list of new ones. Raises NothingThere without a journal."""
+    """Yield a group's stored journal entries, then each list of new entries.
+
+    Raises NothingThere if there is no journal.
+    """
     with cluster.admin() as admin, journal_of(cluster, admin, group_id, since_ms, store) as source:
         if source is None:
             raise NothingThere(f"{cluster.address} has no journal of rebalances: start `kohort watch` to record one")
@@ -77,7 +83,7 @@ def follow_journal(
 
 
 def warn_if_stale(source: JournalSource) -> bool:
-    """Print a warning and return True if the watcher that writes this journal has stopped."""
+    """Print a warning and return True if the watcher that wrote this journal has stopped."""
     from kohort.watch.journal_source import is_stale
 
     if not is_stale(source, time.time() * 1000):

@@ -1,4 +1,4 @@
-"""Samples of groups for commands: findings from snapshots of the cluster and rebalances of the journal."""
+"""Sample groups for commands: findings from snapshots of the cluster, and from rebalances in the journal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BACK_MS: Final = 3_600_000
 READ_S: Final = 2.0
-"""Maximum time to read the journal for the group list, in seconds; after that, the list has no rebalances."""
+"""Maximum time to read the journal for the group list, in seconds. A slower read leaves rebalances out of the list."""
 
 
 def recent_rebalances(
@@ -37,8 +37,8 @@ def recent_rebalances(
 ) -> dict[str, list[RebalanceFinding]] | None:
     """Return the rebalances of each group in the last hour.
 
-    Returns None if the journal is missing, stale, unreadable or slow. Also reads older journal entries, which may
-    explain the first rebalances of that hour.
+    Returns None if the journal is missing, stale, unreadable or slow. Also reads journal entries from before that hour,
+    which may explain its first rebalances.
     """
     from kohort.insight.findings.rebalances import find_rebalances
     from kohort.insight.observed.generation_records import BASELINE_MS
@@ -68,7 +68,7 @@ def recent_rebalances(
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAMPLES: Final = 10
 MANY_GROUPS: Final = 1000
-"""Number of groups above which record timestamps are read only if ``--append-times`` is set."""
+"""Number of groups above which record timestamps are read only with ``--append-times``."""
 DEFAULT_TIMES: Final = 5000
 APPEND_MS: Final = 5000
 
@@ -77,25 +77,25 @@ APPEND_MS: Final = 5000
 class SamplingOptions:
     watch_ms: int = 0
     append_times: int | None = None
-    """Maximum number of record timestamps to read; None: the default."""
+    """Maximum number of record timestamps to read. None: 5000, or 0 for more than 1000 groups."""
     journal: bool = True
     store: Path | None = None
 
 
 @dataclass(slots=True)
 class SampledGroups:
-    """Findings of sampled groups; errors and gaps of the samples."""
+    """Findings of sampled groups, and errors and missing values of the samples."""
 
     groups: list[GroupFinding]
     rebalances: dict[str, list[RebalanceFinding]] | None
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Error of each group that could not be described, and of each broker (key ``broker N``) that listed no groups."""
+    """Error of each group that could not be described. A broker that listed no groups has the key ``broker N``."""
     gaps: list[str] = field(default_factory=list)
-    """Messages about the groups that were sampled only in part."""
+    """Messages about groups whose samples lack values."""
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
     snapshots: dict[str, GroupSnapshot] = field(default_factory=dict)
     not_looked_up: int = 0
-    """Number of committed offsets whose record timestamps were not read."""
+    """Number of committed offsets for which no record timestamp was read."""
     times_left_out: bool = False
 
     def rebalances_of(self, group: str) -> list[RebalanceFinding] | None:
@@ -120,9 +120,9 @@ _SAMPLING_OPTIONS: Final = (
     click.option("--watch-for", "watch_ms", type=DURATION, help="Sampling time for rates and health, such as 20s."),
     click.option(
         "--append-times", type=click.IntRange(min=0), metavar="N",
-        help="Look up at most N record timestamps, for LAG-TIME [5000; with over 1000 groups: 0].",
+        help="Read at most N record timestamps, for LAG-TIME [5000; with over 1000 groups: 0].",
     ),
-    click.option("--journal/--no-journal", default=True, help="Read the journal, for rebalances [--journal]."),
+    click.option("--journal/--no-journal", default=True, help="Read rebalances from the journal [--journal]."),
     store_option,
 )  # fmt: skip
 
@@ -139,14 +139,14 @@ def sample_all_groups(
         if others:
             click.echo(harmless(f"groups of other types are left out: {', '.join(others)}"), err=True)
         sampled = sample_named_groups(cluster, admin, names, sampling)
-        # ignore groups that were deleted after the cluster listed them
+        # ignore a group that was deleted between its listing and its description
         sampled.errors = {name: error for name, error in sampled.errors.items() if not is_missing(error)}
         sampled.errors |= {f"broker {node_id}": error for node_id, error in listed.errors.items()}
         return sampled
 
 
 def sample_one_group(cluster: ClusterAccess, group_id: str, sampling: SamplingOptions) -> SampledGroups:
-    """Sample one group. Raises NothingThere with the nearest group name if it is missing."""
+    """Sample one group. If it does not exist, raises NothingThere with the most similar group name."""
     with cluster.admin() as admin:
         sampled = sample_named_groups(cluster, admin, [group_id], sampling)
         error = sampled.errors.get(group_id)
@@ -156,7 +156,7 @@ def sample_one_group(cluster: ClusterAccess, group_id: str, sampling: SamplingOp
 
 
 def print_gaps(sampled: SampledGroups, command: str) -> KohortError | None:
-    """Print errors and incomplete samples of groups on stderr; return the last error, None without errors."""
+    """Print errors and incomplete samples of groups on stderr. Return the last error, or None if there is none."""
     texts = [f"{name}: {error}" if name.startswith("broker ") else str(error) for name, error in sampled.errors.items()]
     for text in [*texts, *sampled.gaps]:
         click.echo(harmless(f"{command}: not sampled: {text}"), err=True)
@@ -169,7 +169,7 @@ def print_gaps(sampled: SampledGroups, command: str) -> KohortError | None:
 def sample_named_groups(
     cluster: ClusterAccess, admin: Admin, names: Sequence[str], sampling: SamplingOptions
 ) -> SampledGroups:
-    """Sample the named groups, and read their rebalances of the last hour from the journal."""
+    """Sample the named groups. Read their rebalances of the last hour from the journal."""
     from kohort.insight.findings.groups import find_group
     from kohort.watch.sampling import missing_values
 
@@ -196,7 +196,7 @@ def sample_named_groups(
 
 
 def samples_of(admin: Admin, names: Sequence[str], sampling: SamplingOptions) -> Iterable[GroupSample]:
-    """Sample the groups once, or several times with ``--watch-for``; only the last sample reads record timestamps."""
+    """Sample the groups once, or several times with ``--watch-for``. Only the last sample reads record timestamps."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
     limits = SamplingLimits(append_times=_times(names, sampling), append_ms=APPEND_MS, timeout_ms=ADMIN_MS)

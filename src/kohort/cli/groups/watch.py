@@ -1,4 +1,4 @@
-"""``kohort watch``: record a journal of the groups of any cluster; print a line for each rebalance."""
+"""``kohort watch``: record a journal of the groups of any cluster, and print a line for each rebalance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kohort.watch.topic_journal import TopicJournal
     from kohort.watch.watcher import GroupWatcher
 
-HELP = """Record the rebalances of any cluster, and print a line for each: time, cause, confidence.
+HELP = """Record the rebalances of any cluster, and print the time, cause and confidence of each.
 
 Apache Kafka keeps no journal of rebalances. This command records one in ~/.local/state/kohort/watch, from
 __consumer_offsets (needs READ on that topic) and from the states of groups. `kohort group why` and other commands read
@@ -52,17 +52,24 @@ STEP_MS: Final = 500
     metavar="GROUP",
     multiple=True,
     shell_complete=complete_groups,
-    help="Group to print; repeatable.",
+    help="Print only rebalances of this group; repeatable.",
 )
-@click.option("--once", is_flag=True, help="Print the new rebalances, and exit.")
-@click.option("--interval", type=click.FloatRange(0, 3600), default=2.0, help="Seconds between samples [2]; 0: none.")
+@click.option("--once", is_flag=True, help="Read the new records, print their rebalances, and exit.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0, 3600),
+    default=2.0,
+    help="Seconds between two samples of the groups [2]; 0: no samples.",
+)
 @click.option("--store", type=NEW_FILE, help="Journal file to write.")
 @click.option("--to-topic", is_flag=True, help="Also write the journal to the topic __kohort_journal.")
 @click.option("--days", type=click.IntRange(1, 3650), default=7, help="Retention of journal entries in days [7].")
 @click.option("--max-size", type=click.IntRange(1), default=1024, help="Maximum size of the journal in MiB [1024].")
-@click.option("--max-groups", type=click.IntRange(1), default=20_000, help="Limit of groups in memory [20000].")
 @click.option(
-    "--max-partitions", type=click.IntRange(1), default=500_000, help="Limit of partitions in memory [500000]."
+    "--max-groups", type=click.IntRange(1), default=20_000, help="Maximum number of groups in memory [20000]."
+)
+@click.option(
+    "--max-partitions", type=click.IntRange(1), default=500_000, help="Maximum number of partitions in memory [500000]."
 )
 @cluster_options
 @output_of(WatchedRebalances)
@@ -70,7 +77,7 @@ def watch(
     groups: tuple[str, ...], once: bool, to_topic: bool, cluster: ClusterAccess, output: str, **limits: Any
 ) -> None:
     if output == "json" and not once:
-        raise click.UsageError("--output json is one whole document: use --output ndjson, or add --once")
+        raise click.UsageError("--output json prints one whole document: use --output ndjson, or add --once")
     if once:
         limits["interval"] = 0
     from kohort.watch.opening import DAY_MS, WatchClients, WatchSettings, open_watcher
@@ -112,7 +119,10 @@ def shipping(
 def _new_rebalances(
     watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
-    """Yield the rebalances that the watcher finds. Leave out rebalances before its first start, unless ``once``."""
+    """Yield the rebalances that the watcher finds.
+
+    The first start of a watcher reads old records. Their rebalances are yielded only if ``once``.
+    """
     from kohort.watch.background import NewRebalances
 
     is_first, waited = not kept.positions(), False
@@ -121,7 +131,8 @@ def _new_rebalances(
             raise NothingThere("the cluster has no topic __consumer_offsets, so it never had a group")
         if not waited:
             click.echo("the cluster has no group yet: waiting for the first", err=True)
-            is_first, waited = False, True  # no group existed when the watcher started: every rebalance is new
+            # the cluster had no group when the watcher started, so every rebalance is new
+            is_first, waited = False, True
         time.sleep(WAIT_S)
     news = NewRebalances(kept)
     while True:

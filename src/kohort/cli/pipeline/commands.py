@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.argument("file", type=FILE)
 @output_of(PipelineStatus)
 def status(file: Path, output: str) -> None:
-    """Show the progress of the pipeline in FILE: lag of partitions, last micro-batches, row counts of the last run."""
+    """Show the progress of the pipeline in FILE: lag of its partitions, last micro-batches, last run."""
     from kohort.spark.pipeline.parse import load_pipeline
 
     pipeline = load_pipeline(file)
@@ -64,7 +64,8 @@ def _batch_lines(found: PipelineStatus, *, stateful: bool) -> list[str]:
         ledger, seconds = found.last_run["ledger"], found.last_run["seconds"]
         rate = ledger["rows_in"] / seconds if seconds else 0
         sinks = ", ".join(f"{name} {rows:,}" for name, rows in ledger["sinks"].items())
-        again = _again(ledger.get("redelivered", 0))  # results of old runs do not have this count
+        # results that old versions of kohort wrote lack the count of redelivered rows
+        again = _again(ledger.get("redelivered", 0))
         lines.append(
             f"  last run: {ledger['rows_in']:,} rows in{again}, {sinks} out, {seconds:.1f} s, "
             f"{rate:,.0f} rows/s, {'balanced' if found.last_run['balanced'] else 'NOT balanced'}"
@@ -78,7 +79,7 @@ def _again(rows: int) -> str:
 
 @click.command(short_help="Remove the checkpoint, so that the next run starts over.")
 @click.argument("file", type=FILE)
-@click.option("--outputs", is_flag=True, help="Also remove the rows of Parquet sinks and the summaries.")
+@click.option("--outputs", is_flag=True, help="Also remove the rows of the Parquet sinks, and the summaries.")
 @yes_option
 def reset(file: Path, outputs: bool, yes: bool) -> None:
     """Remove the checkpoint and the ledger of the pipeline in FILE.
@@ -127,10 +128,10 @@ def _output_rows(pipeline: Pipeline) -> list[OwnedFiles]:
 @click.argument("file", type=FILE)
 @click.option("--size", default="128m", show_default=True, help="Approximate size of a merged file.")
 def compact(file: Path, size: str) -> None:
-    """Merge small files of the Parquet sinks in FILE into large ones, separately in each folder of partition_by.
+    """Merge small files of the Parquet sinks in FILE into large files, separately in each folder of partition_by.
 
-    The pipeline may run meanwhile: only files of completed micro-batches are merged. A reader may see rows twice or
-    miss a file at the moment when a merged file replaces small ones.
+    The pipeline may run meanwhile: only files of completed micro-batches are merged. At the moment when a merged file
+    replaces small files, a program that reads the folder may see rows twice, or a file may be missing.
     """
     from kohort.spark.options.table import size_bytes
     from kohort.spark.pipeline.parse import load_pipeline
@@ -193,8 +194,10 @@ def init(file: Path, topic: str) -> None:
 @click.argument("file", type=FILE)
 @output_of(PipelineValid)
 def validate(file: Path, output: str) -> None:
-    """Check FILE without a connection and without Spark: keys, types, names, environment variables, Python functions,
-    schemas, SQL and column names. For the checks of Spark itself see kohort pipeline dry-run.
+    """Check FILE without brokers and without Spark.
+
+    Checks keys, types, names, environment variables, Python functions, schemas, SQL and column names. kohort pipeline
+    dry-run also makes the checks of Spark itself.
     """
     found = load_checked(file)
     sources: dict[str, Literal["table", "stream"]] = {s.name: ("table" if s.table else "stream") for s in found.sources}

@@ -1,4 +1,4 @@
-"""``kohort pipeline replay``: send dead letters back to their source topics, without Spark."""
+"""``kohort pipeline replay``: send dead letters back to their source topics. Spark is not needed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _POLL_MS: Final = 1000
 def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
     """Send the dead letters of the pipeline in FILE back to their source topics, unchanged. The next run reads them.
 
-    The group NAME-replay commits the position: a second replay sends only newer dead letters. Delivery is at least
-    once, and other consumers of the topics read the records again.
+    The group NAME-replay commits how far the dead letters were sent, so the next replay sends only newer ones. Delivery
+    is at least once, and other consumers of the source topics read the records again.
 
-    A replayed record comes after newer records of its key, and replaces them in a compacted topic. A replayed
-    tombstone would delete the key there, so tombstones are sent only with --tombstones.
+    A replayed record gets a higher offset than newer records of its key. In a compacted topic it replaces these
+    records. A replayed tombstone would delete the key there, so tombstones are sent only with --tombstones.
     """
     from kohort import Consumer, Producer
     from kohort.spark.pipeline.parse import load_pipeline
@@ -76,7 +76,7 @@ class _Replayed(NamedTuple):
 def _polls(consumer: Consumer, letters: DeadLetters) -> Iterator[list[Record]]:
     """Yield the dead letters from the committed offsets up to the log end offsets at the time of the call.
 
-    A replayed record that fails again becomes a dead letter beyond these log end offsets.
+    A replayed record that fails again becomes a new dead letter. Its offset is above these log end offsets.
     """
     from kohort import Admin
 
@@ -100,9 +100,9 @@ def _polls(consumer: Consumer, letters: DeadLetters) -> Iterator[list[Record]]:
 def _replay(
     name: str, consumer: Consumer, letters: DeadLetters, targets: Mapping[str, Producer | None], *, tombstones: bool
 ) -> _Replayed:
-    """Send dead letters to their source topics; for a topic without a producer, only count its dead letters.
+    """Send dead letters to their source topics. If a topic has no producer, only count its dead letters.
 
-    Raises KohortError if a broker rejects a record; the dead letters of the same poll are then not committed.
+    If a broker rejects a record, raises KohortError and commits none of the dead letters of the same poll.
     """
     reasons: Counter[str] = Counter()
     others = left_out = 0

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 def rows_waiting(pipeline: Pipeline) -> int | None:
-    """Return the number of unread records in the pipeline's topics; None if only Spark's checkpoint has the offsets."""
+    """Return the number of unread records in the pipeline's topics.
+
+    Returns None if only Spark's checkpoint stores how far the topics were read.
+    """
     from kohort.spark.pipeline.sources import source_lag
 
     found = {source.name: source_lag(source) for source in pipeline.sources}
@@ -49,7 +52,10 @@ def rows_waiting(pipeline: Pipeline) -> int | None:
 
 
 class Progress:
-    """Prints the progress of a pipeline run: a bar for a finite run on a terminal, else a line per micro-batch."""
+    """Prints the progress of a pipeline run.
+
+    A finite run on a terminal has a bar, any other run a line per micro-batch.
+    """
 
     def __init__(
         self,
@@ -112,7 +118,10 @@ class Progress:
             self._first_done, self._rows_of_first = now, self._rows
 
     def _pace(self, now: float) -> float:
-        """Return the rows per second since the end of the first micro-batch, which the start of Spark delays."""
+        """Return the rows per second since the end of the first micro-batch.
+
+        Spark's start makes that micro-batch slow.
+        """
         since = 0.0 if self._first_done is None else now - self._first_done
         return (self._rows - self._rows_of_first) / since if since > 0 else 0.0
 
@@ -155,19 +164,22 @@ Examples:
 """
 
 EVERY = "1 second"
-"""Trigger interval of --continuous if the pipeline file sets no interval."""
+"""Trigger interval of --continuous if the pipeline file has no interval."""
 
 
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
-    """Start a Spark session. Ctrl-C ends the process at once; a pipeline run first completes its micro-batch."""
+    """Start a Spark session.
+
+    Ctrl-C ends the process at once, except in a pipeline run: it completes its micro-batch.
+    """
     from kohort.cli.terminal.exits import ExitCode
     from kohort.spark.pipeline.running.process import exit_on_signal
     from kohort.spark.runtime.environment import spark_home
     from kohort.spark.runtime.session import SHORT_RUN, session
 
     with exit_on_signal(ExitCode.INTERRUPTED) as install:
-        spark_home()  # check for pyspark before Spark's slow start; raises MissingExtra
+        spark_home()  # check for pyspark before the slow start of Spark; raises MissingExtra
         click.echo("starting Spark", err=True)
         began = time.monotonic()
         spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)
@@ -187,7 +199,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 def test(file: Path, only: str, watch: bool, output: str) -> None:
     """Run the tests in FILE: send the records of each test through the pipeline, and compare the output rows.
 
-    The exit code is 1 if a test fails. Spark starts in some seconds; with --watch it starts only once.
+    The exit code is 1 if a test fails. Spark takes some seconds to start; with --watch it starts once for all repeats.
     """
     found = load_checked(file)
     if not any(only in test.name for test in found.tests):
@@ -232,7 +244,7 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
     def change_times() -> dict[Path, int]:
         found = {}
         for path in (file, *file.absolute().parent.glob("*.py")):
-            with suppress(OSError):  # an editor may be replacing the pipeline file
+            with suppress(OSError):  # an editor may be replacing the pipeline file at this moment
                 found[path] = path.stat().st_mtime_ns
         return found
 
@@ -246,13 +258,14 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
 @click.argument("file", type=FILE)
 @output_of(PipelineChecked)
 def dry_run(file: Path, output: str) -> None:
-    """Check FILE against its brokers and Spark: the topics exist, and every step is valid. Shows the number of unread
-    records. No record is read, and no topic or file is created.
+    """Check FILE against its brokers and Spark: the topics exist, and Spark accepts every step of the pipeline.
+
+    Shows the number of unread records. Reads no records, and creates no topics or files.
     """
     from kohort.spark.pipeline.sources import source_lag
 
     found = load_checked(file)
-    # read the lag before the slow start of Spark, as brokers may be unreachable
+    # read the lag before the slow start of Spark: if no broker answers, the error comes early
     lags = [asdict(source_lag(source)) for source in found.sources]
     with needs("spark", "Spark"):
         from kohort.spark.pipeline.file_tests import dry_run_frame
@@ -279,7 +292,9 @@ def source_line(source: PipelineSource) -> str:
 
 @click.command(help=RUN_HELP, short_help="Run a pipeline file on Spark.")
 @click.argument("file", type=FILE)
-@click.option("--until-caught-up", "--once", "once", is_flag=True, help="Stop at the present log ends.")
+@click.option(
+    "--until-caught-up", "--once", "once", is_flag=True, help="Stop at the log ends that the topics have at the start."
+)
 @click.option("--continuous", is_flag=True, help="Run until Ctrl-C, regardless of the trigger in FILE.")
 @click.option("--master", default="local[*,3]", show_default=True, help="URL of the Spark master.")
 @output_of(PipelineRan)
@@ -297,7 +312,8 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
         from kohort.spark.pipeline.running.process import exclusive_run
         from kohort.spark.pipeline.running.run import claim, run_pipeline
 
-    waiting = rows_waiting(found)  # read the lag before the slow start of Spark, as brokers may be unreachable
+    # read the lag before the slow start of Spark: if no broker answers, the error comes early
+    waiting = rows_waiting(found)
     with exclusive_run(found):
         claim(found)
         with _spark(found, master) as spark:
@@ -337,7 +353,7 @@ def _sink_line(ledger: Ledger, name: str) -> str:
     terms += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
     terms += [f"{ledger.late:,} late"] if ledger.late else []
     terms += [f"{ledger.held[name]:,} in open windows"] if name in ledger.held else []
-    # a pipeline with windows or joins writes rows that do not correspond to input rows
+    # windows and joins write rows that correspond to no single input row
     if ledger.sources and stands_for is None:
         return f"  sink {name}: {', '.join([rows_in, *terms])}; {out:,} rows of windows or joins out"
     # windows and joins change the number of rows: print ``=`` only if the number of rows in open windows is known

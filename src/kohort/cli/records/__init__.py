@@ -1,1 +1,1 @@
-"""Commands that produce records, and that print consumed records."""
+"""Commands that produce records, and commands that print consumed records."""

@@ -1,4 +1,4 @@
-"""``kohort consume``: print the records of topics as lines."""
+"""``kohort consume``: print the records of topics, one per line."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ LAST_COMMIT_MS: Final = 3000
 @click.option("--partition", type=click.IntRange(min=0), help="Partition to read, without joining a group.")
 @click.option("--offset", type=click.IntRange(min=0), help="Offset of the first record to print.")
 @click.option("--max", "most", type=click.IntRange(min=1), help="Stop after this number of records.")
-@click.option("--until-end", is_flag=True, help="Stop at the present log ends.")
+@click.option("--until-end", is_flag=True, help="Stop at the log ends that the topics have at the start.")
 @click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time without a record.")
 @click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="Output format [raw].")
 @click.option("--key-separator", metavar="TEXT", help="Print the key and this text before each value.")
@@ -188,7 +188,10 @@ class RecordPrinter:
     def __init__(
         self, consumer: Consumer, *, most: int | None, idle: float | None, ends: dict[TopicPartition, int] | None
     ) -> None:
-        """Stop conditions: ``most`` records, ``idle`` seconds without a record, offsets ``ends``; None: unused."""
+        """Conditions that stop the command; None disables a condition.
+
+        ``most``: number of records. ``idle``: seconds without a record. ``ends``: offset per partition.
+        """
         self.count = 0
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._consumer = consumer
@@ -198,7 +201,7 @@ class RecordPrinter:
         self._last_record = self._last_commit = time.monotonic()
 
     def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
-        """Write polled records until a stop condition is met; if ``commits``, commit their offsets once a second."""
+        """Write polled records until a stop condition is met. If ``commits``, commit their offsets once per second."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)
@@ -220,7 +223,7 @@ class RecordPrinter:
             self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
 
     def commit(self) -> None:
-        """Commit the offsets of the written records. On Ctrl-C, close the consumer without waiting."""
+        """Commit the offsets of the written records. On Ctrl-C, close the consumer, but do not wait for its end."""
         if written := self._offsets_to_commit():
             try:
                 self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)

@@ -1,4 +1,4 @@
-"""``kohort produce``: send lines of files or of stdin to a topic."""
+"""``kohort produce``: send the lines of files, or of stdin, to a topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kohort.aio.producing.delivery import Delivery
 
 LONGEST_LINE: Final = 16 << 20
-"""Maximum length of an input line in bytes, above the largest record; limits memory for files without line ends."""
+"""Maximum length of an input line in bytes, larger than any record. Limits memory if a file has no line ends."""
 
 
 class InputError(KohortError):
@@ -35,7 +35,7 @@ class InputLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """Format of input lines; ``kind``: raw or json, ``key_field``: JSON field that holds the key."""
+    """Format of input lines. ``kind``: raw or json. ``key_field``: JSON field that holds the record key."""
 
     kind: str = "raw"
     key_separator: bytes | None = None
@@ -47,7 +47,10 @@ Skip = Callable[[InputError], None]
 
 
 def read_lines(file: IO[bytes], name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
-    """Yield key and value of each input line; pass the error of a malformed line to ``on_error``, which may raise."""
+    """Yield key and value of each input line.
+
+    Pass the error of a malformed line to ``on_error``, which may raise it.
+    """
     parse = _json_line if form.kind == "json" else _raw_line
     for number, line in _numbered(file, name):
         if number == 1 and form.kind == "json":
@@ -59,7 +62,7 @@ def read_lines(file: IO[bytes], name: str, form: LineFormat, on_error: Skip) -> 
 
 
 def _numbered(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their line numbers. Raises InputError for a line over ``LONGEST_LINE``."""
+    """Yield the lines of a file with their line numbers. Raises InputError for a line longer than ``LONGEST_LINE``."""
     number = 0
     while line := file.readline(LONGEST_LINE):
         number += 1
@@ -126,7 +129,9 @@ PROGRESS_S: Final = 0.2
 @click.option("--null-value", metavar="TEXT", help="Text that stands for a null key or value in raw lines.")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Header of every record.")
 @click.option("--partition", type=click.IntRange(min=0), help="Partition for all records.")
-@click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", help="Action on a bad line [fail].")
+@click.option(
+    "--on-error", type=click.Choice(["fail", "skip"]), default="fail", help="Action on a malformed line [fail]."
+)
 @cluster_options
 @click.option("--quiet", is_flag=True, help="Print errors only, no progress.")
 def produce(
@@ -145,7 +150,7 @@ def produce(
     form = line_format(kind, key_separator, key_field, null_value)
     fixed = [(name, value.encode()) for name, value in pairs(headers, "--header").items()]
     with cluster.admin() as admin:
-        admin.describe_cluster(timeout_ms=ADMIN_MS)  # if no broker answers, fail before the first line is read
+        admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail before the first line is read if no broker answers
     with cluster.producer({}) as producer:
         tally = Tally(topic, is_shown=not quiet and sys.stderr.isatty())
 
@@ -188,7 +193,7 @@ def line_format(kind: str, key_separator: str | None, key_field: str | None, nul
 
 
 class Tally:
-    """Number of sent, skipped and failed records; prints the progress on a terminal."""
+    """Counts sent, skipped and failed records. Prints the progress on a terminal."""
 
     def __init__(self, topic: str, *, is_shown: bool) -> None:
         self.topic = topic

@@ -1,1 +1,1 @@
-"""Commands that run a server: a broker, the console, metrics."""
+"""Commands that run a server: the broker, the console, or an endpoint of metrics."""

@@ -1,4 +1,4 @@
-"""``kohort console``: a page in a browser with live groups and the history of their rebalances."""
+"""``kohort console``: serve a web page with live groups and the history of their rebalances."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class ConsoleFlags:
 def console_settings(
     flags: ConsoleFlags, listen: str, option: str, cluster: ClusterAccess | None
 ) -> tuple[ConsolePlace, ConsoleOptions]:
-    """Return listen address and options of a console. Raises ConfigError for a public address without login."""
+    """Return listen address and options of a console.
+
+    Raises ConfigError if other computers could open the console without a login.
+    """
     from kohort.aio.serving.listening import is_loopback
     from kohort.config.listeners import parse_listener
     from kohort.console.app import ConsoleOptions
@@ -108,13 +111,13 @@ def _password_in(path: Path) -> str:
 
 
 def _by_cluster(cluster: ClusterAccess) -> TryLogin:
-    """Return a login function that checks name and password with a SASL login to the cluster. Raises ConfigError."""
+    """Return a function that checks name and password by a SASL login to the cluster. Raises ConfigError."""
     from kohort.watch.opening import WatchClients
 
     with cluster.admin() as admin:
         by_sasl, mechanism = admin.config.security_protocol.startswith("SASL"), admin.config.sasl_mechanism
     if not by_sasl or not mechanism.startswith(("PLAIN", "SCRAM-")):
-        # other SASL mechanisms ignore the password: every login would succeed with the console's own credentials
+        # other SASL mechanisms do not use the password: every login would succeed with the console's own credentials
         raise ConfigError("--login cluster needs a cluster with SASL PLAIN or SCRAM")
 
     def check(name: str, password: str) -> LoggedIn | None:
@@ -144,7 +147,7 @@ def _without_login(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_console() -> None:
-    """Raise MissingExtra without the Python packages of the console, ConfigError without its static files."""
+    """Raise MissingExtra if Python packages of the console are missing, ConfigError if its static files are missing."""
     from kohort.console.page import ConsolePage
 
     ConsolePage()
@@ -171,21 +174,37 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Show live groups and their history in a browser.")
-@click.option("--listen", metavar="HOST:PORT", default=LISTEN, help=f"Address [{LISTEN}]; port 0: a free port.")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=LISTEN,
+    help=f"Address to listen on [{LISTEN}]. Port 0 selects a free port.",
+)
 @click.option("--allow-changes", is_flag=True, help="Allow changes of offsets, members and groups.")
-@click.option("--allow-host", metavar="NAME", multiple=True, help="Host name that browsers may use; repeatable.")
-@click.option("--login", type=click.Choice(["cluster"]), help="Require the login of a user of the cluster (SASL).")
+@click.option(
+    "--allow-host",
+    metavar="NAME",
+    multiple=True,
+    help="Host name that browsers may use in the URL of the console; repeatable.",
+)
+@click.option("--login", type=click.Choice(["cluster"]), help="Require a login as a user of the cluster (SASL).")
 @click.option("--password-file", type=FILE, help="File with the password for the console.")
 @click.option("--tls-cert", type=FILE, help="Certificate chain for TLS (PEM).")
 @click.option("--tls-key", type=FILE, help="Private key of the certificate (PEM).")
 @click.option("--pipeline", "pipelines", type=FILE, multiple=True, help="Pipeline file to show; repeatable.")
-@click.option("--recording", type=FILE, help="File with a recording to show.")
+@click.option("--recording", type=FILE, help="File with a recording, to show instead of a cluster.")
 @click.option("--export", type=NEW_FILE, help="HTML file to write; needs --group.")
-@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group for --export.")
-@click.option("--interval", type=click.FloatRange(1, 3600), default=5.0, help="Seconds between two group samples [5].")
-@click.option("--watch/--no-watch", default=True, help="Watch the cluster for a journal, unless it has one.")
+@click.option(
+    "--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group to write with --export."
+)
+@click.option(
+    "--interval", type=click.FloatRange(1, 3600), default=5.0, help="Seconds between two samples of the groups [5]."
+)
+@click.option("--watch/--no-watch", default=True, help="Record a journal, unless the cluster has one.")
 @click.option("--max-groups", type=click.IntRange(1, 10_000), default=2_000, help="Maximum number of groups [2000].")
-@click.option("--journal-size", type=click.IntRange(1, 4_096), default=64, help="Journal memory limit in MiB [64].")
+@click.option(
+    "--journal-size", type=click.IntRange(1, 4_096), default=64, help="Maximum memory of the journal in MiB [64]."
+)
 @store_option
 @cluster_options
 @output_of(ConsoleReady)
@@ -215,7 +234,7 @@ def console(
         from kohort.watch.opening import WatchClients
 
         with cluster.admin() as admin:
-            admin.describe_cluster()  # if no broker answers, fail before the console starts
+            admin.describe_cluster()  # fail before the console starts if no broker answers
         settings = LiveSettings(interval, max_groups, journal_size, store, watch)
         source = LiveSource(WatchClients(cluster.admin, cluster.consumer), cluster.address, settings)
     if export is not None:

@@ -1,4 +1,4 @@
-"""``kohort metrics``: Prometheus metrics of groups and topics of any cluster, printed once or served."""
+"""``kohort metrics``: print or serve Prometheus metrics about the groups and topics of any cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Show groups and topics as metrics, for Prometheus.")
-@click.option("--listen", metavar="HOST:PORT", help="Address of /metrics, such as 127.0.0.1:9308.")
+@click.option("--listen", metavar="HOST:PORT", help="Address on which to serve /metrics, such as 127.0.0.1:9308.")
 @click.option(
     "--metrics-compat",
     "compat",
@@ -47,9 +47,17 @@ Examples:
     "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Serve /metrics to all computers, under any host name."
 )
 @click.option(
-    "--max-partitions", type=click.IntRange(0), default=1_000, help="Limit of partitions with series, per group [1000]."
+    "--max-partitions",
+    type=click.IntRange(0),
+    default=1_000,
+    help="Maximum number of partitions with metrics for each group [1000].",
 )
-@click.option("--max-series", type=click.IntRange(1_000), default=200_000, help="Limit of series on the page [200000].")
+@click.option(
+    "--max-series",
+    type=click.IntRange(1_000),
+    default=200_000,
+    help="Maximum number of time series on the page [200000].",
+)
 @store_option
 @cluster_options
 def metrics(
@@ -81,7 +89,7 @@ def _serve(sampler: MetricsSampler, cluster: ClusterAccess, listen: str, *, allo
 
     address = parse_page_address(listen, "--listen", allow_anyone=allow_anyone)
     sampler.is_served = True
-    sampler.admin.describe_cluster(timeout_ms=ADMIN_MS)  # if no broker answers, fail before the server starts
+    sampler.admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail before the server starts if no broker answers
     with serving(Pages(sampler.make), address, any_host=allow_anyone) as url:
         click.echo(f"metrics of {cluster.address} on {url}")
         sys.stdout.flush()
@@ -89,7 +97,10 @@ def _serve(sampler: MetricsSampler, cluster: ClusterAccess, listen: str, *, allo
 
 
 class MetricsSampler:
-    """Samples the groups of a cluster for each scrape. Each scrape calls ``begin`` until it returns an open journal."""
+    """Samples the groups of a cluster for each scrape.
+
+    While it has no open journal, each scrape calls ``begin``, which returns an open journal or None.
+    """
 
     def __init__(self, admin: Admin, options: PageOptions, begin: Callable[[], JournalSource | None]) -> None:
         from kohort.metrics.group_families import GroupViews
@@ -102,7 +113,7 @@ class MetricsSampler:
         self._begin = begin
         self._journal: JournalSource | None = None
         self.is_served = False
-        """True if ``--listen`` serves the metrics: a rebalance in flight is then counted only after its end."""
+        """True if ``--listen`` serves the metrics. A rebalance that is still in flight is then not counted yet."""
 
     def make(self, form: str) -> tuple[bytes, str]:
         from kohort.aio.system import wall_ms

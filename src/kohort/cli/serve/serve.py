@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CONSOLE_INTERVAL_S: Final = 5.0
 CONSOLE_END_S: Final = 0.2
-"""Maximum time to stop the console, in seconds; the broker's event loop is blocked meanwhile."""
+"""Maximum time in seconds to wait for the end of the console. The wait blocks the broker's event loop."""
 HELP = """Run a broker that any Kafka client can connect to.
 
 Without --data all records are in memory, and are lost when the process ends. With --data they are in the folder DIR, in
@@ -65,14 +65,14 @@ Examples:
     "--listen",
     metavar="[NAME://]HOST:PORT",
     multiple=True,
-    help="Listener [PLAINTEXT://127.0.0.1:9092]; port 0: a free port. May be repeated with different names.",
+    help="Listener [PLAINTEXT://127.0.0.1:9092]. Port 0: a free port. Repeatable, with different listener names.",
 )
 @click.option(
     "--allow-anyone", is_flag=True, help="Allow other computers all rights on a listener without TLS and login."
 )
 @click.option("--nodes", type=click.IntRange(1, 100), default=1, help="Number of nodes, on consecutive ports.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's broker options.")
-@click.option("--config", "config_file", type=FILE, help="Broker options from a server.properties.")
+@click.option("--config", "config_file", type=FILE, help="File with broker options (server.properties).")
 @click.option(
     "--add-scram",
     metavar="MECHANISM=[name=...,...]",
@@ -80,11 +80,15 @@ Examples:
     help="SCRAM user to add, unless it exists: SCRAM-SHA-256=[name=alice,password=...]. Other users of this computer "
     "can read a command line: use kohort.add.scram in a --config FILE, or kohort users, for secret passwords.",
 )
-@click.option("--metrics", metavar="HOST:PORT", help="Address of /metrics for Prometheus, such as 127.0.0.1:9308.")
+@click.option(
+    "--metrics", metavar="HOST:PORT", help="Address on which to serve /metrics for Prometheus, such as 127.0.0.1:9308."
+)
 @click.option("--metrics-compat", metavar="NAMES", help="Sets of metric names: kafka_exporter, jmx [both].")
 @click.option("--metrics-allow-anyone", is_flag=True, help="Serve /metrics to all computers, under any host name.")
 @click.option("--console", is_flag=False, flag_value=LISTEN, metavar="[HOST:PORT]", help="Show groups in a browser.")
-@click.option("--console-config", type=FILE, help="Client options of the console, for a secured broker.")
+@click.option(
+    "--console-config", type=FILE, help="File with client options for the console, needed with a secured broker."
+)
 @click.option("--port-file", type=NEW_FILE, help="Write the port to FILE when the broker is ready.")
 @output_of(BrokerReady)
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
@@ -133,7 +137,7 @@ def serve(
 def configure(
     data_dir: Path | None, listen: Sequence[str], settings: Sequence[str], config_file: Path | None, *, memory: bool
 ) -> tuple[BrokerConfig, Path | None]:
-    """Return the broker's configuration, and its data folder (None: in memory). Raises ConfigError."""
+    """Return the broker's configuration and its data folder (None: data in memory). Raises ConfigError."""
     from kohort.config.broker import BrokerConfig
     from kohort.config.listeners import check_listeners, parse_endpoint
     from kohort.config.options import parse_config
@@ -150,7 +154,7 @@ def configure(
         given |= found.options
         folder = Path(found.data_dir) if found.data_dir else None
         _warn_ignored(str(config_file), found.ignored)
-    if listen:  # if --listen repeats a listener name, the last address of that name counts
+    if listen:  # if several --listen options have the same listener name, the last one counts
         named = {parse_endpoint(text, "--listen")[0]: text for text in listen}
         given |= understand({"listeners": ",".join(named.values())}).options
     pairs = {}
@@ -187,7 +191,7 @@ def _warn_ignored(where: str, names: Sequence[str]) -> None:
 
 @contextmanager
 def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> Iterator[str]:
-    """Serve a console for the broker at ``bootstrap`` on a separate thread; yield the console's URL."""
+    """Serve a console for the broker at ``bootstrap`` in a separate thread. Yields the console's URL."""
     from kohort.config.client_files import read_client_file
     from kohort.console.app import ConsoleApp
     from kohort.console.live import LiveSettings, LiveSource
@@ -197,7 +201,7 @@ def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> 
     options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
     cluster = ClusterAccess({**options, SERVERS: bootstrap}, file_name=str(config_file or ""))
     place, limits = console_settings(ConsoleFlags(), listen, "--console", cluster)
-    # kohort's broker writes a journal of group events itself, so the console starts no watcher
+    # the console needs no watcher, since kohort's broker writes a journal of group events itself
     settings = LiveSettings(interval_s=CONSOLE_INTERVAL_S, watch=False, end_s=CONSOLE_END_S)
     source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
     with console_served(source, ConsoleApp(source, limits), place) as url:
@@ -245,7 +249,7 @@ def _run(
                 metrics=urls.get("metrics"),
                 console=urls.get("console"),
             )
-            # print JSON on one line, also on a terminal: the program that started the broker reads this line
+            # print JSON on one line, also on a terminal: a program that starts the broker reads this line
             print_result(result, "ndjson")
         else:
             where = f"data {folder}" if folder else "in memory"

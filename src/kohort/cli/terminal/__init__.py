@@ -1,1 +1,1 @@
-"""Options, errors and output that all commands share."""
+"""Options, exit codes and output that all commands share."""

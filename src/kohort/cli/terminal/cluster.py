@@ -26,12 +26,12 @@ DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 COMPLETION_MS: Final = 1_000
 SERVERS: Final = "bootstrap.servers"
 _OURS: Final = ("group.id", "enable.auto.commit", "auto.offset.reset", "allow.auto.create.topics")
-"""Consumer options that the command sets itself; their values in a --config FILE are ignored."""
+"""Consumer options that the command sets itself. If a --config FILE has them, too, its values are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Client options for a cluster: ``file_options`` of a file, overridden by ``settings`` of --set."""
+    """Client options for a cluster: ``file_options`` from a file, and ``settings`` from --set, which override them."""
 
     file_options: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class ClusterAccess:
 
 
 def _options_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the options of other client types: one configuration file may serve consumers, producers and admins."""
+    """Remove the options of other client types: one file may serve consumers, producers and admin clients."""
     from kohort.config.client import ConsumerConfig, ProducerConfig
     from kohort.config.options import options_of
 
@@ -96,7 +96,10 @@ def cluster_options(command: F) -> F:
 
 
 def cluster_options_without_config(command: F) -> F:
-    """Add the cluster options to a command that uses --config itself; the client options are in --command-config."""
+    """Add the cluster options to a command whose --config has another meaning.
+
+    The file with client options is then set by --command-config only.
+    """
     return _with_cluster(command, "--command-config")
 
 
@@ -129,9 +132,10 @@ def _with_cluster(command: F, *config_names: str) -> F:
 def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> ClusterAccess:
     """Return the address and the client options of the cluster that the options of a command select.
 
-    The command line wins over the environment, ``--bootstrap`` over the address in a file, ``--set`` over all of these.
-    With ``--bootstrap`` on the command line, KOHORT_PROFILE is ignored: the profile's password must not reach another
-    cluster. Raises ConfigError for an invalid file, UsageError for contradicting options.
+    An option on the command line overrides an environment variable. ``--bootstrap`` overrides the address in a file.
+    ``--set`` overrides all of these. If ``--bootstrap`` is on the command line, KOHORT_PROFILE is ignored: the
+    profile's password must not reach another cluster. Raises ConfigError for an invalid file, UsageError for
+    contradicting options.
     """
     file = _file_of(context)
     for text in file.warnings if file else ():
@@ -162,12 +166,12 @@ def _file_of(context: click.Context) -> ClientSettings | None:
 
 
 def _is_typed(context: click.Context, name: str) -> bool:
-    """Return True if the option comes from the command line, not from the environment."""
+    """Return True if the option was set on the command line, not by an environment variable."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    """Parse the ``KEY=VALUE`` values of a repeatable option. Raises BadParameter."""
+    """Parse the ``KEY=VALUE`` values of a repeatable option to a dict. Raises BadParameter."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -181,7 +185,10 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def _completion(names: Callable[[Admin, str], Iterable[str]]) -> Completion:
-    """Return a shell completion with names from the cluster; it proposes no names if no broker answers."""
+    """Return a function for shell completion that proposes names from the cluster.
+
+    If no broker answers, it proposes none.
+    """
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:

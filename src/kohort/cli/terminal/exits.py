@@ -79,7 +79,7 @@ _NAMES: Final = MappingProxyType(
     }
 )
 BY_CODE: Final = MappingProxyType({ErrorCode[name]: code for code, names in _NAMES.items() for name in names.split()})
-"""Exit code of each error code of a broker; all other error codes exit with FAILED."""
+"""Exit code of each error code of a broker. The exit code of all other error codes is FAILED."""
 
 
 def exit_code_of(error: KohortError) -> ExitCode:
@@ -105,7 +105,7 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
     on_interrupt = signal.getsignal(signal.SIGINT)
     if callable(on_interrupt):
         on_interrupt(signal.SIGINT, frame)
-    else:  # the shell starts background processes with SIGINT ignored; SIGTERM still interrupts them
+    else:  # a shell starts background processes with SIGINT ignored: leave it ignored; SIGTERM still interrupts them
         raise KeyboardInterrupt
 
 
@@ -117,7 +117,7 @@ def interrupts_wait() -> Iterator[None]:
     """
     found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     raising = {number: before for number, before in found.items() if callable(before)}
-    # without Python handlers of SIGINT and SIGTERM, no KeyboardInterrupt can occur, so no delay is needed
+    # no delay is needed in other threads, or without Python signal handlers: KeyboardInterrupt cannot occur there
     if current_thread() is not main_thread() or not raising:
         yield
         return

@@ -1,4 +1,4 @@
-"""Options and value types that many commands share; ``cluster.py`` has the options of connections."""
+"""Options and value types that many commands share. Options that select a cluster are in ``cluster.py``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ADMIN_MS: Final = 15_000
 PARTITION_DIGITS: Final = 9
 """Maximum number of digits of a partition number, which is an int32 on the wire."""
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-"""Parameter type of an existing file."""
+"""Type of a command parameter: the path of an existing file."""
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Return a decorator that adds several options to a command, listed in this order in its help."""
+    """Return a decorator that adds several options to a command. The help lists them in this order."""
 
     def decorate(command: F) -> F:
         decorated: Any = command
@@ -37,7 +37,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask for a confirmation unless ``yes``. Raises UsageError if stdin is not a terminal."""
+    """Ask the user for a confirmation, unless ``yes``. Raises UsageError if stdin is not a terminal."""
     if yes:
         return
     question = printable(question)
@@ -47,7 +47,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, given_as: str) -> TopicPartition:
-    """Parse a partition such as ``orders:3``; ``sign``: separator of topic and number. Raises BadParameter."""
+    """Parse a partition such as ``orders:3``. ``sign`` separates topic and number. Raises BadParameter."""
     topic, _, number = text.rpartition(sign)
     if not topic or not number.isascii() or not number.isdecimal() or len(number) > PARTITION_DIGITS:
         raise click.BadParameter(f"{text!r}: expected {shape}, such as orders{sign}3", param_hint=given_as)

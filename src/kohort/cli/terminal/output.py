@@ -1,7 +1,7 @@
-"""``--output``: print a result as a table, JSON, lines of JSON (ndjson), or its JSON schema.
+"""``--output``: print a result as a table, as JSON, as lines of JSON (ndjson), or print its JSON schema.
 
-A command declares its result as a ``Result``: a struct whose tag names the schema. ``ndjson`` has a line for each entry
-of the list that ``LINES`` names. ``docs/schemas`` has the schemas of all commands.
+A command declares its result as a subclass of ``Result``, whose struct tag is the name of the schema. ``ndjson`` has
+one line for each entry of the list field that ``LINES`` names. ``docs/schemas`` has the schemas of all commands.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
         envvar="KOHORT_OUTPUT",
         is_eager=True,  # click handles --output first: ``--output schema`` needs no other argument
         callback=print_schema,
-        help="Output format; schema: the JSON schema.",
+        help="Output format; schema prints the JSON schema.",
     )
 
 
@@ -61,7 +61,7 @@ def print_result(result: Result, output: str) -> None:
 
 
 def report(output: str, result: Result, columns: Mapping[str, str], *, none: str = "nothing to show") -> None:
-    """Print a result as JSON or as a table; ``columns``: maps each column heading to the name of its result field."""
+    """Print a result as JSON or as a table. ``columns`` maps each column heading to the name of a result field."""
     rows = [[getattr(row, field) for field in columns.values()] for row in getattr(result, result.LINES)]
     report_rows(output, result, tuple(columns), rows, none=none)
 
@@ -69,7 +69,7 @@ def report(output: str, result: Result, columns: Mapping[str, str], *, none: str
 def report_rows(
     output: str, result: Result, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show"
 ) -> None:
-    """Print a result as JSON, or ``rows`` as a table; ``none``: text for an empty table."""
+    """Print a result as JSON, or ``rows`` as a table. ``none`` is the text for an empty table."""
     if output != "table":
         print_result(result, output)
     else:
@@ -77,7 +77,7 @@ def report_rows(
 
 
 def report_lines(output: str, result: Result, lines: Iterable[str]) -> None:
-    """Print a result as JSON, or ``lines`` as text with ``--output table``."""
+    """Print a result as JSON, or ``lines`` as text if the output is ``table``."""
     if output != "table":
         print_result(result, output)
         return
@@ -86,7 +86,7 @@ def report_lines(output: str, result: Result, lines: Iterable[str]) -> None:
 
 
 def raise_last(errors: Sequence[KohortError], command: str) -> None:
-    """Print the errors of a command's groups or topics on stderr, except the last error, which is raised."""
+    """Raise the last error of a command for several groups or topics. Print all other errors on stderr."""
     for error in errors[:-1]:
         click.echo(harmless(f"{command}: {error}"), err=True)
     if errors:

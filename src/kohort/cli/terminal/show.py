@@ -1,4 +1,4 @@
-"""Print tables and sentences: cut to the width of a terminal, whole in a pipe."""
+"""Print tables and sentences. They fit the width of a terminal; in a pipe nothing is shortened."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from kohort.notes import printable
 
 GAP: Final = 2
 SHORTEST: Final = 9
-"""Minimum width of a table column whose texts are cut to fit the terminal, in characters."""
+"""Minimum width in characters to which a table column can be shortened."""
 CUT: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A text table; columns marked in ``numeric`` are right-aligned and never cut."""
+    """A text table. Columns marked in ``numeric`` are right-aligned and never shortened."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: tuple[bool, ...]
     above: tuple[tuple[str, str], ...] = ()
-    """Names and values of removed columns that have the same value in all rows; printed above the table."""
+    """Names and values of removed columns, printed above the table. A removed column has the same value in all rows."""
 
     def cells(self, column: int) -> list[str]:
         return [row[column] for row in self.rows]
 
 
 def lines_of(table: Table, width: int | None = None) -> list[str]:
-    """Return the lines of a table, headings first. Only a table that cannot be narrower exceeds ``width``."""
+    """Return the lines of a table, headings first.
+
+    Lines exceed ``width`` only if all columns already have their minimum width.
+    """
     whole, heads = table, [[name] for name in table.columns]
     if width is not None and _width(table, heads) > width:
         heads = _broken_headings(table)
@@ -84,7 +87,7 @@ def _width(table: Table, heads: Sequence[Sequence[str]]) -> int:
 
 
 def _broken(name: str, room: int) -> list[str]:
-    """Split a column heading at a hyphen if it is longer than ``room`` characters."""
+    """Split a column heading at a hyphen if the heading is longer than ``room`` characters."""
     breaks = [at + 1 for at, character in enumerate(name) if character == "-"]
     if len(name) <= room or not breaks:
         return [name]
@@ -93,7 +96,7 @@ def _broken(name: str, room: int) -> list[str]:
 
 
 def _lift_constant_columns(table: Table) -> Table:
-    """Move text columns with the same value in all rows out of the table; the value is printed once above it."""
+    """Remove each text column that has the same value in all rows. Its value is printed once, above the table."""
     once = [i for i, right in enumerate(table.numeric) if not right and len(set(table.cells(i))) == 1]
     kept = [i for i in range(len(table.columns)) if i not in once]
     if not kept and len(table.rows) > 1:
@@ -107,7 +110,7 @@ def _lift_constant_columns(table: Table) -> Table:
 
 
 def _cut(table: Table, heads: Sequence[Sequence[str]], width: int) -> Table:
-    """Shorten the texts of a table, widest columns first, until the table fits the width."""
+    """Shorten the texts of a table until it fits the width. The widest column is shortened first."""
     rooms = _widths(table, heads)
     least = [max(SHORTEST, _widest(head)) for head in heads]
     for _ in range(_width(table, heads) - width):
@@ -137,14 +140,17 @@ NOTHING: Final = "-"
 
 
 def escaped(text: str) -> str:
-    """Escape unprintable characters of a JSON text: they could control the terminal."""
+    """Escape unprintable characters of a JSON text, because they could control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:
-    """Print a table: cut to the width of a terminal, whole in a pipe. ``none``: text for an empty table."""
+    """Print a table, shortened to the width of a terminal but not in a pipe.
+
+    ``none`` is the text for an empty table.
+    """
     table = table_of(columns, rows)
     if not sys.stdout.isatty():
         for line in lines_of(table):
@@ -163,7 +169,7 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def print_prose(text: str, *, indent: str = "", first: str | None = None, err: bool = False) -> None:
-    """Print prose with control characters escaped; on a terminal, wrapped and indented."""
+    """Print prose with control characters escaped. On a terminal, wrap and indent the lines."""
     text = harmless(text)
     begin = indent if first is None else first
     if (sys.stderr if err else sys.stdout).isatty():
@@ -190,7 +196,7 @@ def is_numeric(column: Sequence[Any]) -> bool:
 
 
 def harmless(text: str) -> str:
-    """Escape control characters, colours and changes of writing direction in a text."""
+    """Escape the characters of a text that control the terminal: colours, and changes of the writing direction."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
@@ -204,7 +210,7 @@ def cell(value: Any) -> str:
 
 
 def time_text(at_ms: int) -> str:
-    """Return a timestamp as UTC text, or as a number if it is outside the calendar."""
+    """Return a timestamp as UTC text, or as a number if it is outside the years of the calendar."""
     try:
         at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):

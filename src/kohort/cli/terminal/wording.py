@@ -1,4 +1,4 @@
-"""Wording of findings: lag and times for table cells, rebalances and patterns as sentences."""
+"""Texts for findings: lag and times as table cells, rebalances and patterns as sentences."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lag_time_text(lag: int | None, lag_ms: int | None, *, complete: bool) -> str
 
 
 def eta_text(draining: str, eta_ms: int | None) -> str | None:
-    """Return the time until the lag is 0 as text; ``never`` if the lag grows."""
+    """Return the time until the lag is 0 as text. The text is ``never`` if the lag grows."""
     if draining == "growing":
         return "never"
     if draining == "empty":
@@ -133,7 +133,10 @@ def ago(at_ms: int) -> str:
 
 
 def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> tuple[object, ...]:
-    """Return the table row of a consumer group's member in a rebalance; ``?`` marks values missing in the journal."""
+    """Return the table row of a consumer group's member in a rebalance.
+
+    ``?`` stands for a value that the journal lacks.
+    """
     names = names_of(rebalance)
     since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)
     has = spans(row.assignment) if row.known else f"{spans(row.assignment)}?"
@@ -146,7 +149,10 @@ def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> t
 
 
 def moves_table(rebalance: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return column headings and rows of the partitions that a rebalance moved; columns without values are left out."""
+    """Return a table of the partitions that a rebalance moved: headings and rows.
+
+    Columns without values are left out.
+    """
     names = names_of(rebalance)
     shown = rebalance.moves[:MOVES_SHOWN]
     columns: dict[str, Sequence[object]] = {
