@@ -1,7 +1,8 @@
 """Spark tables of consumer groups: records of ``__consumer_offsets``, and rebalances from kohort's group journal.
 
 ``group_records`` is a pipeline step (``python: kohort.spark.group_tables:group_records``). It converts each raw record
-of ``__consumer_offsets``, written by kohort or by Apache Kafka, into one row. Unknown records get the kind ``other``.
+of ``__consumer_offsets``, written by kohort or by Apache Kafka, into one row. The column ``kind`` of a record of an
+unknown type is ``other``.
 """
 
 from __future__ import annotations
@@ -96,9 +97,9 @@ def rebalance_table(
 ) -> DataFrame:
     """Return a row for each rebalance in the group journal of a kohort cluster, with its cause, cost and description.
 
-    Arguments: ``brokers``, or the ``profile`` of a cluster in clusters.toml; ``options``: more options of the source,
-    such as ``{"kafka.security.protocol": "SSL"}``. The principal needs READ on the topic ``__kohort_journal``.
-    Raises AnalysisException for an unknown option and for denied access.
+    Give ``brokers``, or the ``profile`` of a cluster in clusters.toml. ``options``: further options of the source, such
+    as ``{"kafka.security.protocol": "SSL"}``. The principal needs permission READ on the topic ``__kohort_journal``.
+    Raises AnalysisException for an unknown option and for a missing permission.
     """
     frame = (
         spark.read.format("kohort")
@@ -116,7 +117,7 @@ def source_options(brokers: str, profile: str, options: Mapping[str, str]) -> di
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
-    """Convert record values of the group journal into rows of the table REBALANCES; skip unknown kinds of entries."""
+    """Convert record values of the group journal into rows of the table REBALANCES; skip entries of unknown kinds."""
     reader = JournalReader()
     for value in values:
         reader.add(None, None if value is None else bytes(value))

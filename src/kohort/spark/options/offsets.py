@@ -1,4 +1,4 @@
-"""Offsets of a Spark query: JSON form, row limit of a micro-batch, division into tasks.
+"""Offsets of a Spark query: JSON form, row limit of a micro-batch, division of offset ranges into tasks.
 
 The JSON is that of Spark's Kafka connector: ``{"orders": {"0": 1000}}``.
 """
@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 from kohort.model import TopicPartition
 
 OffsetsByTopic = dict[str, dict[int, int]]
-"""Offset of each partition as in the user's JSON: topic to partition number to offset."""
+"""Offsets as in the user's JSON: a dict of topics, each with a dict of partition number to offset."""
 PartitionOffsets = dict[TopicPartition, int]
 
 
 class Range(NamedTuple):
-    """Offsets ``start`` to ``end`` (exclusive) of one partition, for one task.
+    """Offset range of one partition for one task, from ``start`` up to but without ``end``.
     Records below ``redelivered_below`` may have been delivered before, in an earlier attempt at this micro-batch or to
-    the partition's previous owner."""
+    the partition's previous owner.
+    """
 
     topic: str
     partition: int
@@ -91,7 +92,8 @@ def share_limit(
     """Return the end offsets of a micro-batch; partitions share ``max_rows`` in proportion to their backlogs.
 
     Each partition with records gets at least one row, as in Spark's Kafka connector: with more partitions than
-    ``max_rows``, the micro-batch exceeds the limit. Partitions that rounding reduced most get the remainder.
+    ``max_rows``, the micro-batch exceeds the limit. Rows that remain after rounding down go to the partitions that
+    lost most by the rounding.
     """
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())
@@ -111,8 +113,9 @@ def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartit
 
 
 def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 1) -> list[list[Range]]:
-    """Divide offset ranges into tasks of about equal size: each task costs Spark ~60 ms, however few its records.
-    Small partitions share a task, large ones are split. Returns at least ``min_tasks`` tasks, given enough records.
+    """Divide offset ranges into tasks of about ``records_per_task`` records, but into at least ``min_tasks`` tasks.
+    Small partitions share a task, since each task costs Spark about 60 ms; large partitions are split. Fewer records
+    than ``min_tasks`` give fewer tasks.
     """
     total = sum(r.rows for r in ranges)
     if not total:

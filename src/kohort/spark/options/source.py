@@ -18,7 +18,8 @@ from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED,
 class ByTime(NamedTuple):
     """Start or end of a read, given as one timestamp for all partitions or one for each partition.
 
-    ``strict``: raise an error for a partition without a record at or after the timestamp; else use its end offset.
+    ``strict``: True to raise an error for a partition without a record at or after the timestamp; False to use the log
+    end offset of such a partition.
     """
 
     times: int | OffsetsByTopic
@@ -73,7 +74,7 @@ class SourceOptions:
 
     @property
     def stream_start(self) -> Start | ByTime:
-        """Start offsets of a streaming query without a checkpoint."""
+        """Start offsets of a streaming query that has no checkpoint."""
         return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
 
     @property
@@ -96,7 +97,10 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Metadata of the commit that stores a stream's start offsets in its group: a digest of the start options."""
+        """Metadata of the commit that stores a stream's start offsets in the group of the query.
+
+        It contains a digest of the options that select topics and start offsets.
+        """
         what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
         return f"kohort-init:{digest[:16]}"
@@ -144,9 +148,9 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:
-    """Raise ConfigError for options that contradict ``group.mode=member``: the group decides partitions and starts."""
+    """Raise ConfigError for options that contradict ``group.mode=member``, where the group decides what is read."""
     if not streaming:
-        raise ConfigError("group.mode=member is for streams: a batch read commits nothing")
+        raise ConfigError("group.mode=member is for streams: a batch read commits no offsets")
     if not options.group_id:
         raise ConfigError("group.mode=member needs the option 'group.id'")
     if options.assign:

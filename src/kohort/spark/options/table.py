@@ -1,4 +1,4 @@
-"""Options of ``format("kohort")`` as a source: names as in Spark's Kafka connector, parsers, and rejected options.
+"""Options of the source ``format("kohort")``: names as in Spark's Kafka connector, parsers, rejected options.
 
 Parsers raise ConfigError with the option, its value and the allowed values.
 """
@@ -15,7 +15,7 @@ from kohort.errors import ConfigError
 from kohort.spark.options.offsets import OffsetsByTopic, parse_offsets
 
 Start = str | OffsetsByTopic
-"""Start or end of a read: a word such as ``earliest``, or an offset for each partition (-2 earliest, -1 latest)."""
+"""Start or end of a read: a word such as ``earliest``, or an offset for each partition (-2: earliest, -1: latest)."""
 
 _DURATION: Final = re.compile(r"(\d+) *(ms|milliseconds?|s|seconds?|m|min|minutes?|h|hours?)?", re.IGNORECASE)
 _MILLIS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000}
@@ -31,7 +31,7 @@ class SparkOption(NamedTuple):
     doc: str
     parse: Callable[[str, str], Any]
     special_field: str | None = None
-    """Field of SourceOptions or SinkOptions, if its name differs from the option's; "" for an option without effect."""
+    """Field of SourceOptions or SinkOptions, if its name is not the option's; "" for an option without effect."""
 
     @property
     def field(self) -> str:
@@ -43,10 +43,10 @@ class SparkOption(NamedTuple):
 def parse_values(
     given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the options of a read or write: return a dict of field values, and the ``kafka.`` options without prefix.
+    """Parse the options of a read or write. Return a dict of field values, and the ``kafka.`` options without prefix.
 
-    ``known``, ``refused``, ``of_spark``: kohort's options, rejected options and options of Spark itself, in lower case.
-    Raises ConfigError for any other option.
+    ``known``: kohort's options; ``refused``: rejected options; ``of_spark``: options of Spark itself. All their names
+    are in lower case. Raises ConfigError for any other option.
     """
     values: dict[str, Any] = {}
     client: dict[str, Any] = {}

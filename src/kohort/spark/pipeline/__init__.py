@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use: parsing a pipeline file needs no module that runs pipelines."""
+    """Import a public name when it is first used: parsing a pipeline file then loads no module that runs pipelines."""
     if name not in __all__:
         raise AttributeError(f"module 'kohort.spark.pipeline' has no attribute {name!r}")
     from kohort.spark.pipeline.running import run

@@ -1,4 +1,4 @@
-"""Builder of a pipeline in Python: method calls replace the pipeline file, and steps may be functions.
+"""Builder of a pipeline in Python: method calls replace the pipeline file, and steps may be Python functions.
 
     orders = (
         PipelineBuilder("orders", brokers="localhost:9092")
@@ -12,7 +12,7 @@
     )
     run_pipeline(orders, session("orders"), once=True)
 
-The file parser checks all settings; errors name the line of the Python file.
+The parser of pipeline files checks all settings; its errors name the line of the Python file.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""Call of a builder method: its settings, Python file and line, and the section that it adds to in a pipeline file."""
+"""Call of a builder method: settings, Python file, line, and the section of a pipeline file with these settings."""
 
 
 class StreamSettings(TypedDict, total=False):
     """Settings of ``PipelineBuilder.read``, as in a pipeline file.
 
     ``start``: earliest, latest or group; ``group_mode``: standalone or member; ``watermark``: time column and maximum
-    lateness; ``kafka``: client options by Kafka's names; ``decode``: the section ``decode``, instead of ``json``.
+    lateness; ``kafka``: client options under Kafka's names; ``decode``: settings of the section ``decode``, as an
+    alternative to ``json``.
     """
 
     brokers: str
@@ -83,7 +84,11 @@ class PipelineBuilder:
         size: str = "",
         **more: Unpack[StreamSettings],
     ) -> Self:
-        """Add a stream of topics. ``json``: schema of values; ``rows``, ``size``: maximum size of a micro-batch."""
+        """Add a stream of topics.
+
+        ``json``: schema of the values; ``rows``, ``size``: maximum number of rows and maximum size (``64m``) of a
+        micro-batch.
+        """
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
         settings: dict[str, Any] = {"limit": limit} if limit else {}
         settings |= {key: value for key, value in more.items() if key != "watermark" and (key != "kafka" or value)}
@@ -93,12 +98,12 @@ class PipelineBuilder:
         return self._add_source(name, topics, json, settings)
 
     def table(self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> Self:
-        """Add topics as a table, which a run reads once, when it begins."""
+        """Add topics as a table, which a run reads a single time: when the run begins."""
         settings = {"group": group} if group else {}
         return self._add_source(name, topics, json, {**settings, "read": "table", **more})
 
     def sql(self, text: str, *, filters: bool = False) -> Self:
-        """Add a SQL step over the sources and ``input``, the result of the previous step."""
+        """Add a SQL step, whose query may use the sources and ``input``, the result of the previous step."""
         return self._add("steps", {"sql": text, "filters": filters})
 
     def step(self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> Self:
@@ -106,7 +111,7 @@ class PipelineBuilder:
         return self._add("steps", {"function": function, "filters": filters})
 
     def window(self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str) -> Self:
-        """Add a step that aggregates windows of the column ``time``; ``more``: settings ``watermark`` and ``slide``."""
+        """Add a step that aggregates rows in windows of the column ``time``. ``more``: ``watermark`` and ``slide``."""
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self, **rule: str) -> Self:
@@ -129,7 +134,7 @@ class PipelineBuilder:
     ) -> Self:
         """Add a Parquet sink. ``counts``: column with the number of source rows that an output row aggregates.
 
-        ``compact_every``: number of micro-batches between merges of small files.
+        ``compact_every``: merge small files after each such number of micro-batches; 0: never.
         """
         body = {"path": path, "partition_by": list(partition_by), "compact_every": compact_every}
         return self._add("sinks", {"parquet": body, "name": name, "counts": counts})
@@ -144,7 +149,7 @@ class PipelineBuilder:
         return self._add("sinks", {"noop": None, "name": name})
 
     def summary(self, name: str, sql: str, path: str, **more: str) -> Self:
-        """Add a table computed at the end of a run over all rows of the Parquet sinks.
+        """Add a summary: a table that a SQL query computes from all rows of the Parquet sinks at the end of a run.
 
         ``more``: the settings ``counts`` and ``of``.
         """
@@ -156,7 +161,7 @@ class PipelineBuilder:
         return self
 
     def every(self, interval: str) -> Self:
-        """Run continuously: start a micro-batch each ``interval`` (``2 seconds``), and do not stop at the log ends."""
+        """Run continuously, not only to the log end offsets: start a micro-batch every ``interval`` (``2 seconds``)."""
         self._singles["trigger"] = self._call({"every": interval}, "trigger")
         return self
 

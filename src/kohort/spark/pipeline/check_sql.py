@@ -31,7 +31,7 @@ _ROWS: Final = "_rows"
 _UNSURE: Final = re.compile(
     r"\b(transform|match_recognize|tablesample|cluster|distribute|sort|void|identifier)\b|\|>|\w:\w|\{\{", re.IGNORECASE
 )
-"""Spark syntax that sqlglot may not know: only Spark checks SQL that contains it."""
+"""Spark syntax that sqlglot may not know: SQL with such syntax is checked only by Spark."""
 _UNRESOLVED: Final = re.compile(r"(?:Column '|Unknown column: |Cannot automatically join: )`?([^'`.\s]+)")
 
 
@@ -131,9 +131,10 @@ def check_expression(text: str, columns: Columns) -> None:
 
 
 def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: bool = False) -> Columns:
-    """Return the columns of a query's result; None if only Spark can tell.
-    ``tables``: columns of each table, by lower-case name; ``any_table``: other tables may exist. Raises SqlProblem for
-    invalid SQL, and for an unknown table or column."""
+    """Return the columns of a query's result; None if only Spark can determine them.
+    ``tables``: columns of each table, under its lower-case name; ``any_table``: True if other tables may exist. Raises
+    SqlProblem for invalid SQL, and for an unknown table or column.
+    """
     tree = _parsed(text)
     if tree is None:
         return None

@@ -12,7 +12,7 @@ from kohort.spark.pipeline.sinks.registry import KINDS
 
 def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
     if not pipeline.streams:
-        raise top.error("no source is a stream: remove read: table from one of them")
+        raise top.error("no source is a stream: remove read: table from at least one source")
     if not pipeline.sinks:
         raise top.error(f"sinks is empty: expected one of {', '.join(KINDS)}")
     names = [s.name for s in pipeline.sinks]
@@ -77,7 +77,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError if rows would have two watermarks: of their source and of a window, or of two windows."""
+    """Raise PipelineError if rows would have two watermarks: those of a source and a window, or of two windows."""
     sources = {s.name: s.watermark for s in pipeline.streams if s.watermark}
     windows = [(step.line, step.window) for step in pipeline.steps if step.window is not None]
     for number, (line, window) in enumerate(windows):

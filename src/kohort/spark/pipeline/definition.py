@@ -63,7 +63,7 @@ class Decode:
 class Source:
     """Source of a pipeline: topics under a name that steps use.
 
-    ``table``: True if a run reads the topics only once, when it begins. ``watermark``: a time column, and the maximum
+    ``table``: True if a run reads the topics only when the run begins. ``watermark``: a time column, and the maximum
     lateness of rows. ``member``: True if the run is a member of the group, which assigns the partitions;
     ``member_line``: line of ``group_mode`` in the pipeline file.
     """
@@ -91,9 +91,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Windows of the column ``time``, also grouped by the columns ``by``; ``agg``: name and SQL of each aggregate.
+    """Aggregation of rows for each window of the column ``time`` and each value of the columns ``by``.
 
-    ``late``: maximum lateness of rows; "" to use the source's watermark. Without ``slide`` windows do not overlap.
+    ``agg``: name and SQL of each aggregate. ``late``: maximum lateness of rows; "" to use the source's watermark.
+    Without ``slide`` windows do not overlap.
     """
 
     time: str
@@ -108,8 +109,8 @@ class Window:
 class Step:
     """Step of a pipeline: a SQL query, a Python function, or a window.
 
-    SQL queries the sources and ``input``, the result of the previous step. If ``kind`` is "python", ``text`` names a
-    function in a file or module; if it is "function", ``function`` is the function that the builder was given.
+    A SQL query reads the sources and ``input``, the result of the previous step. If ``kind`` is "python", ``text``
+    names a function in a file or module; if it is "function", ``function`` is the function given to the builder.
     """
 
     kind: str
@@ -130,7 +131,7 @@ class RowRule:
 
 
 class SinkWriter:
-    """Writer of a sink in one run of a pipeline."""
+    """Writer of one sink during one run of a pipeline."""
 
     @property
     def has_rows(self) -> bool:
@@ -173,7 +174,7 @@ class Sink(SinkWriter):
     has_keys: ClassVar[bool] = True
     """False for a kind of sink that has no settings in a pipeline file."""
     stores_rows: ClassVar[bool] = False
-    """True if this kind of sink adds rows to a folder and never replaces earlier rows, as a summary needs."""
+    """True if this kind of sink adds rows to a folder and never replaces earlier rows. A summary needs such a sink."""
     name: str
     counts: str = ""
     line: int = field(default=0, compare=False)
@@ -263,7 +264,7 @@ class Pipeline:
 
     @property
     def stateful(self) -> bool:
-        """True if steps combine rows of different micro-batches: by windows, watermarks or a join of streams."""
+        """True if steps have windows, watermarks or joined streams, which combine rows of different micro-batches."""
         windows = any(s.kind == "window" for s in self.steps)
         return windows or len(self.streams) > 1 or any(s.watermark for s in self.streams)
 

@@ -60,7 +60,7 @@ def _equal_columns(row: Cells, other: Cells) -> int:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """True if a test value equals a value of Spark; times are compared as instants, structs field by field."""
+    """True if a test value equals a value from Spark. Times are compared as instants, structs field by field."""
     if isinstance(found, datetime) or isinstance(expected, datetime):
         return _instant(expected) == _instant(found)
     if isinstance(found, date) or isinstance(expected, date):
@@ -92,7 +92,7 @@ def _instant(value: Any) -> datetime | None:
 
 
 def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Return the records of a test as raw rows: partition 0 of the source's first topic, offsets from 0."""
+    """Convert the records of a test into raw rows, in partition 0 of the source's first topic with offsets from 0."""
     rows = []
     for offset, record in enumerate(records):
         value = record["raw"] if "raw" in record else record["value"]
@@ -123,7 +123,7 @@ def decoded_views(
 ) -> dict[str, DataFrame]:
     """Decode the test records of each source into a DataFrame; its column ``_problem`` has the decoding errors.
 
-    The good rows of each source, except of the first stream, become a SQL view.
+    The decodable rows of each source, except of the first stream, become a SQL view.
     """
     decoded = {
         s.name: frames.decode_records(records_frame(spark, s, given.get(s.name, ())), s.decode)

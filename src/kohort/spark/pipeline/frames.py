@@ -1,8 +1,8 @@
-"""DataFrames of a pipeline: decoded rows with their source records, the result of steps, and the rules each row fails.
+"""DataFrames of a pipeline: decoded rows with their source records, results of steps, and the rules that rows fail.
 
 ``_source`` is a struct with the original record (topic, partition, offset, timestamp, key, value, headers), and with
-``redelivered``: True if the row may have been delivered before. Steps that select ``*`` keep the column. It contains
-the original bytes, which dead letters need.
+``redelivered``: True if the row may have been delivered before. Steps that select ``*`` keep the column. The column
+contains the original bytes, which dead letters need.
 
 In a run, the tasks that read a topic also decode it (``value.format`` of ``format("kohort")``). Tests and dry runs have
 no topic: the same row builder decodes their records.
@@ -42,7 +42,10 @@ def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """Count the rows of a source for each decoding error (column ``_problem``), and all possibly redelivered rows."""
+    """Return a Count for each decoding error of a source (column ``_problem``), and the count of redelivered rows.
+
+    Rows that were possibly delivered before count as redelivered.
+    """
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
     rows = _grouped(decoded, PROBLEM, again.alias("again"))
     return _counts(rows), sum(row["again"] for row in rows)
@@ -158,9 +161,9 @@ class StepFailed(KohortError):
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Run all steps on ``rows`` of the first stream; the result of a step is the view ``input`` of the next step.
+    """Run all steps on ``rows``, the first stream; the result of each step is the view ``input`` of the next step.
 
-    The other sources must be views before the query starts: its micro-batches use the views that existed at its start.
+    The other sources must be views before the query starts: micro-batches use the views that existed at that time.
     """
     rows.createOrReplaceTempView(pipeline.stream.name)
     current = rows
@@ -184,7 +187,7 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
 
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
-    """Aggregate rows by window: return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
+    """Aggregate rows for each window: return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
 
     Rows keep the watermark of their source or of a previous window: Spark rejects a second watermark.
     """

@@ -1,7 +1,8 @@
 """Ledger of a pipeline (row accounting): rows read = rows written to each sink + rows dropped or sent as dead letters.
 
-Row counts alone would miss one lost and one duplicated row. So the ledger also compares marks: the XOR of a hash of
-each row's topic, partition and offset, before and after the steps. Equal counts and marks mean the same rows.
+Row counts alone would miss the loss of one row if another row is duplicated. So the ledger also compares marks: the
+XOR of a hash of each row's topic, partition and offset, before and after the steps. Equal counts and marks mean the
+same rows.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Entry:
     """Number of input rows of each source, for stateful pipelines; empty until Spark reports the progress."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """Number of source rows that are aggregated in the window rows of each sink, for stateful pipelines."""
+    """Number of source rows that the output rows of each sink aggregate, for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
     """Number of rows that each Spark operator keeps in its state for later micro-batches."""
 
@@ -73,10 +74,10 @@ class Ledger:
     redelivered: int = 0
     problems: list[str] = field(default_factory=list)
     late: int = 0
-    """Number of rows that Spark left out of a window or a join, because their time was below the watermark."""
+    """Number of rows that a window or a join ignored, because their time was below the watermark."""
     stands_for: dict[str, int] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    """Number of rows in the open windows of each sink (Spark's state) before the first micro-batch of this ledger."""
+    """Number of rows in each sink's open windows (Spark's state) before the first micro-batch of this ledger."""
     held: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
@@ -90,7 +91,7 @@ class Ledger:
 
 
 def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
-    """Add up ledger entries, and check that each balances; ``filters``: a step may drop rows on purpose."""
+    """Add up ledger entries, and check that each entry balances; ``filters``: a step may drop rows on purpose."""
     ledger = Ledger()
     for entry in entries:
         ledger.batches += 1

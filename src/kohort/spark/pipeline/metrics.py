@@ -37,7 +37,7 @@ _HELP: Final = {
 class Metrics:
     """Row counts of one pipeline run, as Prometheus metrics.
 
-    Counters of prometheus-client itself would each add a series ``_created``.
+    Counters of the package prometheus-client are not used: each would add a series ``_created``.
     """
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:

@@ -1,8 +1,8 @@
 """Owner of output folders and of a group: a pipeline with its checkpoint.
 
 The owner's id is a random number, stored in the checkpoint (``owner.json``). So the owner stays the same if the
-checkpoint is moved, and a reset of the checkpoint creates a new owner. Names of data files end with the id. Output
-folders and commits contain the owner's id, pipeline and checkpoint, so that errors can name both pipelines.
+checkpoint is moved, and a reset of the checkpoint creates a new owner. Names of data files end with the owner's id.
+Output folders and commits contain the owner's id, pipeline and checkpoint, so that errors can name both pipelines.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LONGEST_PATH: Final = 150
 
 
 class PipelineOwner(NamedTuple):
-    """Owner of outputs: a pipeline and its checkpoint; ``group``: digest of the group whose members share folders."""
+    """Owner of outputs: a pipeline and its checkpoint. ``group``: digest of the group whose members share folders."""
 
     id: str
     pipeline: str
@@ -118,8 +118,8 @@ def _check_sources(pipeline: Pipeline) -> None:
     before = json.loads(target.read_text())
     if before != identity:
         raise KohortError(
-            f"{pipeline.state} is the checkpoint of {before['topics']} by group {before['group'] or '(none)'}; the "
-            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: remove the "
+            f"{pipeline.state} is the checkpoint of {before['topics']}, read as group {before['group'] or '(none)'}; "
+            f"the pipeline now reads {identity['topics']} as group {identity['group'] or '(none)'}: remove the "
             "checkpoint with kohort pipeline reset, or give the pipeline another name"
         )
 

@@ -1,4 +1,4 @@
-"""Sections of a pipeline file (YAML), with line numbers for errors. A key that the parser does not take is an error.
+"""Sections of a pipeline file (YAML), with line numbers for errors. A key that the parser does not know is an error.
 
 ``${NAME}`` in strings is replaced by the environment variable: see config/properties.py.
 """
@@ -89,7 +89,7 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Return which of ``keys`` the section has. Raises PipelineError unless it has exactly one of them."""
+        """Return the one of ``keys`` that the section has. Raises PipelineError for none and for several."""
         self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
@@ -102,7 +102,7 @@ class YamlSection:
         return self._entries[key][1] if key in self._entries else self.line
 
     def plain(self, key: str, default: Any = None) -> Any:
-        """Remove a key and return its value as plain dicts, lists and scalars, without checking the keys inside."""
+        """Remove a key and return its value as plain dicts, lists and scalars, without a check of keys in the value."""
         self._known.append(key)
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
@@ -123,7 +123,7 @@ class YamlSection:
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Store keys of the parent section: the error for such a key in this section says where it belongs."""
+        """Store the keys of the parent section: the error for such a key in this section names the parent section."""
         self._parent_keys = keys
 
 
@@ -171,7 +171,7 @@ def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSect
 
 
 def _by_fastest(work: str, text: str) -> Any:
-    # libyaml is eight times as fast, but the Python parser accepts more YAML and has clearer errors
+    # libyaml is eight times as fast as the Python parser, which accepts more YAML and has clearer errors
     import yaml
 
     if yaml.__with_libyaml__:

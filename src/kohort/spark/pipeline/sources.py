@@ -1,8 +1,8 @@
 """Sources of a pipeline: their options for ``format("kohort")``, their lag, and the owner of their group.
 
-Two pipelines cannot share a group, since their commits would overwrite each other; members of the group
-(``group_mode: member``) can. A pipeline's commits name their owner, so a run of another pipeline in the group is
-rejected.
+Two pipelines cannot share a group, since their commits would overwrite each other. Members of the group
+(``group_mode: member``) may share it. A pipeline's commits name their owner, so a run of another pipeline in the group
+is rejected.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ SAMPLE_AGE_S: Final = 10.0
 
 
 class BatchLimits:
-    """Size limits of a query's micro-batches. ``now``, ``pause``: clock and sleep in seconds, fake in tests."""
+    """Size limits of a query's micro-batches. ``now``, ``pause``: functions for time and sleep, which tests replace."""
 
     def __init__(self, options: SourceOptions, now: Callable[[], float], pause: Callable[[float], None]) -> None:
         self._options = options
@@ -103,7 +103,7 @@ class BatchLimits:
     ) -> PartitionOffsets:
         """Return the end offsets of the next micro-batch.
 
-        ``finite``: True if the query ends at the log end offsets ``heads``: it does not wait for more records.
+        ``finite``: True if the query ends at the log end offsets ``heads``, so that it waits for no further records.
         """
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._wait_for_more(sum(backlog.values())):
@@ -120,7 +120,7 @@ class BatchLimits:
         least, delay_s = self._options.min_offsets_per_trigger, self._options.max_trigger_delay_ms / 1000
         if not least or not rows or rows >= least:
             return False
-        # The first micro-batch is not delayed for more records, as in Spark's Kafka connector.
+        # As in Spark's Kafka connector, the first micro-batch does not wait for more records.
         left = 0.0 if self._last_batch is None else self._last_batch + delay_s - self._now()
         if left <= 0:
             return False

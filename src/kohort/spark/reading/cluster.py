@@ -48,7 +48,7 @@ class SourceCluster(Protocol):
         """Return the topic ids found by the last call of ``partitions``; a recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
-        """Return the mean size (key and value) of the records from ``offset`` on, in bytes; 0 if there are none."""
+        """Return the mean size (key and value) of records from ``offset`` on, in bytes; 0 if there are no records."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
@@ -188,12 +188,12 @@ class KohortCluster:
             consumer.unsubscribe()
 
     def _reader(self, wanted: Range) -> Consumer:
-        """Return a consumer for an offset range: one with small fetches if the range is small."""
+        """Return a consumer for an offset range; its fetches are small if the range is small."""
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
             return self._consumer("fetch", settings)
-        # Records fetched beyond the range are discarded: half of the task's work, for 100 rows of a long backlog.
+        # Records fetched beyond the range are discarded: large fetches double the work of a task with 100 rows.
         for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
             settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
         return self._consumer("fetch little", settings)

@@ -1,8 +1,8 @@
-"""Commits of a query to its group: its pinned start and completed micro-batches; warnings about foreign commits.
+"""Commits of a query to its group: start offsets, and ends of completed micro-batches; warnings about foreign commits.
 
-Commit metadata is ``kohort-init:...`` for a pinned start and ``kohort-query:...`` for progress. Other metadata in the
-group means that another query commits there or that a user reset the group. The query logs a warning and continues:
-its position is in its checkpoint, not in the group.
+Commit metadata is ``kohort-init:...`` for start offsets and ``kohort-query:...`` for completed micro-batches. Other
+metadata in the group means that another query commits there or that a user reset the group. The query logs a warning
+and continues: its position is in its checkpoint, not in the group.
 
 In member mode the metadata is ``kohort-member:QUERY:UPTO``: the query that owns the partition, and the end of the
 micro-batch that begins at the committed offset. The next owner starts at the committed offset and marks rows below
@@ -31,7 +31,7 @@ _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 
 class CommitMark(NamedTuple):
-    """Commit metadata in member mode: number of the partition's query, and end offset of its micro-batch in flight."""
+    """Commit metadata in member mode: the query that owns the partition, and the end of its current micro-batch."""
 
     query: int
     upto: int

@@ -73,7 +73,7 @@ class LogChanges:
         return starts
 
     def check_recreated(self, cluster: SourceCluster, before: TopicIds) -> set[str]:
-        """Return the topics recreated since they had the ids ``before``. Raises DataLost if failOnDataLoss is set."""
+        """Return the recreated topics, whose ids differ from ``before``. Raises DataLost if failOnDataLoss is set."""
         topics = recreated_topics(before, hex_ids(cluster.topic_ids(before)))
         if not topics:
             return topics

@@ -153,7 +153,7 @@ class MemberStreamReader(KohortStreamReader):
         return self._joined
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return an empty start: micro-batches add assigned partitions later, at the group's committed offsets."""
+        """Return start offsets without partitions: a later micro-batch adds each partition at its committed offset."""
         return group_commits.with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -196,7 +196,7 @@ class MemberStreamReader(KohortStreamReader):
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return start offsets of newly assigned partitions as two dicts: equal to the checkpoint's, and not in it.
+        """Return start offsets of newly assigned partitions in two dicts: equal to the checkpoint, and not in it.
 
         A partition whose start offset differs from the checkpoint is in neither dict: the next micro-batch omits it.
         """

@@ -1,9 +1,10 @@
 """Streaming reader: offsets of each micro-batch, and their commits to the group.
 
-Spark calls ``commit(end)`` one batch late, and never for the last batch. It calls ``latestOffset(start, ...)`` at every
-trigger with the end of the last completed batch: ``start`` is committed then, so the lag reaches 0.
-Spark calls ``initialOffset`` again when batch 0 is retried after a restart, while the log grows: so the first result is
-pinned in the group at once, with a mark in the commit's metadata.
+Spark calls ``commit(end)`` one micro-batch late, and never for the last one. It calls ``latestOffset(start, ...)`` at
+every trigger, with the end of the last completed micro-batch as ``start``. So the reader commits ``start`` in that
+call, and the lag reaches 0.
+Spark calls ``initialOffset`` again when micro-batch 0 is retried after a restart; until then the log may have grown.
+So the reader commits the first result to the group at once, with a mark in the commit metadata.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the default read limit, which Spark passes to ``latestOffset``, except with Trigger.Once."""
+        """Return the default read limit. Spark passes it to ``latestOffset``, except for Trigger.Once."""
         rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         if rows is not None or self._options.min_offsets_per_trigger is not None:
             return ReadMaxRows(rows or 2**62)
@@ -142,7 +143,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._heads
 
     def _warn_if_nothing_to_read(self, target: PartitionOffsets) -> None:
-        """Warn if a new query starts at the end of its topics and therefore reads none of their records."""
+        """Warn if a new query starts at the end of its topics and therefore skips all their records."""
         starts, self._started_at_latest = self._started_at_latest, {}
         if not starts or any(starts.get(tp) != head for tp, head in target.items()):
             return

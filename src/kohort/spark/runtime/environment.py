@@ -8,7 +8,8 @@ Spark puts ``pyspark.zip`` first on the path of Python workers. Python caches no
 worker compiles PySpark again: 3.5 s of CPU instead of 1.4 s with the installed package. Spark allows a worker ten
 seconds to start.
 
-Scripts and log settings are in a folder that only this user can write to; else others could make Spark run any program.
+Scripts and log settings are in a folder that only this user can write to. Otherwise other users could replace a script,
+and Spark would run it.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def make_shim(java: Path, root: Path) -> Path:
 
 
 def worker_python(folder: Path | None = None) -> str:
-    """Return the value for PYSPARK_PYTHON: this Python, behind a script that skips pyspark.zip."""
+    """Return the value for PYSPARK_PYTHON: this Python, or a script that runs it without ``pyspark.zip``."""
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
@@ -208,10 +209,11 @@ def spark_home() -> Path:
 def spark_environ(
     environ: Mapping[str, str] = os.environ, *, local: bool = True, quiet: bool = False
 ) -> dict[str, str]:
-    """Return environment variables for Spark to add to ``environ``; variables already set there win. Raises
-    JavaNotFound. Workers on another Python fail with a misleading timeout; the loopback address avoids a lookup of
-    the host name. ``local``: workers run on this machine. ``quiet``: omit the module about which Java warns at each
-    start.
+    """Return environment variables for Spark, to be added to ``environ``. Variables set in ``environ`` have precedence.
+
+    PYSPARK_PYTHON is set because workers on another Python fail with a misleading timeout, SPARK_LOCAL_IP because a
+    loopback address avoids a lookup of the host name. ``local``: True if workers run on this machine. ``quiet``: True
+    to omit the module about which Java warns at each start. Raises JavaNotFound.
     """
     wanted = {
         "PYSPARK_PYTHON": worker_python() if local else sys.executable,

@@ -39,7 +39,7 @@ _TASK_LOGGERS: Final = (
     *("executor.Executor", "scheduler.TaskSetManager", "sql.execution.datasources.FileFormatWriter"),
     *("sql.execution.datasources.v2", "util.Utils"),
 )
-"""Loggers to silence: they log a long stack trace of each failed attempt, and the error is raised as well."""
+"""Loggers to silence: they log a long stack trace of each failed attempt, although the error is raised, too."""
 QUIET_LOGS: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -67,9 +67,9 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 def session(
     app_name: str = "kohort", *, master: str = "local[*,3]", conf: Mapping[str, str] | None = None, quiet: bool = True
 ) -> SparkSession:
-    """Return a session for ``format("kohort")``; an active one is reused, as by ``getOrCreate``.
+    """Return a session for ``format("kohort")``; like ``getOrCreate``, it reuses an active session.
 
-    Arguments: ``master``: ``local[*,3]`` allows a failed task three attempts, ``local[*]`` only one; ``conf``: more
+    Arguments: ``master``: ``local[*,3]`` allows a failed task three attempts, ``local[*]`` only one; ``conf``: further
     settings of Spark; ``quiet``: Spark logs only errors, and Java does not warn about a module for MLlib.
     Raises JavaNotFound, and MissingExtra without PySpark.
     """

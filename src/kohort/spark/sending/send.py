@@ -109,7 +109,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send rows with any of the columns key, value, headers, partition. Raises the errors of rows sent before."""
+        """Send rows with any of the columns key, value, headers, partition. Raises errors of earlier rows."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _MAX_PENDING_DELIVERIES:
@@ -132,7 +132,7 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic``; if it is "", to the topics in the column ``topic``. Raises UsageError for NULL there."""
+    """Send rows to ``topic``; if it is "", to the topics in the column ``topic``. Raises UsageError for NULL topics."""
     if topic:
         sender.send(topic, batch)
         return
@@ -191,7 +191,7 @@ class LetterSender(RowSender):
     def _acknowledge(self, topic: str, batch: pa.RecordBatch, deliveries: list[Delivery]) -> None:
         """Wait until a batch is acknowledged.
 
-        A batch that is too large is resent in halves; a single dead letter that is too large, without its value.
+        A batch that is too large is resent in halves. A single dead letter that is too large is resent without value.
         """
         try:
             self._wait_for(deliveries)
@@ -217,7 +217,7 @@ class LetterSender(RowSender):
 
 
 def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a dead letter without its value, and one also without its key and the headers of the record."""
+    """Yield two smaller forms of a dead letter: without its value; then also without key and the record's headers."""
     import pyarrow as pa
 
     key, value, headers = (letter.column(name) for name in ("key", "value", "headers"))

@@ -30,7 +30,7 @@ Reader = Callable[[bytes], tuple[Any, int]]
 
 DEPTH_MOST: Final = 64
 _DECIMAL_BYTES_MOST: Final = 64
-"""Maximum size of an Avro decimal in bytes, four times Spark's largest: conversion time grows with the square."""
+"""Maximum size of an Avro decimal in bytes, four times that of Spark's largest; conversion takes quadratic time."""
 _EXACT: Final = Context(prec=160)
 """Decimal context with enough digits for _DECIMAL_BYTES_MOST, so that nothing is rounded."""
 _PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))

@@ -1,4 +1,4 @@
-"""Columns of ``format("kohort")``: those of Spark's Kafka connector, as Spark types and exact Arrow types."""
+"""Columns of ``format("kohort")``: those of Spark's Kafka connector, with their Spark types and exact Arrow types."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
 
 
 def client_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns that the client must fetch for these Spark columns, always with the offset."""
+    """Return the columns that the client must fetch for these Spark columns; the column offset is always included."""
     return list(dict.fromkeys(["offset", *(_DECODED_NAME.get(n, n) for n in names if n != REDELIVERED)]))
 
 

@@ -108,7 +108,7 @@ class CsvReader:
         return None
 
     def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
-        """Convert the CSV records that contain no quote and no line end, all at once.
+        """Convert all CSV records without quotes and line ends in one pass over the Arrow column.
         Returns the columns, and the indexes of the other rows.
         """
         nothing = [pa.nulls(len(values), field.type) for field in self._schema]

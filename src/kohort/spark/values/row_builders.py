@@ -76,7 +76,8 @@ class BadRecords:
     ) -> pa.RecordBatch:
         """Apply the policy to undecodable rows. Raises BadRecord if the policy is fail.
 
-        ``batch``: the original records; ``built``: their rows; ``keep``: keep rows whose records become dead letters.
+        ``batch``: the original records; ``built``: the rows built from these records; ``keep``: True to keep rows whose
+        records become dead letters.
         """
         if not problems or self.policy == "null":
             return built

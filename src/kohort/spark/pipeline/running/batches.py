@@ -79,7 +79,7 @@ class BatchRunner:
             self._complete.notify_all()
 
     def end(self, timeout_s: float) -> None:
-        """Begin no new micro-batch, and wait up to ``timeout_s`` until Spark records the one in flight as complete.
+        """Begin no new micro-batch. Wait up to ``timeout_s`` until Spark records the current micro-batch as complete.
 
         The next run repeats a micro-batch that Spark did not record.
         """
@@ -90,7 +90,7 @@ class BatchRunner:
             self._complete.wait_for(lambda: self._complete_upto >= last, timeout_s)
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
-        # Persist the decoded rows: each sink and each count would otherwise fetch and decode the records again.
+        # Persist the decoded rows: otherwise each sink and each count would fetch and decode the records again.
         decoded = raw.persist()
         try:
             by_problem, again = frames.counts_of_source(decoded)

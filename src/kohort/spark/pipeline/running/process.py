@@ -76,7 +76,7 @@ _STDERR: Final = 2
 
 
 class StopRequest:
-    """Sets ``requested`` at the first SIGINT or SIGTERM, except outside the main thread and for ignored signals."""
+    """Sets ``requested`` at the first SIGINT or SIGTERM. No effect outside the main thread or on ignored signals."""
 
     def __init__(self, say: str = "") -> None:
         self._say = say

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Listener that calls ``done`` with Spark's progress event of each trigger of the query ``query_name``."""
+    """Listener that passes each progress event of the Spark query ``query_name`` to the function ``done``."""
 
     def __init__(self, query_name: str, done: Callable[[Any], None]) -> None:
         super().__init__()

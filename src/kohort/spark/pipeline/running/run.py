@@ -1,8 +1,8 @@
 """Runs a pipeline on a Spark session and reports the row counts of sources, sinks and dead letters.
 
-One query reads the stream. A run reads each table once when it begins, up to the end offsets of its topics at that
-time, and joins it as a static DataFrame. All micro-batches join the same table: a row without a match does not get one
-later in the run. A join of two streams instead waits for matching rows, up to the watermarks.
+One query reads the stream. A run reads each table only when the run begins, up to the current end offsets of
+the table's topics, and joins it as a static DataFrame. All micro-batches join the same table: a row without a match
+does not get one later in the run. A join of two streams instead waits for matching rows, up to the watermarks.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class PipelineRun:
         return report
 
     def _read_table(self, source: Source) -> DataFrame:
-        """Read a table source up to the current end offsets of its topics, which the run commits when it finishes."""
+        """Read a table source up to its topics' current end offsets. The run commits these offsets when it finishes."""
         with source_cluster(source) as (cluster, partitions):
             upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}

@@ -1,8 +1,8 @@
 """Stateful pipelines, whose steps combine rows of different micro-batches: windows, watermarks, joins of streams.
 
-All their steps are one streaming plan with Spark's state, instead of a batch plan for each micro-batch. So Spark counts
-input rows by observed metrics, the decoding tasks send bad values as dead letters, and the number of output rows
-differs from the number of input rows: the ledger includes rows in state and late rows.
+All their steps are one streaming plan with Spark's state, instead of a batch plan for each micro-batch. So input rows
+are counted by Spark's observed metrics, and the decoding tasks send bad values as dead letters. The number of output
+rows differs from the number of input rows: the ledger includes rows in state and late rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a source as a stream of its decodable rows, with its watermark; Spark observes its row counts."""
+    """Return a stream of a source's decodable rows, with the source's watermark. Spark observes the row counts."""
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
@@ -72,7 +72,7 @@ def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
 def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
     """Raise StepFailed if Spark would reject the steps when the streaming query starts.
 
-    Spark has no public API for this check, which it makes when the query starts.
+    Spark itself makes this check when the query starts, and has no public API for it.
     """
     jvm = frame.sparkSession._jvm
     mode = jvm.org.apache.spark.sql.streaming.OutputMode
@@ -141,9 +141,9 @@ class StatefulRunner(BatchRunner):
 
 
 def counting_column(pipeline: Pipeline) -> str:
-    """Return the column in which the last step, a window, counts source rows; "" if no column counts them exactly.
+    """Return the column in which the last step, a window, counts source rows; "" if no column has the exact number.
 
-    Overlapping windows count a record several times; after a rule that removes rows, the windows in a sink lack rows.
+    Overlapping windows count a record several times. If a rule removes rows, the windows in a sink lack these rows.
     """
     windows = [step.window for step in pipeline.steps if step.window is not None]
     last = pipeline.steps[-1].window if pipeline.steps else None

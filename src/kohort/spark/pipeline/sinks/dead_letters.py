@@ -26,7 +26,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
-    """Send rows with one of ``verdicts`` (values of ``_failed``) as dead letters; return the acknowledged number."""
+    """Send rows whose ``_failed`` is one of ``verdicts`` as dead letters; return the number of acknowledged letters."""
     letters = _letters_of(pipeline)
     names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
     for verdict in verdicts:

@@ -1,8 +1,8 @@
 """Ownership of output folders by pipelines: an empty file ``_kohort.OWNER`` in the folder names the owner.
 
-Parquet readers skip names that start with ``_``; Polars also needs the file to be empty. A folder cannot be in a folder
-of another owner, nor contain one. Members of one group that run the same pipeline may share a folder: the name of each
-data file contains the id of the member's owner.
+Parquet readers skip names that start with ``_``; Polars also requires that the file is empty. A folder cannot be in a
+folder of another owner, nor contain one. Members of one group that run the same pipeline may share a folder: the name
+of each data file contains the id of the member's owner.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def owned_files(pipeline: Pipeline, output: FolderOutput) -> OwnedFiles:
 
 
 def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
-    """Yield the folder and the owner of each owner file in ``path``, in its parents and in its subfolders."""
+    """Yield a pair of folder and owner for each owner file in ``path``, in its parents and in its subfolders."""
     whole = path.absolute()
     marks = [found for parent in whole.resolve().parents for found in parent.glob(f"{_MARK}*")]
     for mark in (*marks, *sorted(path.rglob(f"{_MARK}*"))):
@@ -82,7 +82,7 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return the ids under which this pipeline owns the folder: the checkpoint's id, and ids from before a reset."""
+    """Return the ids under which this pipeline owns the folder: its checkpoint's current id, and ids before resets."""
     mine = folder.owner
     # The same checkpoint path may belong to another group member, in a container with its own volume.
     return {

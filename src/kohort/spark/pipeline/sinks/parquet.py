@@ -1,4 +1,4 @@
-"""Parquet sink: exactly once, since a repeated micro-batch replaces its files: their names contain its number.
+"""Parquet sink, exactly once: file names contain the micro-batch, so a repeated micro-batch replaces its files.
 
 Readers take the types of one file for the whole folder, so a column keeps its type. Rows of a narrower type are widened
 without loss, rows of any other type are rejected. Columns may be added or omitted. See parquet_folder.py.
@@ -113,7 +113,7 @@ def is_same_type(one: Any, other: Any) -> bool:
 
 
 def widens(narrow: Any, wide: Any) -> bool:
-    """True if a cast from ``narrow`` to ``wide`` loses nothing: to a longer integer, to double, to more digits."""
+    """True if a cast from ``narrow`` to ``wide`` is lossless: to a longer integer, to double, or to more digits."""
     from pyspark.sql.types import DecimalType
 
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):

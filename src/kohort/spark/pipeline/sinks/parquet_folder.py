@@ -1,9 +1,9 @@
 """Files of a Parquet sink: each row of a micro-batch exactly once, and only data files for readers.
 
-Spark writes a micro-batch into a staging folder beside the checkpoint. Its files are then renamed into the output
-folder, in the folders of the partition columns: ``batch-0000000007-0000-1f3c9a2b.parquet``. The name starts with the
-micro-batch and ends with the id of the checkpoint. So a run can remove the files of a micro-batch before Spark repeats
-it, and keep the files of other checkpoints.
+Spark writes a micro-batch into a staging folder beside the checkpoint. The staged files are then renamed into the
+output folder, in the folders of the partition columns: ``batch-0000000007-0000-1f3c9a2b.parquet``. The name starts with
+the micro-batch and ends with the id of the checkpoint. So a run can remove the files of a micro-batch before Spark
+repeats it, and keep the files of other checkpoints.
 
 Small files of complete micro-batches are merged (``compact-0000000000-0000000099-1a2b3c4d-1f3c9a2b.parquet``). Before a
 merged file is renamed into place, a note file lists its inputs: after an interruption, the next run or compaction
@@ -36,7 +36,7 @@ _GROUP_BYTES: Final = 64 * 1024 * 1024
 
 
 def rows_in(files: Sequence[Path], counts: str = "") -> int:
-    """Return the number of rows in Parquet files, or, given the name ``counts`` of a column, the column's sum."""
+    """Return the number of rows in Parquet files, or the sum of the column ``counts`` if it is given."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -154,7 +154,7 @@ class ParquetFolder:
                 folder.rmdir()
 
     def begin(self, batch: int) -> None:
-        """Remove the files of this micro-batch and of later ones, which Spark repeats.
+        """Remove the files of this micro-batch and of later micro-batches, which Spark will repeat.
 
         Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if a merged file has rows
         of these micro-batches.
@@ -178,7 +178,7 @@ class ParquetFolder:
         return list(self.publishing(batch))
 
     def publishing(self, batch: int) -> Iterator[Path]:
-        """Rename the staged files. Yields each, so that tests can stop between two files."""
+        """Rename the staged files. Yields each renamed file, so that tests can stop between two files."""
         staged = sorted(p for p in self.staging.rglob("*.parquet") if not p.name.startswith((".", "_")))
         for number, source in enumerate(staged):
             folder = self.path / source.parent.relative_to(self.staging)
@@ -286,7 +286,7 @@ def committed_upto(pipeline: Pipeline) -> int:
 
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
-    """Divide small data files of each folder, oldest first, into groups to merge, of about ``large`` bytes at most.
+    """Divide the small data files of each folder, oldest first, into groups to merge, of at most about ``large`` bytes.
 
     Omits files of at least half of ``large``, and groups of one file.
     """
