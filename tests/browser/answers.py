@@ -1,4 +1,4 @@
-"""HTTP answers of the console about canned incidents, computed from the journals of these incidents.
+"""Console answers for browser tests. They are computed from the journals of simulated incidents.
 
 ``test_canned.py`` compares the answers with ``docs/schemas``.
 """

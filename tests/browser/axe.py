@@ -1,4 +1,4 @@
-"""axe-core, which checks the accessibility of a page: downloaded from the npm registry to ``.tools``, verified."""
+"""axe-core, which checks the accessibility of a page. It is downloaded from npm to ``.tools``, and verified."""
 
 from __future__ import annotations
 

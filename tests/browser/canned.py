@@ -1,6 +1,6 @@
-"""Small console with canned answers, which serves ``kohort/console/static`` under the real content policy.
+"""Web server with canned API answers. It serves ``kohort/console/static`` under the real content policy.
 
-To start it by hand, run ``.venv/bin/python tests/browser/canned.py [PORT]``: it prints its address, and serves until
+To start it by hand, run ``.venv/bin/python tests/browser/canned.py [PORT]``. It prints its address, and runs until
 Ctrl-C.
 """
 
@@ -182,7 +182,7 @@ def canned_console(port: int = 0) -> Iterator[CannedConsole]:
 
 
 def import_map() -> str:
-    """Return the import map as JSON, as the page contains it."""
+    """Return the script element of the page that contains the import map."""
     return f'<script type="importmap">{json.dumps(IMPORT_MAP)}</script>'
 
 

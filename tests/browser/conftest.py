@@ -28,7 +28,7 @@ OpenPage = Callable[..., "Page"]
 
 
 def missing(why: str) -> None:
-    """Skip the tests with a reason, or fail if a browser is required."""
+    """Skip the test with the reason ``why``, or fail it if a browser is required."""
     if os.environ.get(REQUIRED):
         pytest.fail(f"{why} ({REQUIRED} is set)")
     pytest.skip(f"{why}: make browser")
@@ -52,7 +52,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def canned() -> Iterator[CannedConsole]:
-    """Console that answers about canned incidents."""
+    """Console with canned answers about simulated incidents."""
     from browser.answers import incidents
     from browser.canned import canned_console
 
@@ -63,7 +63,7 @@ def canned() -> Iterator[CannedConsole]:
 
 @pytest.fixture(scope="session")
 def apache() -> Iterator[str]:
-    """Bootstrap address of an Apache Kafka."""
+    """Bootstrap address of an Apache Kafka broker."""
     from support.peers.apache_kafka import apache_kafka
 
     with apache_kafka() as bootstrap:
@@ -114,7 +114,7 @@ def problems() -> Iterator[list[str]]:
 
 @pytest.fixture
 def open_page(chromium: Browser, request: pytest.FixtureRequest, problems: list[str]) -> Iterator[OpenPage]:
-    """Function that opens a path of the canned console, or of the address ``at``: ``open_page("/groups")``.
+    """Function that opens a path of the canned console, as in ``open_page("/groups")``. ``at``: other address.
 
     The test fails at an error or warning of the browser, a violation of the content policy, a request to another
     address, a dialog, or a crash.
@@ -148,7 +148,7 @@ def _is_own(url: str, address: str) -> bool:
 
 @pytest.fixture
 def finds_nothing(chromium: Browser) -> Callable[[Page], None]:
-    """Function that asserts that axe finds no problem on a page: ``finds_nothing(page)``."""
+    """Function that checks a page with axe, and fails if axe finds a problem: ``finds_nothing(page)``."""
     from browser.axe import NoAxe, violations
 
     def look(page: Page, scope: str = "document") -> None:

@@ -63,7 +63,7 @@ class GroupMembers:
         self._processes: list[subprocess.Popen[str]] = []
 
     def join(self, name: str, group: str, protocol: str = "classic", **options: Any) -> Polling:
-        """Start a member of a group; the member reads the topic that has the name of the group."""
+        """Start a member of a group. It reads the topic that has the same name as the group."""
         timed = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500} if protocol == "classic" else {}
         told = {
             "bootstrap_servers": self.bootstrap,
@@ -123,7 +123,7 @@ class GroupMembers:
 
 
 def prepare(bootstrap: str, topics: Sequence[str], partitions: int = 4) -> None:
-    """Create topics, and set a short session timeout for the consumer groups of the same names."""
+    """Create topics, and set a short session timeout for the consumer groups with the same names."""
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics(dict.fromkeys(topics, partitions))
         short = {"consumer.session.timeout.ms": str(SESSION_MS), "consumer.heartbeat.interval.ms": "500"}
@@ -132,7 +132,7 @@ def prepare(bootstrap: str, topics: Sequence[str], partitions: int = 4) -> None:
 
 
 def write(bootstrap: str, topic: str, records: int, value: Callable[[int], bytes] = lambda n: b"order %d" % n) -> None:
-    """Produce records, evenly to all four partitions."""
+    """Produce records, distributed evenly over the four partitions."""
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         for n in range(records):
             producer.send(topic, value(n), key=b"key-%d" % n, partition=n % 4)
@@ -140,7 +140,7 @@ def write(bootstrap: str, topic: str, records: int, value: Callable[[int], bytes
 
 
 def read_all(bootstrap: str, group: str, records: int) -> None:
-    """Let a single member read and commit ``records`` records of the topic that has the name of the group."""
+    """Let one member read and commit ``records`` records of the topic that has the same name as the group."""
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([group])
         seen = 0

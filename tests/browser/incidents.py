@@ -149,7 +149,7 @@ def _rehost(told: Any) -> None:
 
 
 def stuck_poller() -> Incident:
-    """``checkout`` (cooperative): one member misses its poll interval and returns, another one crashes."""
+    """Group ``checkout`` (cooperative): one member exceeds max.poll.interval.ms and rejoins, another member crashes."""
     options = {"group_protocol": "classic", "partition_assignment_strategy": "cooperative-sticky"}
     times = {"session_timeout_ms": 10_000, "max_poll_interval_ms": 30_000, "heartbeat_interval_ms": 1000}
     group = PlayedIncident("checkout", {"orders": 8, "carts": 4}, **options, **times)
@@ -175,7 +175,7 @@ def stuck_poller() -> Incident:
 
 
 def slow_joiner() -> Incident:
-    """``billing`` (eager): a rebalance waits for a slow member; later a rolling restart of two members."""
+    """Group ``billing`` (eager): a rebalance waits for a slow member. Later, two members restart in turn."""
     times = {"session_timeout_ms": 30_000, "max_poll_interval_ms": 40_000, "heartbeat_interval_ms": 1000}
     options = {"group_protocol": "classic", "partition_assignment_strategy": "range", **times}
     group = PlayedIncident("billing", {"invoices": 6}, **options)
@@ -217,7 +217,7 @@ def slow_revoker() -> Incident:
 
 
 def nobody_reads() -> Incident:
-    """``reports``: the only member has left, and the lag grows."""
+    """Group ``reports``: its only member leaves, and its lag grows."""
     group = PlayedIncident("reports", {"daily": 2}, group_protocol="classic", partition_assignment_strategy="range")
     only = group.join("reports-nightly")
     group.produce(5)
@@ -232,7 +232,7 @@ def nobody_reads() -> Incident:
 
 
 def strangers() -> Incident:
-    """Group with markup, an escape sequence, and right-to-left text in its names."""
+    """Group whose names contain markup, an escape sequence and right-to-left text."""
     name, client = HOSTILE
     options = {"group_protocol": "classic", "partition_assignment_strategy": "range"}
     group = PlayedIncident(name, {"things": 3}, **options)

@@ -19,7 +19,7 @@ def cluster(*, allow_changes: bool = False) -> dict[str, Any]:
 
 
 def make_live(canned: CannedConsole, *, allow_changes: bool = False) -> None:
-    """Let the canned console report a live cluster."""
+    """Let the canned console answer as if it had a live cluster."""
     canned.answers["/api/v1/cluster"] = lambda _: cluster(allow_changes=allow_changes)
     for group in ("checkout", "payments"):
         canned.answers[f"/api/v1/groups/{group}/describe"] = lambda _, group=group: described(group)

@@ -50,7 +50,7 @@ def test_address_has_filters_of_state_and_topic(open_page):
     assert query(page) == {"state": "Stable", "cause": "SESSION_TIMEOUT.process_died", "topic": "orders"}
 
 
-def test_chosen_time_is_kept_between_views(open_page):
+def test_selected_time_is_kept_in_other_views(open_page):
     page = open_page("/groups/checkout/rebalances?at=1700000150000&filter=poll")
 
     page.get_by_role("link", name="Members", exact=True).click()
@@ -144,7 +144,7 @@ def test_shortcuts_are_off_in_text_fields(open_page):
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-def test_chosen_theme_is_kept(open_page):
+def test_selected_theme_is_kept_after_reload(open_page):
     page = open_page("/groups", color_scheme="light")
 
     page.get_by_label("Colours").select_option("dark")

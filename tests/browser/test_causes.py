@@ -5,7 +5,7 @@ import csv
 from browser.expecting import expect
 
 
-def test_causes_table_is_shaded_by_counts(open_page):
+def test_cells_of_causes_table_with_counts_are_shaded(open_page):
     page = open_page("/groups/billing/causes")
     heat = page.get_by_role("table", name="Causes over time")
     heat.wait_for()
@@ -26,7 +26,7 @@ def test_bar_view_of_causes_is_in_address(open_page):
     assert page.evaluate("location.search") == "?as=bars"
 
 
-def test_causes_of_group_equal_server_answer(canned, open_page):
+def test_causes_view_of_group_requests_causes_of_group(canned, open_page):
     page = open_page("/groups/checkout/causes")
     page.get_by_role("table", name="Causes over time").wait_for()
 
@@ -34,7 +34,7 @@ def test_causes_of_group_equal_server_answer(canned, open_page):
     expect(page.get_by_role("heading", name="Triggers")).to_be_visible()
 
 
-def test_causes_view_shows_client_software_or_reason(open_page):
+def test_causes_view_shows_client_software_or_reason_why_it_is_unknown(open_page):
     page = open_page("/groups/checkout/causes")
     table = page.get_by_role("table", name="Client software of the members that triggered rebalances")
 

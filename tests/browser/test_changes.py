@@ -59,7 +59,7 @@ def test_reset_is_executed_after_typed_confirmation(canned, open_page):
     assert {one.headers["x-kohort-token"] for one in posts} == {TOKEN}
 
 
-def test_changed_form_discards_plan(canned, open_page):
+def test_change_of_form_discards_plan(canned, open_page):
     make_live(canned, allow_changes=True)
     canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="c", command="kohort")
     page = open_page("/groups/checkout/offsets")
@@ -98,7 +98,7 @@ def test_member_removal_sends_reason(canned, open_page):
     assert "--reason 'host is down'" in page.locator(".command").inner_text()
 
 
-def test_address_has_reset_form(canned, open_page):
+def test_address_contains_values_of_reset_form(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets")
     page.get_by_role("combobox", name="To", exact=True).select_option("shift")

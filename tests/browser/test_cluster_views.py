@@ -9,7 +9,7 @@ def query(page):
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
-def test_brokers_view_shows_load_time_and_delay_or_reason(open_page):
+def test_brokers_view_shows_load_time_and_delay_or_reason_why_unknown(open_page):
     page = open_page("/brokers")
     nodes = page.get_by_role("table", name="Nodes")
 
@@ -48,7 +48,7 @@ def test_pipelines_view_shows_ledger_or_error(open_page):
     expect(page.get_by_text("broken.yaml: line 3: <b>sinks</b> is missing")).to_be_visible()
 
 
-def test_pipelines_view_without_pipeline_shows_option(canned, open_page):
+def test_pipelines_view_without_pipeline_explains_option(canned, open_page):
     canned.answers["/api/v1/pipelines"] = lambda _: {"schema": "kohort/v1/console.pipelines", "pipelines": []}
     page = open_page("/pipelines")
 

@@ -22,7 +22,7 @@ def test_markup_in_name_is_shown_as_text(open_page, view):
     assert "\u202e" not in page.locator("body").inner_text()
 
 
-def test_client_texts_are_shown_as_text_and_cut(canned, open_page):
+def test_texts_from_clients_are_shown_without_markup_and_shortened(canned, open_page):
     status = status_of("checkout")
     member = status["members"][0]
     who = {"member_id": f"\x1b[31m<b>{LONG}", "client_id": "<script>alert(1)</script>", "host": "\u2066/10.0.0.1"}

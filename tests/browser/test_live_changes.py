@@ -9,7 +9,7 @@ from browser.walk import cell, row_of, soon, tab
 pytestmark = [pytest.mark.slow, pytest.mark.campaign, pytest.mark.timeout(300)]
 
 
-def test_reset_in_live_cluster_equals_plan_and_group_is_deleted(cluster, open_page, finds_nothing, refunds):
+def test_group_in_live_cluster_is_reset_as_planned_and_then_deleted(cluster, open_page, finds_nothing, refunds):
     page = open_page("/groups", at=cluster.console)
     soon(row_of(page, "Groups", refunds)).to_contain_text("Empty")
     page.get_by_role("link", name=refunds).first.click()

@@ -35,7 +35,7 @@ def happened(page, cause, name):
 
 
 @pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.campaign), "consumer"])
-def test_joins_leaves_and_crashes_in_live_cluster_are_shown(cluster, opened, finds_nothing, protocol):
+def test_member_joins_departures_and_crashes_in_live_cluster_are_shown(cluster, opened, finds_nothing, protocol):
     group, crew = cluster.group(protocol), cluster.crew
     guest, doomed = f"{group}-guest", f"{group}-doomed"
     page = opened(f"/groups/{group}/members")

@@ -40,7 +40,7 @@ def test_changing_views_leaks_no_nodes_or_listeners(canned, open_page):
             canned.push("group", {"status": status_of("checkout")})
         tab.page.get_by_role("heading", name="Groups").wait_for()
 
-    for _ in range(3):  # the first rounds fill caches: elements of templates, answers of visited views
+    for _ in range(3):  # the first three rounds fill caches: elements of templates, answers of visited views
         go_round()
     before = tab.held()
     for _ in range(4):

@@ -37,7 +37,7 @@ def test_exported_page_opens_with_timeline(open_file):
     assert page.locator("header img").evaluate("image => image.naturalWidth") > 0
 
 
-def test_exported_page_shows_data_or_reason_in_every_view(open_file):
+def test_exported_page_shows_data_or_reason_for_missing_data_in_every_view(open_file):
     page = open_file(read_recording(RECORDING), "not-revoked")
     tabs = page.get_by_role("navigation").filter(has_text="Timeline").get_by_role("link")
     expect(tabs.first).to_be_visible()

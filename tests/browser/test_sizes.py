@@ -30,7 +30,7 @@ def test_list_of_500_groups_opens_within_a_second(canned, open_page):
     assert drawn_ms < within(FIRST_VIEW_MS)
 
 
-def test_first_view_requests_each_answer_and_module_once(canned, open_page):
+def test_first_view_requests_each_answer_and_module_only_once(canned, open_page):
     make_live(canned)
     serve_groups(canned, many_groups(500))
     page = open_page("/groups")

@@ -72,7 +72,7 @@ def test_paused_view_is_unchanged_until_back_to_now(canned, open_page):
     assert "at" not in parse_qs(urlsplit(page.url).query)
 
 
-def test_chosen_past_moment_is_requested_and_in_address(canned, open_page):
+def test_selected_past_time_is_requested_and_kept_in_address(canned, open_page):
     page = opened_live(canned, open_page, "/groups/checkout/rebalances?span=86400000")
     page.goto(page.url.split("?")[0] + f"?at={AT}&span=86400000")
     expect(page.locator("[data-mode=replay]")).to_be_visible()
@@ -126,7 +126,7 @@ def test_unreachable_console_makes_values_unknown(canned, open_page, problems):
     problems[:] = [one for one in problems if "Failed to load resource" not in one]
 
 
-def test_no_group_is_healthy_at_a_past_time_without_offsets(canned, open_page):
+def test_health_of_groups_is_unknown_at_past_time_without_offsets(canned, open_page):
     serve_groups(canned, [{**row, "health": None, "lag": None} for row in rows()])
     canned.answers["/api/v1/doctor"] = lambda _: told("doctor", examined=5, findings=[], unknown=5)
     page = open_page(f"/groups?at={AT}")
@@ -178,7 +178,7 @@ def test_replay_of_past_stops_at_latest_moment(canned, open_page):
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
-def test_step_from_past_reaches_time_after_page_load(canned, open_page):
+def test_step_forward_from_past_reaches_time_after_page_load(canned, open_page):
     told = {**cluster(), "now_ms": AT}
     canned.answers["/api/v1/cluster"] = lambda _: told
     page = open_page(f"/groups?at={AT - 1_000}")

@@ -44,7 +44,7 @@ def test_arrow_keys_select_rebalance_and_enter_opens_it(timeline):
     expect(page.locator(".timeline-read")).to_have_attribute("data-round", told[0]["id"])
 
 
-def test_up_and_down_keys_select_member_and_read_assignment(timeline):
+def test_up_and_down_keys_select_member_and_show_its_assignment(timeline):
     page = timeline("checkout")
 
     press(page, "End", "ArrowDown", "ArrowDown", "ArrowDown")
@@ -187,7 +187,7 @@ def test_timeline_shows_hostile_names_as_text(timeline):
     expect(page.get_by_role("table")).to_contain_text("⟨U+202E⟩")
 
 
-def test_board_shows_moved_partitions(timeline):
+def test_what_if_board_shows_moved_partitions(timeline):
     page = timeline("billing", what_if=json.dumps({"add": 2}))
 
     expect(page.locator(".board tbody tr.new")).to_have_count(2)

@@ -59,7 +59,7 @@ def test_live_console_passes_axe(canned, open_page, finds_nothing, path):
     finds_nothing(page)
 
 
-def test_every_view_fits_800_pixels(open_page):
+def test_every_view_fits_width_of_800_pixels(open_page):
     for path in ("/groups", "/groups/checkout/overview", "/groups/checkout/rebalances/9", "/groups/checkout/what-if"):
         page = open_page(path, viewport={"width": 800, "height": 700})
         page.get_by_role("heading").first.wait_for()
@@ -68,7 +68,7 @@ def test_every_view_fits_800_pixels(open_page):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
-def test_worst_group_is_first_with_reason(open_page):
+def test_group_with_worst_health_is_first_with_reason(open_page):
     page = open_page("/groups")
 
     page.get_by_text("1 group of 5 needs attention.").wait_for()
@@ -130,7 +130,7 @@ def test_members_view_shows_partitions_to_revoke_of_consumer_group(canned, open_
     expect(members.get_by_role("img", name="unknown: it joined long ago").first).to_be_visible()
 
 
-def test_unknown_value_is_dash_with_reason(open_page):
+def test_unknown_value_is_shown_as_dash_with_reason(open_page):
     page = open_page("/groups/checkout/partitions")
     unknown = page.get_by_role("img", name="unknown: rates need several samples").first
 
@@ -163,7 +163,7 @@ def test_failed_request_is_shown_with_advice(canned, open_page, problems):
     problems.clear()
 
 
-def test_rebalance_view_shows_joins(open_page):
+def test_rebalance_view_shows_joins_of_members(open_page):
     page = open_page("/groups/checkout/rebalances/9")
 
     joins = page.get_by_role("table", name="Joins of this rebalance")

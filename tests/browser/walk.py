@@ -68,7 +68,7 @@ def the_list(page: Page, cluster: WatchedCluster, finds_nothing: LookForFaults) 
 
 
 def one_group(page: Page, cluster: WatchedCluster, protocol: str, finds_nothing: LookForFaults) -> None:
-    """Check all views of a group with members, and its causes and events."""
+    """Check all views of a group that has members, including its causes and events."""
     group = cluster.group(protocol)
     section(page, "Groups")
     page.get_by_role("rowheader", name=group).get_by_role("link").click()

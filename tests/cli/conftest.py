@@ -21,7 +21,7 @@ def broker() -> Iterator[kohort.Broker]:
 
 @pytest.fixture
 def run(broker: kohort.Broker) -> Run:
-    """Function that runs a command against the broker: ``run("topics", "list")``; ``code``: expected exit code."""
+    """Function that runs a command against the broker: ``run("topics", "list")``. ``code``: expected exit code."""
 
     def call(*args: str, code: int = 0, stdin: str | bytes | None = None) -> Result:
         result = CliRunner(env={"KOHORT_BOOTSTRAP": broker.bootstrap}).invoke(main, list(args), input=stdin)

@@ -40,7 +40,7 @@ def pushed(broker):
         yield given
 
 
-def test_client_metrics_show_without_pushes_reports_not_found(run):
+def test_client_metrics_show_without_pushed_metrics_reports_not_found(run):
     with kohort.Broker() as other:
         said = run("client-metrics", "show", "--bootstrap", other.bootstrap, code=3)
 

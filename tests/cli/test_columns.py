@@ -79,7 +79,7 @@ def on_a_terminal(bootstrap: str, words: tuple[str, ...]) -> dict[str, list[str]
     while True:
         try:
             part = os.read(ours, 65_536)
-        except OSError:  # the end of a terminal is an error on Linux
+        except OSError:  # on Linux, reading from a closed terminal raises OSError
             break
         if not part:
             break

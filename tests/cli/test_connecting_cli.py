@@ -58,7 +58,7 @@ def test_config_file_configures_admin_consumer_and_producer(call, files):
     assert "not-for-commands" not in call("groups", "--profile", "here").stdout
 
 
-def test_command_line_wins_over_environment_and_bootstrap_over_file(call, files, broker):
+def test_command_line_overrides_environment_and_bootstrap_option_overrides_file(call, files, broker):
     assert call("topics", "list", "--profile", "here", KOHORT_PROFILE="gone").exit_code == 0
     assert call("topics", "list", "--profile", "here", KOHORT_BOOTSTRAP=NOBODY).exit_code == 0
     assert call("topics", "list", "--profile", "gone", "--bootstrap", broker.bootstrap).exit_code == 0
@@ -72,12 +72,12 @@ def test_profile_from_environment_is_ignored_with_bootstrap_option(call, files, 
     assert "${NO}: the environment variable is not set" in call("topics", "list", KOHORT_PROFILE="prod", code=2).stderr
 
 
-def test_config_and_profile_exclude_each_other(call, files):
+def test_config_and_profile_options_exclude_each_other(call, files):
     refused = call("topics", "list", "--config", files["CONFIG"], "--profile", "here", code=2)
     assert "exclude each other" in refused.stderr
 
 
-def test_errors_in_client_file_name_the_file(call, files, tmp_path):
+def test_error_in_client_file_contains_path_of_file(call, files, tmp_path):
     bad = tmp_path / "bad.properties"
     bad.write_text("bootstrap.servers=localhost\nwhatever=1\n")
     refused = call("topics", "list", "--config", str(bad), code=2)
@@ -88,7 +88,7 @@ def test_errors_in_client_file_name_the_file(call, files, tmp_path):
     assert "did you mean here?" in call("groups", "--profile", "her", code=2).stderr
 
 
-def test_set_rejects_option_of_another_client_but_file_may_have_it(call, files):
+def test_consumer_setting_for_producer_is_rejected_on_command_line_but_not_in_file(call, files):
     refused = call("produce", "lines", "--profile", "here", "--set", "group.id=g", stdin="x\n", code=2)
     assert "group.id is an option of a consumer, not of this client" in refused.stderr
 

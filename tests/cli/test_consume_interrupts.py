@@ -16,7 +16,7 @@ def interrupt():
 
 
 @pytest.mark.parametrize("comes_in", ["write", "flush"])
-def test_ctrl_c_during_write_is_raised_after_records_are_counted(comes_in):
+def test_ctrl_c_during_write_interrupts_after_records_are_counted(comes_in):
     written = []
 
     def write(records):
@@ -39,7 +39,7 @@ def test_ctrl_c_during_write_is_raised_after_records_are_counted(comes_in):
     assert printing.count == len(written) == 3
 
 
-def test_second_ctrl_c_during_write_is_raised_at_once():
+def test_second_ctrl_c_during_write_interrupts_at_once():
     reached = []
 
     def write():
@@ -66,7 +66,7 @@ def test_ignored_sigint_stays_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-def test_sigterm_is_delayed_like_ctrl_c():
+def test_sigterm_during_write_is_delayed_like_ctrl_c():
     reached = []
 
     def write():
@@ -103,7 +103,7 @@ def test_sigterm_interrupts_process_that_ignores_ctrl_c():
     assert reached == ["written"]
 
 
-def test_terminated_consume_leaves_group_and_commits():
+def test_consume_commits_and_leaves_group_at_sigterm():
     with kohort.Broker() as broker:
         with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
             for i in range(3):

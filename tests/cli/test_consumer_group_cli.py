@@ -34,7 +34,7 @@ def orders(run):
     run("topics", "delete", "orders", "--yes")
 
 
-def test_describe_members_shows_partitions_to_revoke_and_to_get(run, ask, broker, orders):
+def test_describe_members_shows_partitions_to_revoke_and_to_assign(run, ask, broker, orders):
     with reader_of(broker, orders, "first") as first, reader_of(broker, orders, "second") as second:
         for _ in range(POLLS):
             first.poll(100)
@@ -115,7 +115,7 @@ def test_describe_of_consumer_group_fits_80_columns(moving):
     assert second[2:8] == ("billing-1", "/10.20.30.40", "billing-service", 0, "", "payments-by-region:110-119")
 
 
-def test_describe_verbose_marks_protocol_of_members(moving):
+def test_describe_verbose_shows_which_members_use_consumer_protocol(moving):
     first, second = moving.members
     mixed = replace(moving, members=(first, replace(second, member_type="classic")))
 
@@ -144,7 +144,7 @@ def test_describe_reports_outdated_target_assignment():
         ([("a", 1), ("a", 3), ("a", 4)], "a:1,3-4"),
     ],
 )
-def test_lists_of_partitions_are_shortened_to_ranges(partitions, expected):
+def test_partition_numbers_are_printed_as_ranges(partitions, expected):
     assert in_ranges(TopicPartition(*at) for at in partitions) == expected
 
 

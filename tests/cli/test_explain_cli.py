@@ -50,7 +50,7 @@ def test_explain_escapes_control_characters_of_unknown_word(word):
     assert len(result.stderr) < 300
 
 
-def test_explain_without_word_lists_all_causes():
+def test_explain_without_argument_prints_all_causes():
     listed = explain().stdout
     assert all(code in listed for code in CAUSES)
     told = json.loads(explain("--output", "json").stdout)
@@ -60,7 +60,7 @@ def test_explain_without_word_lists_all_causes():
     assert {"cause", "difference"} == set(one["look_alikes"][0])
 
 
-def test_why_since_accepts_only_durations(run):
+def test_since_option_of_group_why_accepts_only_durations(run):
     for bad in ("soon", "1", "-5m", "1h30", "0s", "9" * 30 + "d"):
         result = run("group", "why", "g", "--since", bad, code=2)
         assert "is not a duration: expected a number with s, m, h or d (30m)" in result.stderr

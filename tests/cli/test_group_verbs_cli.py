@@ -154,7 +154,7 @@ def three(run, broker, orders):
 
 
 @pytest.mark.usefixtures("three")
-def test_describe_prints_groups_and_reports_missing_ones(run, ask):
+def test_describe_prints_groups_and_reports_missing_groups(run, ask):
     shown = run("group", "describe", "--all-groups")
     rows = [line.split()[0] for line in shown.stdout.splitlines() if line]
     assert rows == [*("GROUP", "g"), *("GROUP", "h", "h"), *("GROUP", "m")]

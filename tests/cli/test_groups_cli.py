@@ -29,7 +29,7 @@ def member(broker, orders):
         yield consumer
 
 
-def test_groups_lists_state_and_lag(run, ask, orders):
+def test_groups_command_shows_state_and_lag(run, ask, orders):
     (about,) = [g for g in ask("groups")["groups"] if g["group"] == "g"]
 
     assert (about["state"], about["members"], about["lag"]) == ("Empty", 0, 15)
@@ -71,7 +71,7 @@ def test_missing_group_is_reported_with_nearest_name(run, broker, orders):
     assert missing.stderr == f"kohort group: group 'gg' does not exist on {broker.bootstrap}; did you mean g?\n"
 
 
-def test_reset_offsets_shows_plan_and_executes_it_with_execute(run, ask, orders):
+def test_reset_offsets_only_prints_plan_without_execute_option(run, ask, orders):
     shown = run("group", "reset-offsets", "g", "--to-earliest")
     assert shown.stderr == "0 offsets skipped, 5 to be read again\nno offset is changed yet: add --execute\n"
     assert [line.split()[1:] for line in shown.stdout.splitlines()] == [
@@ -116,7 +116,7 @@ def test_reset_plan_of_active_group_names_members_to_stop(run, member):
     assert "no offset is changed yet: first stop the members (reader at /127.0.0.1), " in shown.stderr
 
 
-def test_reset_offsets_needs_exactly_one_target(run, orders):
+def test_reset_offsets_needs_exactly_one_target_option(run, orders):
     assert "expected exactly one of --to-earliest" in run("group", "reset-offsets", "g", code=2).stderr
     assert (
         "expected exactly one of --to-earliest"
@@ -207,7 +207,7 @@ def test_shell_completes_topics_groups_and_members(run, broker, orders):
     assert words([], "to") == ["topics"]
 
 
-def test_describe_names_unowned_partitions_of_stable_group(run, ask, broker, orders):
+def test_describe_shows_unowned_partitions_of_stable_group(run, ask, broker, orders):
     @kohort.assignor("first-only")
     def first_only(_topics, members):
         return {members[0].member_id: [kohort.TopicPartition("orders", 0)]}
@@ -309,5 +309,5 @@ def test_invalid_duration_is_rejected(text):
         DURATION.convert(text, None, None)
 
 
-def test_zero_duration_is_accepted_only_where_allowed():
+def test_zero_duration_is_accepted_by_option_with_minimum_0():
     assert Duration(least_ms=0).convert("PT0S", None, None) == 0

@@ -91,7 +91,7 @@ def values_committed(bootstrap):
     return values
 
 
-def test_find_hanging_finds_transactions_of_topics_and_offsets(hanging):
+def test_find_hanging_searches_topics_and_consumer_offsets(hanging):
     offsets, bookings = found(hanging.run, "--open-for", "0")
 
     assert (offsets["topic"], offsets["partition"]) == OFFSETS
@@ -107,7 +107,7 @@ def test_find_hanging_finds_transactions_of_topics_and_offsets(hanging):
     assert found(hanging.run) == [], "whoever wrote just now may go on"
 
 
-def test_abort_of_hanging_transaction_unblocks_readers_and_groups(hanging):
+def test_abort_of_hanging_transaction_unblocks_consumers_and_committed_offsets(hanging):
     with kohort.Admin(bootstrap_servers=hanging.bootstrap) as admin:
         assert values_committed(hanging.bootstrap) == [b"before"]
         (there,) = found(hanging.run, "--open-for", "0", "--topic", "__consumer_offsets")
@@ -126,7 +126,7 @@ def test_abort_of_hanging_transaction_unblocks_readers_and_groups(hanging):
         assert "no transaction hangs in 4 partitions" in result.stderr
 
 
-def test_abort_of_hanging_transaction_asks_and_rejects_wrong_offset(hanging):
+def test_abort_of_hanging_transaction_asks_for_confirmation_and_rejects_wrong_offset(hanging):
     words = ("transactions", "abort", "--partition")
 
     question = hanging.run(*words, "bookings:0", "--start-offset", "1", code=2).stderr
@@ -173,7 +173,7 @@ class TestWhatACoordinatorKnows:
     def test_find_hanging_ignores_long_transaction_known_to_coordinator(self, run, opened):
         assert found(run, "--open-for", "0") == []
 
-    def test_abort_by_partition_warns_about_transaction_known_to_coordinator(self, run, opened, broker):
+    def test_abort_in_partition_warns_about_transaction_known_to_coordinator(self, run, opened, broker):
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
             place = TopicPartition("orders", 0)
             (known,) = [p for p in admin.describe_producers([place])[place] if p.transaction_start_offset is not None]
@@ -187,7 +187,7 @@ class TestWhatACoordinatorKnows:
             assert "no transaction is open" in run("transactions", "abort", *at, "--yes", code=3).stderr
 
     @pytest.mark.parametrize("hanging", ["behind"], indirect=True)
-    def test_transaction_hangs_in_partition_unknown_to_coordinator(self, hanging):
+    def test_transaction_counts_as_hanging_if_coordinator_lacks_its_partition(self, hanging):
         rows = found(hanging.run, "--open-for", "0")
 
         assert [(row["topic"], row["transactional_id"]) for row in rows] == [

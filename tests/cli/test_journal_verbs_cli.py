@@ -38,7 +38,7 @@ def settle(*consumers):
     raise AssertionError([c.assignment() for c in consumers])
 
 
-def test_timeline_has_lanes_of_members_or_partitions(run, ask, orders):
+def test_timeline_has_one_lane_per_member_or_per_partition(run, ask, orders):
     first, *lanes = run("group", "timeline", "g").stdout.splitlines()
     found = ask("group", "timeline", "g")["timeline"]
 
@@ -53,7 +53,7 @@ def test_timeline_has_lanes_of_members_or_partitions(run, ask, orders):
     assert "has no entry of group 'nobody'" in run("group", "timeline", "nobody", code=3).stderr
 
 
-def test_events_prints_lines_and_json(run, ask, orders):
+def test_events_command_prints_text_and_json(run, ask, orders):
     lines = run("group", "events", "g").stdout.splitlines()
     found = ask("group", "events", "g")["events"]
     ndjson = [json.loads(line) for line in run("group", "events", "g", "--output", "ndjson").stdout.splitlines()]
@@ -66,7 +66,7 @@ def test_events_prints_lines_and_json(run, ask, orders):
     assert "--output ndjson" in run("group", "events", "g", "--follow", "--output", "json", code=2).stderr
 
 
-def test_events_follow_prints_new_events(broker, run, orders):
+def test_follow_option_of_events_prints_new_events(broker, run, orders):
     words = ["group", "events", "g", "--follow", "--output", "ndjson", "--since", "1h"]
     env = {**os.environ, "KOHORT_BOOTSTRAP": broker.bootstrap}
     command = [sys.executable, "-m", "kohort", *words]
@@ -85,7 +85,7 @@ def test_events_follow_prints_new_events(broker, run, orders):
     assert process.returncode == 130
 
 
-def test_fenced_names_zombie_member(run, ask, broker, orders):
+def test_fenced_command_shows_zombie_member(run, ask, broker, orders):
     options = {"bootstrap_servers": broker.bootstrap, "group_id": "g", "enable_auto_commit": False}
     with kohort.Consumer(**options, client_id="zombie", session_timeout_ms=6_000) as zombie:
         zombie.subscribe(["orders"])

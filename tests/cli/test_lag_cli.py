@@ -55,7 +55,7 @@ def reader(broker, topic):
         admin.delete_groups(["r"])
 
 
-def test_groups_lists_group_without_members_above_healthy_group(run, ask, group, reader):
+def test_group_without_members_is_listed_above_healthy_group(run, ask, group, reader):
     found = {g["group"]: g for g in ask("groups")["groups"]}
 
     assert list(found) == ["g", "r"]
@@ -71,7 +71,7 @@ def test_groups_lists_group_without_members_above_healthy_group(run, ask, group,
     assert first[:5] == ["STOP", "g", "Empty", "0", "6"]
 
 
-def test_append_times_0_omits_lag_time(run, ask, group):
+def test_lag_in_ms_is_omitted_with_append_times_0(run, ask, group):
     (found,) = [g for g in ask("groups", "--append-times", "0")["groups"] if g["group"] == "g"]
 
     assert (found["lag"], found["lag_ms"], found["lag_ms_complete"]) == (6, 0, False)
@@ -103,7 +103,7 @@ def test_describe_members_shows_state_and_lag(run, ask, reader):
     assert "reader" in row.split()
 
 
-def test_describe_behind_shows_only_partitions_with_lag(run, ask, group, topic):
+def test_behind_option_of_describe_shows_only_partitions_with_lag(run, ask, group, topic):
     found = ask("group", "describe", "g")["status"]["partitions"]
 
     assert [(p["partition"], p["committed"], p["log_end"], p["lag"], p["status"], p["lead"]) for p in found] == [
@@ -114,7 +114,7 @@ def test_describe_behind_shows_only_partitions_with_lag(run, ask, group, topic):
     assert len(run("group", "describe", "g", "--behind").stdout.splitlines()) == 2
 
 
-def test_describe_topics_shows_lag_and_fail_above_checks_it(run, ask, group, topic):
+def test_describe_shows_lag_of_topics_and_fail_above_option_checks_lag_of_group(run, ask, group, topic):
     (row,) = ask("group", "describe", "g")["topics"]
 
     assert (row["topic"], row["partitions"], row["behind"], row["lag"], row["stable_lag"]) == (topic, 2, 1, 6, 6)
@@ -126,14 +126,14 @@ def test_describe_topics_shows_lag_and_fail_above_checks_it(run, ask, group, top
     assert "the lag time of 'g' is " in too_long.stderr
 
 
-def test_fail_above_fails_for_unknown_lag(run, admin, group):
+def test_fail_above_option_fails_for_unknown_lag(run, admin, group):
     unknown = run("group", "describe", "g", "--fail-above", "5m", "--append-times", "0", code=7)
 
     assert "is unknown; the limit is 5 min" in unknown.stderr
 
 
 @pytest.mark.parametrize("limit", ["many", "-1", "1.5", "", "5x", "9" * 30])
-def test_fail_above_rejects_invalid_limit(run, group, limit):
+def test_fail_above_option_rejects_invalid_limit(run, group, limit):
     refused = run("group", "describe", "g", f"--fail-above={limit}", code=2)
 
     assert "expected a number of records (1000) or a duration (30s)" in refused.stderr
@@ -154,7 +154,7 @@ def test_doctor_reports_group_without_members_but_not_healthy_group(run, ask, gr
     assert [(f["rule"], f["severity"], f["group"]) for f in report["findings"]] == [("no-consumer", "error", "g")]
 
 
-def test_several_samples_show_rates(ask, broker, group, topic, admin):
+def test_watch_for_option_of_describe_shows_rates(ask, broker, group, topic, admin):
     found = ask("group", "describe", "g", "--watch-for", "1s")["status"]["partitions"]
 
     assert [(p["read_per_s"], p["written_per_s"], p["draining"]) for p in found] == [
@@ -163,7 +163,7 @@ def test_several_samples_show_rates(ask, broker, group, topic, admin):
     ]
 
 
-def test_doctor_reports_deleted_unread_records_as_error(run, admin, group, topic):
+def test_doctor_reports_deletion_of_unread_records_as_error(run, admin, group, topic):
     admin.delete_records({TopicPartition(topic, 0): 7})
 
     result = run("doctor", "g", code=7)
@@ -171,13 +171,13 @@ def test_doctor_reports_deleted_unread_records_as_error(run, admin, group, topic
     assert f"ERROR  g  records-lost: 3 records of {topic}-0 deleted unread" in result.stdout
 
 
-def test_wait_returns_once_group_is_stable(run, ask, reader):
+def test_wait_command_returns_when_group_is_stable(run, ask, reader):
     told = ask("group", "wait", "r", "--stable", "--for", "200ms", "--every", "50ms", "--max-lag", "0")
 
     assert (told["group"], told["lag"], told["members"], told["stable_ms"] >= 200) == ("r", 0, 1, True)
 
 
-def test_wait_exit_code_differs_for_unstable_lagging_and_missing_group(run, group, reader, topic, broker):
+def test_exit_code_of_wait_differs_for_unstable_lagging_and_missing_group(run, group, reader, topic, broker):
     quick = ("--for", "100ms", "--timeout", "500ms", "--every", "50ms")
 
     assert (
@@ -221,7 +221,7 @@ def test_control_characters_in_names_are_escaped(run, admin, topic):
         admin.delete_groups([STRANGE])
 
 
-def test_doctor_of_a_cluster_without_visible_groups_reports_no_health(run):
+def test_doctor_of_cluster_without_visible_groups_reports_that_none_was_examined(run):
     assert run("doctor").stderr == "the cluster shows no group, so none was examined\n"
     assert len(run("groups").stdout.splitlines()) == 1
 

@@ -21,7 +21,7 @@ def kohort_process(*args, bootstrap="127.0.0.1:1", stdin="", timeout=110):
     )
 
 
-def test_help_lists_commands_without_heavy_imports():
+def test_help_shows_commands_without_heavy_imports():
     code = (
         "import sys; from kohort.cli.main import main\n"
         "try: main(['--help'])\n"
@@ -43,7 +43,7 @@ def test_usage_errors_exit_with_2():
     assert "No such command 'frobnicate'" in unknown.stderr
 
 
-def test_unreachable_cluster_is_one_line_and_exit_code_4():
+def test_unreachable_cluster_is_reported_in_one_line_with_exit_code_4():
     failed = kohort_process("topics", "list")
 
     assert failed.returncode == 4
@@ -55,7 +55,7 @@ def test_unreachable_cluster_is_one_line_and_exit_code_4():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_script_of_each_shell(run, shell):
+def test_completion_command_prints_script_for_each_shell(run, shell):
     script = run("completion", shell).stdout
 
     assert "_KOHORT_COMPLETE" in script
@@ -104,7 +104,7 @@ def test_closed_pipe_ends_consume_without_error():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_lists_commands_and_options(shell, broker):
+def test_shell_completion_offers_commands_and_options(shell, broker):
     def completed(*words):
         said = {"_KOHORT_COMPLETE": f"{shell}_complete", "KOHORT_BOOTSTRAP": broker.bootstrap}
         said |= {"COMP_WORDS": " ".join(words), "COMP_CWORD": words[-1] if shell == "fish" else str(len(words) - 1)}

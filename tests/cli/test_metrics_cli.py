@@ -38,7 +38,7 @@ def read(broker):
         consumer.commit()
 
 
-def test_metrics_prints_page_of_any_cluster(run, read):
+def test_metrics_command_prints_metrics_of_any_cluster(run, read):
     page = rows(run("metrics").stdout)
 
     assert page["kafka_consumergroup_lag"]["g", "0", "orders"] == 15

@@ -32,7 +32,7 @@ def listed(nodes):
     return json.loads(nodes("list", "--output", "json").stdout)["nodes"]
 
 
-def test_nodes_list_shows_led_partitions(nodes, cluster):
+def test_nodes_list_shows_partitions_that_each_node_leads(nodes, cluster):
     found = listed(nodes)
 
     assert [(n["node"], n["state"], n["address"]) for n in found] == [

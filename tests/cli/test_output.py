@@ -94,7 +94,7 @@ def test_json_output_of_commands_without_cluster_matches_schema(run):
     assert {json.loads(line)["schema"] for line in lines} == {"kohort/v1/explain.list.line"}
 
 
-def test_serve_prints_ready_line_of_its_schema():
+def test_ready_line_of_serve_matches_schema():
     from kohort.results.programs import BrokerReady
 
     with Served() as served:

@@ -100,7 +100,7 @@ def test_pipeline_ledger_counts_redelivered_rows() -> None:
     ]
 
 
-def test_pipeline_status_names_running_process_and_reset_is_refused(tmp_path: Path) -> None:
+def test_pipeline_status_shows_running_process_and_reset_is_refused(tmp_path: Path) -> None:
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import exclusive_run
 
@@ -221,7 +221,7 @@ def test_pipeline_run_reports_missing_spark_before_start(tmp_path: Path, monkeyp
     assert "starting Spark" not in said
 
 
-def test_pipeline_counts_as_running_once_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_counts_as_running_while_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kohort.spark.runtime import session as sessions
 
     seen = []
@@ -287,7 +287,7 @@ def test_reset_offsets_releases_group_from_another_pipeline(tmp_path: Path) -> N
         check_groups(load_pipeline(mine), owner)
 
 
-def test_pipeline_replay_skips_dead_letters_whose_value_was_left_out(tmp_path: Path) -> None:
+def test_pipeline_replay_skips_dead_letters_whose_value_was_omitted(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         text = MEMBER.replace("127.0.0.1:1", broker.bootstrap).replace("group_mode: member", "start: earliest")
@@ -306,7 +306,7 @@ def test_pipeline_replay_skips_dead_letters_whose_value_was_left_out(tmp_path: P
     assert [found.offset for found in end.values()] == [1]
 
 
-def test_pipeline_run_in_folder_of_another_pipeline_is_refused_before_spark(tmp_path: Path) -> None:
+def test_pipeline_run_in_folder_of_another_pipeline_is_refused_before_spark_starts(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     mine, other = tmp_path / "sales.yaml", tmp_path / "other.yaml"
     with Broker() as broker:

@@ -45,7 +45,7 @@ def read(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None, l
     return found
 
 
-def test_replay_sends_dead_letters_once_and_unchanged(tmp_path: Path) -> None:
+def test_replay_sends_each_dead_letter_once_and_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         file.write_text(ORDERS.replace("@BROKERS@", broker.bootstrap))

@@ -91,7 +91,7 @@ def test_produce_skips_malformed_lines_with_on_error_skip(run, topic, tmp_path):
     assert sorted(read(run, topic).splitlines()) == [b'{"n": 1}', b'{"n": 3}']
 
 
-def test_produce_sends_files_and_stdin_in_order(run, topic, tmp_path):
+def test_produce_sends_files_and_stdin_in_order_of_arguments(run, topic, tmp_path):
     one, two = tmp_path / "1", tmp_path / "2"
     one.write_text("a\n")
     two.write_text("c\n")
@@ -154,7 +154,7 @@ def test_usage_error_exits_with_2_and_names_option(run, args, problem):
     assert problem in run(*args, code=2, stdin="").stderr
 
 
-def test_unknown_client_option_is_named(run, topic):
+def test_error_names_unknown_client_option(run, topic):
     failed = run("consume", topic, "--set", "fetch.min.bites=1", code=2)
 
     assert "fetch.min.bites" in failed.stderr

@@ -73,7 +73,7 @@ def test_doctor_of_visible_groups_reports_no_problem(places):
     run("groups", code=0)
 
 
-def test_groups_lists_groups_of_other_brokers_while_one_broker_loads():
+def test_groups_of_other_brokers_are_listed_while_one_broker_loads_groups():
     with StagedBroker(nodes=2) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(["t"])
         for number in range(12):

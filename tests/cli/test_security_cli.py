@@ -64,7 +64,7 @@ def test_acls_are_added_listed_and_removed(call, told):
     assert "no ACL matches" in call("acls", "remove", "--topic", "orders", "--yes", code=3).stderr
 
 
-def test_acls_add_producer_and_consumer_adds_needed_operations(call, told):
+def test_producer_and_consumer_options_of_acls_add_allow_needed_operations(call, told):
     call("acls", "add", "--allow-principal", "User:p", "--producer", "--topic", "out", "--transactional-id", "tx")
     call("acls", "add", "--allow-principal", "User:c", "--consumer", "--topic", "in", "--group", "readers")
 
@@ -87,7 +87,7 @@ def test_acls_add_producer_and_consumer_adds_needed_operations(call, told):
     assert told("acls", "list", "--principal", "User:c")["acls"] == []
 
 
-def test_acls_list_of_name_includes_prefixed_and_wildcard_acls(call, told):
+def test_acls_list_of_topic_includes_prefixed_and_wildcard_acls(call, told):
     call("acls", "add", "--allow-principal", "User:a", "--topic", "etl-", "--resource-pattern-type", "prefixed")
     call("acls", "add", "--deny-principal", "User:b", "--deny-host", "10.0.0.7", "--operation", "Write", "--topic", "*")
     call("acls", "add", "--allow-principal", "User:c", "--topic", "etl-in")
@@ -127,7 +127,7 @@ def test_unknown_acl_operation_gets_suggestion(call):
     assert "did you mean read?" in refused.stderr
 
 
-def test_acls_without_authorizer_explain_its_configuration(call, broker):
+def test_acls_command_without_authorizer_explains_how_to_configure_one(call, broker):
     for args in (["list"], ["add", "--allow-principal", "User:a", "--topic", "t"], ["remove", "--topic", "t", "--yes"]):
         refused = call("acls", *args, code=1, bootstrap=broker.bootstrap)
         assert f"kohort acls: {broker.bootstrap} has no authorizer, so it has no ACLs" in refused.stderr

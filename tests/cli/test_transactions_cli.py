@@ -56,7 +56,7 @@ def test_transactions_describe_shows_time_until_abort(run, ask, opened):
     assert "transactional.id 'nobody'" in missing
 
 
-def test_abort_unblocks_readers_and_fences_producer(run, ask, broker, opened):
+def test_abort_unblocks_consumers_and_fences_producer(run, ask, broker, opened):
     said = run("transactions", "abort", "importer-1", "--yes").stdout
 
     assert said == "importer-1: the transaction is aborted and the producer is fenced\n"

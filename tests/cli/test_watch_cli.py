@@ -108,7 +108,7 @@ def test_watch_rejects_contradicting_options(run):
     assert "use --output ndjson, or add --once" in run("watch", "--output", "json", code=2).stderr
 
 
-def test_watch_to_topic_is_rejected_for_kohort_brokers(run, broker, topic):
+def test_to_topic_option_of_watch_is_rejected_for_kohort_brokers(run, broker, topic):
     told = run("watch", "--once", "--to-topic", code=2).stderr
     assert "the brokers of this cluster are kohort's and write __kohort_journal themselves: omit --to-topic" in told
 
@@ -119,7 +119,7 @@ def test_watch_once_reports_cluster_without_groups(run, monkeypatch):
     assert "the cluster has no " in result.stderr
 
 
-def test_killed_watch_continues_without_duplicate_entries(run, broker, topic, state):
+def test_watch_after_kill_adds_no_duplicate_entries(run, broker, topic, state):
     command = [sys.executable, "-m", "kohort", "watch", "--bootstrap", broker.bootstrap, "--interval", "0.1"]
     with member(broker, topic, client_id="one") as one:
         poll_until_shared(one)
@@ -144,7 +144,7 @@ def test_killed_watch_continues_without_duplicate_entries(run, broker, topic, st
     assert generations == sorted(set(generations))
 
 
-def test_full_disk_loses_no_journal_entry(broker, topic, state):
+def test_watch_loses_no_journal_entry_at_full_disk(broker, topic, state):
     story(broker, topic, "classic")
     store = WatchStore(state / "s.sqlite")
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:

@@ -91,13 +91,13 @@ def test_commands_read_journal_file_of_store_option(run, ask, watched):
     run("group", "why", watched.group, code=3)
 
 
-def test_recent_rebalance_is_explained_by_earlier_entries(ask, watched):
+def test_rebalance_of_last_hour_is_explained_by_older_journal_entries(ask, watched):
     (row,) = [row for row in ask("groups", "--store", str(watched.path))["groups"] if row["group"] == watched.group]
     assert row["rebalances_1h"] == 1
     assert row["last_rebalance"]["cause"] == "NEW_MEMBER"
 
 
-def test_groups_shows_rebalances_of_many_groups(ask, broker, watched, now_ms):
+def test_groups_command_shows_rebalances_of_many_groups(ask, broker, watched, now_ms):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         for i in range(201):
             admin.alter_group_offsets(f"many-{i}", {TopicPartition(watched.group, 0): OffsetAndMetadata(0)})

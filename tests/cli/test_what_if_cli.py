@@ -68,7 +68,7 @@ def test_what_if_combines_rolling_restart_with_change(run, group):
     assert any("converts the group" in one for one in found["prediction"]["assumptions"])
 
 
-def test_what_if_assume_sets_timeouts(run, group):
+def test_assume_option_of_what_if_sets_timeouts(run, group):
     said = ("--assume", "session.timeout.ms=10s", "--assume", "heartbeat.interval.ms=1s", "--assume", "restart=1s..2s")
     found = json.loads(run("group", "what-if", group, "--kill", "c-1", *said, "--output", "json").stdout)["prediction"]
 

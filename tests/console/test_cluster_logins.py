@@ -41,13 +41,13 @@ def test_cluster_checks_name_and_password_of_login(secured):
         assert admin.describe_cluster().nodes
 
 
-def test_login_cluster_is_rejected_for_cluster_without_sasl(broker):
+def test_login_cluster_option_is_rejected_for_cluster_without_sasl(broker):
     cluster = ClusterAccess({"bootstrap.servers": broker.bootstrap})
     with pytest.raises(ConfigError, match="SASL"):
         console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", cluster)
 
 
-def test_login_cluster_is_rejected_for_mechanism_without_password(secured):
+def test_login_cluster_option_is_rejected_for_mechanism_without_password(secured):
     oauth = "sasl.oauthbearer"
     token = {
         "sasl.mechanism": "OAUTHBEARER",
@@ -60,7 +60,7 @@ def test_login_cluster_is_rejected_for_mechanism_without_password(secured):
         console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", cluster)
 
 
-def test_requests_of_user_have_rights_of_user(orders, broker, folder, secured):
+def test_requests_have_rights_of_logged_in_user(orders, broker, folder, secured):
     _, options = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
     with console(live(broker), folder, options) as client:
         form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}

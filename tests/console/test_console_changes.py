@@ -34,7 +34,7 @@ def test_change_without_token_of_plan_is_rejected(confirm, orders, broker, clien
     assert committed(broker) == {0: 10, 1: 10}
 
 
-def test_token_is_valid_for_one_plan_only(orders, broker, client):
+def test_token_executes_only_its_own_plan(orders, broker, client):
     for path, body in (
         ("/groups/billing/offsets:apply", {"to": "latest"}),
         ("/groups/other/offsets:apply", EARLIEST),

@@ -94,7 +94,7 @@ def test_serve_console_shows_groups_and_stops_with_broker():
     assert "Traceback" not in served.log
 
 
-def test_serve_rejects_console_config_without_console(tmp_path):
+def test_serve_rejects_console_config_without_console_option(tmp_path):
     file = tmp_path / "client.properties"
     file.touch()
     told = CliRunner().invoke(main, ["serve", "--listen", ANYWHERE, "--console-config", str(file)])

@@ -49,7 +49,7 @@ def test_host_with_a_malformed_port_is_rejected_by_console_and_metrics_page():
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_every_post_needs_token_origin_and_type(path, orders, client):
+def test_every_post_needs_token_origin_and_content_type(path, orders, client):
     token = client.token()
     for missing in ("X-Kohort-Token", "Origin"):
         assert client.post(path, {}, **{missing: None}).status == 403
@@ -74,7 +74,7 @@ def test_request_from_another_site_is_rejected(client):
     assert "access-control-allow-origin" not in client.get("/groups", Origin="http://evil.example").headers
 
 
-def test_other_http_methods_are_rejected(client):
+def test_http_methods_other_than_get_and_post_are_rejected(client):
     for method in ("PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"):
         assert client.ask(method, "/api/v1/groups").status == 405
     assert client.ask("POST", "/").status == 405
@@ -159,7 +159,7 @@ def test_login_from_another_site_is_rejected(guarded):
     assert guarded.ask("POST", "/login", b"password=correct+horse", form).status == 403
 
 
-def test_wrong_passwords_delay_next_attempt(guarded):
+def test_wrong_passwords_delay_next_login(guarded):
     for _ in range(FAILURES):
         assert log_in(guarded, "wrong").status == 403
     told = log_in(guarded, "correct horse")
@@ -180,7 +180,7 @@ def test_logins_are_logged_with_name_and_address(guarded, caplog):
     ]
 
 
-def test_rejected_requests_are_logged_once_and_counted(client, caplog):
+def test_malformed_requests_are_logged_once_a_minute_and_counted(client, caplog):
     for _ in range(50):
         wire = socket.create_connection(client.address.split(":"))
         wire.sendall(b"no HTTP at all\r\n\r\n")
@@ -206,7 +206,7 @@ def test_half_sent_requests_do_not_block_new_connections(client):
         wire.close()
 
 
-def test_failed_attempts_expire_after_a_minute_and_sessions_expire():
+def test_wrong_passwords_and_sessions_expire():
     now_s = 0.0
     attempts, sessions = Attempts(lambda: now_s), Sessions(lambda: now_s)
     for _ in range(FAILURES):
@@ -226,7 +226,7 @@ def test_failed_attempts_expire_after_a_minute_and_sessions_expire():
     assert sessions.of(first) is None
 
 
-def test_half_sent_request_gets_no_answer(client):
+def test_half_sent_request_does_not_block_other_requests(client):
     wire = http.client.HTTPConnection(client.address)
     wire.connect()
     wire.sock.sendall(b"GET / HTTP/1.1\r\nHost: ")

@@ -95,7 +95,7 @@ def test_index_is_gzipped_with_content_security_policy(many):
     assert small.headers["content-security-policy"] == whole.headers["content-security-policy"]
 
 
-def test_answers_with_token_and_errors_are_not_gzipped(many):
+def test_errors_and_answers_with_token_are_not_gzipped(many):
     for path in ("/cluster", "/groups/nobody", "/nothing"):
         assert "content-encoding" not in many.get(path, **GZIP).headers
     assert many.get("/cluster", **GZIP).json["token"]

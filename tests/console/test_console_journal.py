@@ -41,7 +41,7 @@ def test_cached_rebalances_expire_without_new_entries(entries):
     assert kept.recent_rebalances(0, BACK_MS)["orders"] == every
 
 
-def test_cached_rebalances_are_removed_with_their_entries(entries):
+def test_cached_rebalances_are_removed_with_their_journal_entries(entries):
     size = sum(len(build_entry(one)) + ENTRY_BYTES for one in entries)
     kept = ConsoleJournal(size)
     kept.add(entries)

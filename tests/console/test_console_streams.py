@@ -130,7 +130,7 @@ def test_overflow_of_stream_sends_one_resync_event():
     asyncio.run(story())
 
 
-def test_stream_counts_against_limit_before_its_first_event():
+def test_stream_counts_towards_limit_before_its_first_event():
     hub = Hub()
     places = [hub.open(None) for _ in range(MOST_STREAMS)]
     assert None not in places

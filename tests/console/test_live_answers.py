@@ -154,7 +154,7 @@ def test_console_sends_small_answers_without_delay():
     assert asyncio.run(delay_is_off())
 
 
-def test_clients_answer_has_software_and_reason_for_gaps(broker, orders, folder):
+def test_clients_answer_has_software_or_reason_why_it_is_unknown(broker, orders, folder):
     options = {"group_id": "billing", "client_id": "c-1", "group_protocol": "classic", "max_poll_interval_ms": 70_000}
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, session_timeout_ms=20_000, **options) as consumer:
         consumer.subscribe(["orders"])

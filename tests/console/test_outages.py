@@ -40,7 +40,7 @@ def outage(orders, broker, client):
     return client
 
 
-def test_groups_of_an_unreachable_cluster_have_no_health_and_no_count(outage):
+def test_groups_of_unreachable_cluster_have_unknown_health_and_counts(outage):
     told = outage.get("/groups").json
     jsonschema.validate(told, schema_of(ConsoleGroups))
     assert told["unreachable"]["since_ms"] > 0
@@ -52,7 +52,7 @@ def test_groups_of_an_unreachable_cluster_have_no_health_and_no_count(outage):
     assert row["reason"].startswith("the cluster has not answered since ")
 
 
-def test_answers_about_present_fail_during_outage(outage):
+def test_answers_about_present_state_fail_during_outage(outage):
     for path in PRESENT:
         told = outage.get(path)
         assert (told.status, told.json["schema"]) == (503, "kohort/v1/console.error"), path
@@ -61,7 +61,7 @@ def test_answers_about_present_fail_during_outage(outage):
     assert outage.post("/groups/billing/offsets:plan", {"to": "earliest"}).status == 503
 
 
-def test_journal_is_shown_during_outage_until_last_answer(outage):
+def test_journal_is_shown_during_outage_up_to_last_answer_of_cluster(outage):
     since_ms = outage.get("/cluster").json["unreachable"]["since_ms"]
     for kind in PAST:
         assert outage.get(f"/groups/billing/{kind}").status == 200, kind
@@ -92,7 +92,7 @@ def event(answer, name):
     while line := answer.readline().decode():
         if line == f"event: {name}\n":
             return answer.readline().decode()
-    raise AssertionError(f"the stream ended before {name}")
+    raise AssertionError(f"the stream ended before the event {name}")
 
 
 def test_failed_samples_make_present_state_unknown(caplog):

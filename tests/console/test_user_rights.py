@@ -19,12 +19,12 @@ OF_GROUP = tuple(
     for route in ROUTES
     if route.path.startswith("groups/{}") and route.method == "GET" and not route.path.endswith("/peek")
 )
-"""Path of each API answer about a group; a peek needs a partition in its query."""
+"""Path of each API answer about a group, except ``peek``: that needs a partition in its query."""
 OF_CLUSTER = ("/cluster", "/groups", "/doctor", "/causes", "/causes/software", "/nodes", "/topics", "/pipelines")
 
 
 class Clock:
-    """Clock of the console, which the test advances."""
+    """Clock of the console. The test advances it."""
 
     def __init__(self):
         self.now_s = 0.0
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Site:
-    """Console with alice logged in, and an administrator of the cluster."""
+    """Console in which alice is logged in, and an admin client of the cluster."""
 
     def __init__(self, client, admin, clock):
         self.client, self.admin, self.clock = client, admin, clock
@@ -104,7 +104,7 @@ def assert_absent(site, group):
             assert told.status in (403, 404), (path, told.body)
 
 
-def test_user_sees_only_describable_group(site):
+def test_user_sees_only_groups_with_describe_right(site):
     for kind, name in (("group", "open"), ("topic", "seen"), ("topic", "hidden")):
         site.allow(kind, name)
     assert [row["group"] for row in site.client.get("/groups").json["groups"]] == ["open"]
@@ -131,7 +131,7 @@ def test_group_answer_hides_topics_without_right(site):
     assert [topic["name"] for topic in site.client.get("/topics").json["topics"]] == ["seen"]
 
 
-def test_revoked_right_is_cached_for_seconds(site):
+def test_revoked_right_ends_after_cache_time(site):
     site.allow("group", "open")
     site.allow("topic", "seen")
     assert site.status("/groups/open") == 200
@@ -140,7 +140,7 @@ def test_revoked_right_is_cached_for_seconds(site):
     assert site.status("/groups/open") == 404
 
 
-def test_stream_of_user_sends_no_values(site):
+def test_stream_of_user_with_limited_rights_sends_no_values(site):
     site.allow("group", "open")
     wire = http.client.HTTPConnection(site.client.address, timeout=30)
     wire.request("GET", "/api/v1/stream?group=secret", headers=site.client.headers)

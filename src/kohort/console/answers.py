@@ -1,4 +1,4 @@
-"""Answers of the API about groups, now or at a past time; the commands print the same results."""
+"""Answers of the console's API about groups, now or at a past time. The commands print the same results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ConsoleAnswers:
         self._source = source
 
     def groups(self, span: TimeSpan) -> ConsoleGroups:
-        """Return all groups, the worst health first; during an outage of the cluster, only the names of the groups."""
+        """Return all groups, the worst health first. During an outage of the cluster, return only the group names."""
         try:
             known = self._source.groups(span.at_ms)
         except ClusterUnreachable as lost:
@@ -64,7 +64,7 @@ class ConsoleAnswers:
         return GroupStatus(status=self.finding(group, span.at_ms))
 
     def finding(self, group: str, at_ms: int | None = None) -> GroupFinding:
-        """Return health and lag of a group. Raises NothingThere, GroupUnknown, ClusterUnreachable."""
+        """Return a group's health and lag. Raises NothingThere, GroupUnknown, ClusterUnreachable."""
         known = self._source.groups(at_ms)
         found = known.groups.get(group)
         if found is None:
@@ -130,7 +130,10 @@ class ConsoleAnswers:
         return DoctorReport(examined=len(groups), findings=found, unknown=without_health + len(unknown))
 
     def causes(self, since_ms: int | None, group: str | None, span: TimeSpan) -> CausesReport:
-        """Return rebalances over time for each cause, groups and hosts with most rebalances, and stable time."""
+        """Count rebalances over time for each cause.
+
+        Also returns the groups, topics, hosts and clients with most rebalances, and each group's share of stable time.
+        """
         within = span_of_causes(self._source, since_ms, group, span)
         wide = max(1, within.end_ms - within.since_ms)
         return CausesReport(
@@ -166,7 +169,10 @@ class SpanOfCauses(NamedTuple):
 
 
 def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | None, span: TimeSpan) -> SpanOfCauses:
-    """Return the rebalances of one group or of all groups in a time span; default: the last day."""
+    """Return a time span and its rebalances, of one group or (``group`` is None) of all groups.
+
+    Without ``since_ms``, the span begins a day before its end, or later if the journal begins later.
+    """
     end_ms = span.end_ms if span.end_ms is not None else source.known_until_ms()
     covered = source.about().journal.since_ms
     if since_ms is None:
@@ -192,7 +198,7 @@ def _within(points: Sequence[LagPoint], from_ms: int | None, until_ms: int | Non
 
 
 def _real(found: Iterable[RebalanceFinding]) -> list[RebalanceFinding]:
-    """Return the findings that are rebalances, without later rounds of the same rebalance."""
+    """Return only actual rebalances. A rebalance of several rounds is returned once."""
     return [one for one in found if one.end != "no_rebalance" and one.parent is None]
 
 

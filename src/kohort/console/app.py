@@ -1,4 +1,4 @@
-"""The console as an ASGI application: checks each request, then serves the page or the API.
+"""The console as an ASGI application. It checks each request, then serves the page or an API answer.
 
 Blocking work runs on threads.
 """
@@ -48,7 +48,7 @@ API: Final = "/api/v1"
 THREADS: Final = 8
 BODY_S: Final = 10.0
 ROWS_AT_ONCE: Final = 200
-"""Maximum number of changed groups that are sent as single rows; above it the page reloads all groups."""
+"""Maximum number of changed groups in one event. If more groups changed, the page requests all groups again."""
 NO_STORE: Final = {"cache-control": "no-store"}
 
 
@@ -56,16 +56,16 @@ NO_STORE: Final = {"cache-control": "no-store"}
 class ConsoleOptions:
     allow_changes: bool = False
     hosts: frozenset[str] = frozenset({"localhost"})
-    """Host names by which browsers may open the console; IP addresses are always allowed."""
+    """Host names that are accepted in the Host header of requests. IP addresses are always accepted."""
     login: TryLogin | None = None
     """Function that checks user name and password; None if the console needs no login."""
     secure: bool = False
-    """True if the console is served over TLS: cookies are then marked as secure."""
+    """True if the console is served over TLS: cookies then have the attribute ``Secure``."""
     pipelines: Sequence[Path] = ()
 
 
 class ConsoleApp:
-    """The ASGI application; ``begin`` and ``end`` must be called on its event loop."""
+    """The console as an ASGI application. Call ``begin`` and ``end`` on its event loop."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ConsoleApp:
         self._threads: anyio.CapacityLimiter | None = None
         self._login_threads: anyio.CapacityLimiter | None = None
         self._cluster_threads: anyio.CapacityLimiter | None = None
-        """Threads for ``GET /cluster`` alone, which reports outages and must not wait for other requests."""
+        """Separate threads for ``GET /cluster``: it reports outages, so it must not wait for other requests."""
 
     def begin(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -194,7 +194,10 @@ class ConsoleApp:
         return session.view
 
     async def _encoded(self, request: Request, work: Callable[[], bytes]) -> Response:
-        """Encode and gzip an API answer on a worker thread. Must not be used for the answer with the CSRF token."""
+        """Encode and gzip an API answer on a worker thread.
+
+        Do not use this for the answer that contains the CSRF token: gzip would help to guess the token (BREACH).
+        """
         takes = _takes_gzip(request)
         headers = {**NO_STORE, **VARIES, "content-type": "application/json"}
 
@@ -206,7 +209,7 @@ class ConsoleApp:
         return await self._blocking(made)
 
     def _groups_now(self) -> bytes:
-        """Return the group list of the last sample as JSON, encoded only once for each sample."""
+        """Return the groups of the last sample as JSON. Each sample is encoded only once."""
         try:
             at_ms = self._source.groups(None).at_ms
         except ClusterUnreachable:
@@ -250,7 +253,7 @@ class ConsoleApp:
     async def _stream(self, request: Request, view: ConsoleView, group: str | None) -> Response:
         source = view.source
         if not view.full_rights and not await self._blocking(lambda: source.sees(group or "")):
-            group = None  # the times of the group's events would reveal a group that the user may not DESCRIBE
+            group = None  # no events of a group that the user may not DESCRIBE: their times would reveal the group
         queue = self.hub.open(group, is_narrowed=not view.full_rights)
         if queue is None:
             raise Rejected(503, "too many browser tabs are open", "close some tabs of the console")
@@ -260,9 +263,9 @@ class ConsoleApp:
         return _Events(content, lambda: self.hub.close(queue), headers)
 
     def _first_events(self, source: ConsoleSource, group: str | None) -> bytes:
-        """Return the first events of a browser's stream: cluster reachability, time of the last sample, group state.
+        """Return the initial events of a browser's stream: cluster reachability, time of the last sample, group state.
 
-        The page may have loaded older values before it opened the stream.
+        They replace older values that the page may have loaded before it opened the stream.
         """
         try:
             known = source.groups(None)
@@ -277,7 +280,10 @@ class ConsoleApp:
         return b"%sevent: group\ndata: %s\n\n" % (events, json_of(GroupStatus(status=found)))
 
     def _publish_changes(self, news: SourceNews) -> None:
-        """Encode changes of groups on the calling thread, and publish them to the browsers on the event loop."""
+        """Publish changes of groups to the browsers.
+
+        The calling thread encodes the events, and the event loop sends them.
+        """
         events: list[tuple[str, bytes, str | None]] = []
         if news.reach is not None:
             events.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
@@ -320,7 +326,7 @@ class ConsoleApp:
             return response
         check, login = self._options.login, None
         if max(len(name), len(password)) <= LONGEST:
-            # count each login attempt before its password check: this limits parallel attempts, too
+            # count the attempt as failed before the password check: this limits parallel attempts, too
             self._attempts.failed(address)
             login = await anyio.to_thread.run_sync(lambda: check(name, password), limiter=self._login_threads)
         if login is None:
@@ -335,7 +341,7 @@ class ConsoleApp:
 
 
 class _Events(StreamingResponse):
-    """A response with server-sent events; ``close`` is called at its end, also after an error."""
+    """A response with server-sent events. It calls ``close`` when it ends, also after an error."""
 
     def __init__(self, content: AsyncIterator[bytes], close: Callable[[], object], headers: dict[str, str]) -> None:
         super().__init__(content, media_type="text/event-stream", headers=headers)
@@ -349,13 +355,13 @@ class _Events(StreamingResponse):
 
 
 def _target_after_login(text: str) -> str:
-    """Return the path to open after a login; "/" if ``text`` is not a path of the console."""
+    """Return the path to open after a login: ``text``, or "/" if ``text`` is not a path of the console."""
     good = text.startswith("/") and not text.startswith(("//", "/\\", "/login")) and text.isprintable()
     return text if good and len(text) <= guard.MOST_TARGET else "/"
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request. Raises Rejected if the body is too long, or arrives too late."""
+    """Return the body of a request. Raises Rejected if the body is too long or does not arrive in time."""
     length = request.headers.get("content-length", "0")
     parts, size = [], 0
     too_long = Rejected(413, f"the body is longer than {guard.MOST_BODY} bytes", "send a shorter body")

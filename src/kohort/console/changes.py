@@ -1,6 +1,7 @@
-"""Changes of a group in two requests: the first plans the change, the second executes it with the token of the plan.
+"""Changes of a group, each in two requests.
 
-A plan is executed once, unchanged, and only if the group has not changed since.
+The first request plans the change and returns a token. The second request sends the token to execute the plan.
+A plan can be executed only once, and not after the group has changed.
 """
 
 from __future__ import annotations
@@ -57,14 +58,20 @@ TO: Final = {
     "file": "from-file",
     "group": "",
 }
-"""Option of ``kohort group reset-offsets`` for each value of ``to`` in a request; ``group`` has none: it clones."""
+"""Option of ``kohort group reset-offsets`` for each value of ``to`` in a request.
+
+The value ``group`` has no such option: its command is ``kohort group clone``.
+"""
 FILE: Final = "offsets.csv"
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of a request that plans a change, or, with the token ``confirm``, of the request that executes the plan."""
+    """Body of a request that plans a change.
+
+    The request that executes the plan has the same body, plus the token ``confirm``.
+    """
 
     to: str | None = None
     value: str | int | None = None
@@ -76,7 +83,7 @@ class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A planned change, and the state of the group at that time."""
+    """A planned change, and the group's state when the change was planned."""
 
     kind: Kind
     group: str
@@ -94,9 +101,10 @@ class Changes:
         self._plans: OrderedDict[str, PlannedChange] = OrderedDict()
 
     def plan(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Any:
-        """Plan a change; return its effect, the token that confirms it (``confirm``) and the ``kohort`` command for it.
+        """Plan a change. Return its effect, the token ``confirm`` that executes it, and its ``kohort`` command.
 
-        Raises UsageError for an invalid request, NothingThere for a missing group or member, RefusedByState.
+        Raises UsageError for an invalid request, NothingThere for a missing group or member, and RefusedByState
+        if the group's state prevents the change.
         """
         check_request(kind, request)
         with clients.admin() as admin:
@@ -151,7 +159,10 @@ class Changes:
         return OffsetTarget(name)
 
     def apply(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Result:
-        """Execute a planned change. Raises Rejected (409) for an unknown plan, a changed request or a changed group."""
+        """Execute a planned change.
+
+        Raises Rejected (409) if the plan is unknown or expired, or if the request or the group has changed since.
+        """
         plan = self._plans.pop(request.confirm or "", None)
         if plan is None or self._clock() - plan.made_s > PLAN_S:
             raise Rejected(409, "unknown or expired plan", "create a new plan, and confirm it")
@@ -172,7 +183,9 @@ class Changes:
 
 def check_request(kind: Kind, request: ChangeRequest) -> None:
     if max(len(request.topics), len(request.members)) > MOST_NAMES or len(request.reason) > LONGEST_REASON:
-        raise UsageError(f"expected at most {MOST_NAMES} topics or members, and {LONGEST_REASON} characters of reason")
+        raise UsageError(
+            f"expected at most {MOST_NAMES} topics or members, and a reason of at most {LONGEST_REASON} characters"
+        )
     if request.to in ("file", "group") and request.topics:
         raise UsageError(f"topics cannot be combined with to={request.to}")
     if kind == "offsets:delete" and not request.topics:
@@ -182,7 +195,7 @@ def check_request(kind: Kind, request: ChangeRequest) -> None:
 
 
 def command_of(kind: Kind, group: str, request: ChangeRequest) -> str:
-    """Return the ``kohort group`` command with the same effect as a change."""
+    """Return the ``kohort group`` command that has the same effect as a change request."""
     topics = [part for topic in request.topics for part in ("--topic", topic)]
     if kind == "offsets" and request.to == "group":
         words = ["clone", str(request.value), group, "--execute"]
@@ -261,7 +274,7 @@ def _execute(admin: Admin, plan: PlannedChange, about: GroupDescription | None) 
 
 
 def _raise_first(errors: Mapping[Any, KohortError], count: int) -> None:
-    """Raise the first error if the change failed for all ``count`` partitions or members."""
+    """If the change failed for all ``count`` partitions or members, raise the first of the errors."""
     if errors and len(errors) >= count:
         raise next(iter(errors.values()))
 

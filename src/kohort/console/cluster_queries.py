@@ -1,4 +1,4 @@
-"""Answers of the API that query the cluster: member details, records, nodes, topics, what-if, pipelines."""
+"""API answers that need queries of the cluster: member details, records, nodes, topics, what-if, pipelines."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 MOST_RECORDS: Final = 100
 CAUSES_BACK_MS: Final = 3_600_000
-"""Maximum age of the client metrics that name the software of members that triggered rebalances, in ms."""
+"""Maximum age of client metrics in ms, for the report of the client software that triggered rebalances."""
 
 
 class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of a what-if request: the options of ``kohort group what-if``."""
+    """Body of a what-if request. Its fields are the options of ``kohort group what-if``."""
 
     add: int | None = None
     remove: list[str] = []
@@ -63,14 +63,14 @@ class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ClusterQueries:
-    """Queries of the cluster. ``clients`` may have the rights of the logged-in user."""
+    """Queries of the cluster. The argument ``clients`` may have only the rights of the logged-in user."""
 
     def __init__(self, source: ConsoleSource, pipelines: Sequence[Path] = (), *, full_rights: bool = True) -> None:
-        """``full_rights``: False if the data source shows only groups and topics that one user may DESCRIBE."""
+        """``full_rights``: False if ``source`` shows only groups and topics that one user may DESCRIBE."""
         self._source, self._pipelines, self._full_rights = source, pipelines, full_rights
 
     def describe(self, clients: WatchClients, group: str) -> GroupDescribed:
-        """Return a group with the target assignment and epoch of each member."""
+        """Return a description of a group, with the target assignment and epoch of each member."""
         with clients.admin() as admin:
             sample = sample_groups(admin, [group], SamplingLimits(append_times=0, timeout_ms=ADMIN_MS))
             if (error := sample.errors.get(group)) is not None:
@@ -92,7 +92,7 @@ class ClusterQueries:
     ) -> CausesSoftware:
         """Return the client software of the members that triggered rebalances.
 
-        Reads it from the journal, or else from client metrics pushed within the last hour.
+        The journal names the software. If it does not, client metrics pushed within the last hour are used.
         """
         found = span_of_causes(self._source, since_ms, group, span).every
         groups = {rebalance.group for rebalance in found if rebalance.trigger is not None}
@@ -119,14 +119,17 @@ class ClusterQueries:
             return TopicsDescribed(topics=[describe_topic(admin, topic)])
 
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
-        """Return records near a group's committed offset; ``around``: number before it, and number from it on."""
+        """Return records before and after a group's committed offset.
+
+        ``around`` is a pair: the number of records before the offset, and the number from the offset on.
+        """
         with clients.admin() as admin:
             ends = position_of(admin, group, place)
         before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
         return peek(clients.consumer, group, place, ends, range(-before, after))
 
     def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
-        """Read at most ``many`` records of a partition from offset ``at`` on, or its last records if ``at`` is None."""
+        """Read at most ``many`` records of a partition, from offset ``at`` on; None: read the last records."""
         with clients.admin() as admin:
             starts, ends = ends_of(admin, [place], "earliest"), ends_of(admin, [place], "latest")
         if place not in ends:
@@ -136,7 +139,7 @@ class ClusterQueries:
         return peek(clients.consumer, "", place, known, range(min(MOST_RECORDS, max(0, many))))
 
     def what_if(self, clients: WatchClients | None, group: str, request: WhatIfRequest) -> GroupWhatIf:
-        """Predict the effect of a change on a group, without executing it. Raises UsageError, NothingThere."""
+        """Predict the effect of a change on a group, without executing the change. Raises UsageError, NothingThere."""
         from kohort.insight.what_if.scenario import Assumptions
         from kohort.watch.sampling import racks_of
 
@@ -176,7 +179,7 @@ def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientRep
     try:
         with clients.admin() as admin:
             return read_reports(clients.consumer, admin, back_ms), "this cluster stores no client metrics (KIP-714)"
-    except KohortError as error:  # without client metrics, the journal still names the software of some members
+    except KohortError as error:  # continue without client metrics: the journal names the software of some members
         return None, f"client metrics could not be read: {error}"
 
 

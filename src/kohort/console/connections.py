@@ -1,4 +1,4 @@
-"""Connections of a console: time limits, memory limit of unread answers, log."""
+"""Connections of browsers to a console: time limits, memory limit for unread answers, log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_NAME: Final = 100
-"""Maximum number of characters of a user name in a log line."""
+"""Maximum length of a user name in a log line, in characters."""
 
 UNFINISHED: Final = {
     "ASGI callable returned without completing response.": "an answer was cut off, since the client read too slowly"
@@ -26,14 +26,14 @@ UNFINISHED: Final = {
 
 
 class ConsoleLog:
-    """Log of the console. Must only be used on the server's event loop."""
+    """Log of the console. Use it only on the server's event loop."""
 
     def __init__(self) -> None:
         self._lines = BrokerLog(logging.getLogger("kohort.console"))
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, note: Note) -> None:
-        """Write a note to the log; only count it if a note of the same kind was written within the last minute."""
+        """Write a note to the log, at most one of each kind in a minute. Further notes of the kind are only counted."""
         self._lines.write([note], _now_ms())
         self._write_counts_later()
 
@@ -55,7 +55,7 @@ class ConsoleLog:
 
 
 class ConnectionLog:
-    """Logger of a connection with the methods that uvicorn calls."""
+    """Logger with the methods that uvicorn calls on the logger of a connection."""
 
     level = logging.WARNING
 
@@ -82,17 +82,17 @@ def _now_ms() -> int:
 
 PIECE: Final = 64 << 10
 MOST_UNREAD: Final = 64 << 20
-"""Maximum total size of the answers that clients have not read yet, in bytes; a single larger answer is sent alone."""
+"""Maximum total size in bytes of the answers that clients have not read yet. A single larger answer is sent alone."""
 ANSWER_S: Final = 120.0
 
 
 class AnswerBudget:
-    """Limits the memory of answers that clients have not read yet."""
+    """Memory limit for answers that clients have not read yet."""
 
     def __init__(self, most_bytes: int = MOST_UNREAD) -> None:
         self._most = most_bytes
         self._open: dict[asyncio.Timeout, int] = {}
-        """asyncio timeout of each answer that is being sent, and the answer's size in bytes; oldest answer first."""
+        """Answers that are being sent, oldest first: the asyncio timeout of each, and its size in bytes."""
 
     @property
     def size(self) -> int:
@@ -100,8 +100,8 @@ class AnswerBudget:
 
     @asynccontextmanager
     async def sending(self, size: int) -> AsyncIterator[None]:
-        """Reserve memory for an answer of ``size`` bytes while it is sent; newer answers may cancel the sending."""
-        if size <= PIECE:  # small answers need no budget: they fit into the buffers of the connection
+        """Reserve memory for an answer of ``size`` bytes while it is sent. A newer answer may abort it."""
+        if size <= PIECE:  # small answers need no reservation: they fit into the buffers of the connection
             yield
             return
         while self._open and self.size + size > self._most:
@@ -120,7 +120,7 @@ class AnswerBudget:
 
 
 def in_pieces(send: Send) -> Send:
-    """Wrap ``send`` of ASGI: split bodies into pieces, and wait after each until the client has read it."""
+    """Wrap ASGI's ``send`` so that it splits bodies. It sends a piece after the client has read the previous one."""
 
     async def sent(message: Mapping[str, Any]) -> None:
         body = message.get("body", b"")
@@ -139,17 +139,17 @@ with needs("console", "the console"):
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 AT_ONCE: Final = 512
-"""Maximum number of open connections; a new connection replaces the connection that is idle longest."""
+"""Maximum number of open connections. At the limit, a new connection replaces the one that is idle longest."""
 HEAD_S: Final = 10.0
-"""Time limit to receive a request head, or to finish a TLS handshake, in seconds."""
+"""Time limit in seconds for a client to send a request head, or to finish a TLS handshake."""
 PIECE_S: Final = 20.0
-"""Time limit for a client to read one piece of an answer, in seconds."""
+"""Time limit in seconds for a client to read one piece of an answer."""
 Phase = Literal["head", "work", "answer"]
 LIMITS: Final[dict[Phase, float]] = {"head": HEAD_S, "answer": PIECE_S}
 
 
 class ConsoleConnection(H11Protocol):
-    """A connection with time limits; ``cut_overdue`` closes it when they are exceeded."""
+    """A connection with time limits. ``cut_overdue`` closes connections that exceed a limit."""
 
     def __init__(self, *args: Any, log: ConsoleLog, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -159,8 +159,10 @@ class ConsoleConnection(H11Protocol):
         self.since_s = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept a connection; at the limit, first close the connection that is idle longest."""
-        if len(self.connections) >= AT_ONCE - 1:  # at ``AT_ONCE`` connections, uvicorn would answer 503
+        """Accept a connection. At the connection limit, first close the connection that is idle longest."""
+        if (
+            len(self.connections) >= AT_ONCE - 1
+        ):  # with ``AT_ONCE`` open connections, uvicorn would answer requests with 503
             waiting = [one for one in self.connections if isinstance(one, ConsoleConnection) and one.phase != "work"]
             if waiting:
                 min(waiting, key=lambda one: one.since_s).cut()
@@ -168,7 +170,10 @@ class ConsoleConnection(H11Protocol):
 
     @property
     def phase(self) -> Phase:
-        """Phase: ``head`` (receives a request head), ``work`` (makes an answer), ``answer`` (client reads it)."""
+        """Phase of the connection.
+
+        ``head``: wait for a request head; ``work``: compute the answer; ``answer``: the client reads the answer.
+        """
         if self.flow.write_paused:
             return "answer"
         if self.cycle is not None and not self.cycle.response_complete and not self.transport.is_closing():
@@ -195,7 +200,7 @@ class ConsoleConnection(H11Protocol):
 
 
 def cut_overdue(connections: Iterable[asyncio.Protocol], now_s: float) -> None:
-    """Close the connections that exceed a time limit; called twice a second."""
+    """Close the connections that exceed a time limit. The server calls this twice a second."""
     for one in list(connections):
         if isinstance(one, ConsoleConnection) and one.is_overdue(now_s):
             one.cut()

@@ -1,6 +1,6 @@
 """Encoding of answers: JSON in UTF-8, JSON within HTML, gzip.
 
-Answers with secrets (the token, the login page) are never compressed, against BREACH.
+Answers with secrets (the CSRF token, the login page) are never compressed: this prevents the BREACH attack.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 
 def json_of(result: Any) -> bytes:
-    """Return a result as JSON in UTF-8; lone surrogates, which UTF-8 cannot encode, are escaped."""
+    """Return a result as JSON in UTF-8. Lone surrogates are escaped, because UTF-8 cannot encode them."""
     try:
         return msgspec.json.encode(result)
     except UnicodeEncodeError:
@@ -21,7 +21,7 @@ def json_of(result: Any) -> bytes:
 
 
 def json_in_html(result: Any) -> str:
-    """Return JSON that is safe in a script element: without ``<``, ``>``, ``&`` and JavaScript line ends."""
+    """Return JSON for an HTML script element: without ``<``, ``>``, ``&`` and JavaScript's line terminators."""
     text = json_of(result).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -29,9 +29,9 @@ def json_in_html(result: Any) -> str:
 
 
 LEAST_BYTES: Final = 1400
-"""Minimum size of compressed answers, in bytes: smaller answers fit into one packet anyway."""
+"""Minimum size in bytes of the answers that are compressed. Smaller answers fit into one packet."""
 FAST_LEVEL: Final = 3
-"""gzip level of API answers, which are compressed per request: higher levels double the time to save a tenth."""
+"""gzip level of API answers, which are compressed for each request. Higher levels save a tenth in twice the time."""
 BEST_LEVEL: Final = 9
 """gzip level of static files, which are compressed only once."""
 ENCODED: Final = {"content-encoding": "gzip"}
@@ -57,7 +57,7 @@ def _is_zero(weight: str) -> bool:
 
 
 def gzipped(content: bytes, level: int = FAST_LEVEL) -> bytes | None:
-    """Return ``content`` gzipped; None if gzip saves less than a tenth. Blocks the thread for milliseconds."""
+    """Return ``content`` gzipped; None if gzip saves less than a tenth of the size. Blocks the thread for some ms."""
     if len(content) < LEAST_BYTES:
         return None
     smaller = gzip.compress(content, level, mtime=0)

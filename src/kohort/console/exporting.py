@@ -1,4 +1,4 @@
-"""Answers about one group, for a page that is exported as one HTML file."""
+"""API answers about one group, for an export: page and answers in one HTML file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kohort.version import VERSION
 AS_IN_PAGES: Final = "!'()*"
 """Characters that JavaScript's encodeURIComponent keeps, but Python's ``quote`` would encode."""
 MOST_BYTES: Final = 32 << 20
-"""Maximum total size of the answers in an exported file, in bytes; above it, the oldest events are left out."""
+"""Maximum size in bytes of all answers in an exported file. Above it, the export omits the oldest events."""
 
 
 def view_of(group: str, tab: str = "timeline") -> str:
@@ -31,9 +31,9 @@ def view_of(group: str, tab: str = "timeline") -> str:
 
 
 def exported(source: ConsoleSource, group: str, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Return the API's answers about a group as a dict: path to answer. Above ``most_bytes``, omit the oldest events.
+    """Return the API's answers about a group, each under its path. Above ``most_bytes``, omit the oldest events.
 
-    Raises NothingThere for a missing group, UsageError if the group's present state alone is too large.
+    Raises NothingThere for a missing group, and UsageError if the group's present state alone is too large.
     """
     times = [entry.at_ms for entry in source.entries(group, None)]
     since_ms: int | None = None
@@ -42,7 +42,9 @@ def exported(source: ConsoleSource, group: str, most_bytes: int = MOST_BYTES) ->
         if len(json_of(found)) <= most_bytes:
             return found
         if not times:
-            raise UsageError(f"group {printable(group)!r} is too large for one file: over {most_bytes >> 20} MiB")
+            raise UsageError(
+                f"the data of group {printable(group)!r} is too large for one file: over {most_bytes >> 20} MiB"
+            )
         times = times[(len(times) + 1) // 2 :]
         since_ms = times[0] if times else source.now_ms()
 

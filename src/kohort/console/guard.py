@@ -1,4 +1,4 @@
-"""Checks of requests (host, origin, token, size), and the answers for errors."""
+"""Checks of requests (host, origin, token, size), and the answers to requests that fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from kohort.results.console import ConsoleFailure
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
 MOST_TARGET: Final = 128 << 10
-"""Maximum length of path and query in bytes: percent-encoding triples the longest group name, 32,767 bytes."""
+"""Maximum total length of path and query in bytes.
+
+The longest group name has 32,767 bytes, and three times as many when it is percent-encoded.
+"""
 MOST_BODY: Final = 256 << 10
 JSON_TYPE: Final = "application/json"
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
@@ -42,7 +45,7 @@ ALWAYS: Final = {
 
 
 class Rejected(Exception):
-    """A request that the console rejects with an HTTP status; ``members``: group members that prevent a change."""
+    """The console rejects a request with an HTTP status. ``members``: group members that prevent a change."""
 
     def __init__(self, status: int, error: str, advice: str, members: Sequence[str] = ()) -> None:
         super().__init__(error)
@@ -51,7 +54,7 @@ class Rejected(Exception):
 
 
 def check_host(headers: Mapping[str, str], names: frozenset[str]) -> None:
-    """Raise Rejected unless the Host header has one of the names or an IP address: prevents DNS rebinding."""
+    """Raise Rejected unless the Host header is one of ``names`` or an IP address. This prevents DNS rebinding."""
     if not is_trusted_host(headers.get("host", ""), names):
         advice = "open the printed address, or start kohort console with --allow-host"
         raise Rejected(421, "the Host header does not name this console", advice)
@@ -69,7 +72,7 @@ def check_same_site(headers: Mapping[str, str]) -> None:
 
 
 def check_origin(headers: Mapping[str, str], scheme: str) -> None:
-    """Raise Rejected for a POST request of any page other than the console's own."""
+    """Raise Rejected for a POST request that was not sent by the console's own page."""
     check_same_site(headers)
     origin = headers.get("origin")
     if origin is None:
@@ -80,18 +83,18 @@ def check_origin(headers: Mapping[str, str], scheme: str) -> None:
 
 def check_type(headers: Mapping[str, str], expected: str) -> None:
     if headers.get("content-type", "").partition(";")[0].strip().lower() != expected:
-        raise Rejected(415, f"the body is not {expected}", f"send Content-Type: {expected}")
+        raise Rejected(415, f"the type of the body is not {expected}", f"send Content-Type: {expected}")
 
 
 def check_token(headers: Mapping[str, str], token: str) -> None:
-    """Raise Rejected for a POST without the CSRF token, which GET /cluster returns."""
+    """Raise Rejected for a POST request without the CSRF token that ``GET /cluster`` returns."""
     sent = headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogatepass")
     if not hmac.compare_digest(sent, token.encode()):
-        raise Rejected(403, "the token is missing or wrong", "reload the page: GET /api/v1/cluster has the token")
+        raise Rejected(403, "the CSRF token is missing or wrong", "reload the page: GET /api/v1/cluster has the token")
 
 
 def policy(hashes: tuple[str, ...] = ()) -> str:
-    """Return the value of the Content-Security-Policy header; ``hashes``: allowed inline scripts."""
+    """Return the value of the Content-Security-Policy header. ``hashes``: hashes of the inline scripts to allow."""
     return POLICY.format(hashes="".join(f" 'sha256-{one}'" for one in hashes))
 
 

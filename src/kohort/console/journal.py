@@ -1,6 +1,6 @@
-"""Journal of a cluster in the console: read on a thread, kept in limited memory.
+"""The console's copy of a cluster's journal: read on a thread, kept in limited memory.
 
-Without a journal on the cluster, the console starts a watcher (``kohort.watch.background``) and reads its file.
+If the cluster has no journal, the console starts a watcher (``kohort.watch.background``), and reads its journal file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 100
-"""Approximate memory of a journal entry in bytes, without its encoded content."""
+"""Approximate memory in bytes that a journal entry needs in addition to its encoded content."""
 
 
 class _CachedRebalances(NamedTuple):
@@ -54,12 +54,12 @@ class ConsoleJournal:
         self._lock = threading.Lock()
         self._by_group: dict[str, deque[tuple[int, bytes]]] = {}
         self._order: deque[str] = deque()
-        """Group of each journal entry, oldest entry first: at the memory limit, the oldest entry is dropped."""
+        """Group of each journal entry, oldest entry first. At the memory limit, the oldest entry is removed."""
         self._added = 0
         self._versions: dict[str, int] = {}
-        """Value of the counter ``_added`` at each group's newest entry: it shows whether a group has new entries."""
+        """Value of ``_added`` when each group's newest entry was added. It changes when a group has new entries."""
         self._cached: dict[str, _CachedRebalances] = {}
-        """Computed rebalances of each group, reused until the group has a new journal entry."""
+        """Computed rebalances of each group. They are reused until the group has a new journal entry."""
         self._bytes = 0
         self.since_ms: int | None = None
         self.until_ms: int | None = None
@@ -101,9 +101,9 @@ class ConsoleJournal:
         ]
 
     def rebalances(self, since_ms: int, until_ms: int | None, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return the rebalances of each group that started in a time span.
+        """Return for each group the rebalances that started in a time span.
 
-        Also reads the journal entries of the ``back_ms`` before the span, which explain the first rebalances.
+        Also reads the journal entries of the last ``back_ms`` before the span: they explain its first rebalances.
         """
         return {
             group: _since(since_ms, find_rebalances(self.entries(group, until_ms, since_ms - back_ms)))
@@ -111,7 +111,10 @@ class ConsoleJournal:
         }
 
     def recent_rebalances(self, since_ms: int, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return the rebalances of each group since ``since_ms``; recompute only groups with new journal entries."""
+        """Return for each group the rebalances since ``since_ms``.
+
+        The rebalances of a group are cached until the group has new journal entries.
+        """
         return {group: _since(since_ms, self._rebalances_of(group, since_ms - back_ms)) for group in self.groups()}
 
     def _rebalances_of(self, group: str, since_ms: int) -> list[RebalanceFinding]:
@@ -136,7 +139,7 @@ NO_OFFSETS: Final = "the journal has no offsets"
 def snapshot_from_journal(
     group: str, entries: Sequence[JournalEntry], at_ms: int
 ) -> tuple[GroupSnapshot, list[RebalanceFinding]] | None:
-    """Return a group's state at ``at_ms``, and its rebalances until then; None without journal entries until then."""
+    """Return a group's state at ``at_ms`` and its rebalances until then; None if all its journal entries are later."""
     until = [entry for entry in entries if entry.at_ms <= at_ms]
     if not until:
         return None
@@ -187,14 +190,14 @@ def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
 
 
 BACK_MS: Final = 86_400_000
-"""Maximum age of journal entries that the console reads at its start, in ms."""
+"""Maximum age in ms of the journal entries that the console reads when it starts."""
 WAIT_MS: Final = 500
 RETRY_S: Final = 2.0
 LONGEST_RETRY_S: Final = 60.0
 
 
 class JournalThread:
-    """Thread that reads the journal until ``end``, and calls ``added`` with new entries."""
+    """Thread that reads the journal until ``end`` is called. It passes new entries to ``added``."""
 
     def __init__(
         self,
@@ -205,7 +208,7 @@ class JournalThread:
         store: Path | None = None,
         watch: bool = True,
     ) -> None:
-        """``store``: journal file of a watcher; ``watch``: start a watcher if the cluster has no journal."""
+        """``store``: journal file of a watcher; ``watch``: True to start a watcher if the cluster has no journal."""
         self._clients, self._kept, self._added = clients, kept, added
         self._store, self._may_watch = store, watch
         self._ending = threading.Event()
@@ -213,7 +216,7 @@ class JournalThread:
         self._watch: BackgroundWatch | None = None
         self._status = JournalReport(kind=None, why_not="not read yet")
         self.was_read = threading.Event()
-        """Event that is set after the first attempt to read the journal, also if it failed or no journal exists."""
+        """Event that is set after the first attempt to read the journal, even if it failed or found no journal."""
         self._thread = threading.Thread(target=self._run, name="kohort-console-journal", daemon=True)
 
     @property
@@ -224,7 +227,7 @@ class JournalThread:
 
     @property
     def is_known(self) -> bool:
-        """True if the cluster has a journal, and its writer has not stopped."""
+        """True if the console reads a journal whose writer has not stopped."""
         return self._status.kind is not None and not self._status.stale
 
     def begin(self) -> None:
@@ -253,7 +256,7 @@ class JournalThread:
                         with closing(source):
                             self._follow(source)
             except Wakeup:
-                return  # ``JournalThread.end`` stops this thread with ``wakeup`` of the consumer
+                return  # ``JournalThread.end`` called ``wakeup`` of the consumer to stop this thread
             except Exception as error:  # noqa: BLE001 - a stopped thread would leave an old journal
                 self._status = JournalReport(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
                 self.was_read.set()
@@ -262,7 +265,7 @@ class JournalThread:
 
     def _consumer_with(self, options: Mapping[str, Any]) -> Consumer:
         self._consumer = made = self._clients.consumer(options)
-        if self._ending.is_set():  # ``JournalThread.end`` ran before the consumer existed
+        if self._ending.is_set():  # ``JournalThread.end`` was called before the consumer existed
             made.wakeup()
         return made
 
@@ -280,7 +283,10 @@ class JournalThread:
             entries = source.wait(WAIT_MS)
 
     def _start_watcher(self, access: JournalAccess) -> None:
-        """Start a watcher unless it runs. The caller then opens the journal again, and finds the watcher's file."""
+        """Start a watcher, unless this thread has already started one.
+
+        When the caller opens the journal again, it finds the watcher's journal file.
+        """
         if not self._may_watch:
             self._status = JournalReport(kind=None, why_not="the cluster has no journal; start `kohort watch`")
         elif self._watch is None:

@@ -1,4 +1,4 @@
-"""Lag of groups over time, from samples; the number of points over all groups is limited."""
+"""Lag of groups over time, one point for each sample. The total number of points is limited."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TREND_POINTS: Final = 60
 
 
 class LagPoint(msgspec.Struct, frozen=True, gc=False):
-    """Lag of a group at one time: in records, in ms, and for the topics with the largest lag."""
+    """Lag of a group at one time: in records, in ms, and in records of each topic with a large lag."""
 
     at_ms: int
     lag: int | None
@@ -34,7 +34,7 @@ class LagHistory:
         self._points: dict[str, deque[LagPoint]] = {}
 
     def add(self, found: Iterable[GroupFinding]) -> None:
-        """Add the present lag of each group as a point; remove the points of deleted groups."""
+        """Add a point with the present lag of each group. Remove all points of deleted groups."""
         groups = list(found)[:MOST_GROUPS]
         most = max(LEAST_OF_GROUP, min(MOST_OF_GROUP, MOST_POINTS // max(1, len(groups))))
         kept, self._points = self._points, {}
@@ -59,7 +59,7 @@ def point_of(found: GroupFinding) -> LagPoint:
 
 
 def thinned(points: Sequence[LagPoint], most: int) -> list[LagPoint]:
-    """Return at most ``most`` lag points, evenly spaced, including the last."""
+    """Thin out lag points to at most ``most`` evenly spaced ones. The last point is always included."""
     if len(points) <= most:
         return list(points)
     step = (len(points) - 1) / (most - 1)

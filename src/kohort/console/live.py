@@ -1,4 +1,7 @@
-"""A live cluster as the data source of the console: samples of its groups every few seconds, and its journal."""
+"""A live cluster as the data source of the console.
+
+The console samples the cluster's groups every few seconds, and reads its journal.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kohort.console")
 SNAPSHOTS_KEPT: Final = 6
 MOST_LETTERS: Final = 2 << 20
-"""Maximum total length of the names of all shown groups, in characters."""
+"""Maximum total length in characters of the names of the groups that the console shows."""
 FIRST_WAIT_S: Final = 20.0
 PAUSE_FACTOR: Final = 4
-"""Minimum pause after a sample of all groups, as a multiple of the sample's duration."""
+"""Minimum pause after a sample of all groups: this many times the duration of the sample."""
 YIELD_EVERY: Final = 10
 YIELD_S: Final = 0.001
-"""Pause after ``YIELD_EVERY`` groups, in seconds: other threads (a broker, requests) can run then."""
+"""Pause in seconds after each ``YIELD_EVERY`` groups of a sample. It lets other threads run (a broker, requests)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,9 @@ class LiveSettings:
     journal_mib: int = 64
     store: Path | None = None
     watch: bool = True
-    """True to start a watcher that records a journal if the cluster has none."""
+    """True to start a watcher if the cluster has no journal. The watcher records one."""
     end_s: float = 5.0
-    """Maximum time to wait for running requests when the console stops, in seconds."""
+    """Maximum time in seconds to wait for running requests when the console stops."""
 
 
 class LiveSource:
@@ -68,7 +71,7 @@ class LiveSource:
         self._lag = LagHistory()
         self._snapshots: dict[str, deque[GroupSnapshot]] = {}
         self._partitions: dict[TopicPartition, TopicPartition] = {}
-        """Partition objects of the last sample, which the next sample reuses to save memory."""
+        """``TopicPartition`` objects of the last sample. The next sample reuses them to save memory."""
         self._known: GroupsKnown | None = None
         self._coordinators: dict[str, int] = {}
         """Node id of each group's last known coordinator."""
@@ -104,7 +107,7 @@ class LiveSource:
             self._first.wait(FIRST_WAIT_S)
             self._check_reachable()
             if self._known is None:
-                raise ApiTimeout(f"{self._address} was not sampled within {FIRST_WAIT_S:g} s")
+                raise ApiTimeout(f"the groups of {self._address} were not sampled within {FIRST_WAIT_S:g} s")
             return self._known
         return groups_from_journal(self._kept, at_ms)
 
@@ -156,7 +159,10 @@ class LiveSource:
         self._publish(SourceNews(reach=ReachNews(outage)))
 
     def _pulse(self) -> None:
-        """Request the list of nodes every two seconds, on its own connection: a sample of all groups may take long."""
+        """Request the list of nodes every two seconds, to detect outages.
+
+        Uses its own connection, because a sample of all groups may take long.
+        """
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
@@ -216,13 +222,16 @@ class LiveSource:
         self._take(sample, unseen, gaps)
 
     def _shown(self, names: Sequence[str]) -> list[str]:
-        """Return the groups to sample, within the limits of the console; groups with shorter names come first."""
+        """Select the groups to sample, within the limits of the console. Prefer groups with shorter names."""
         shortest = sorted(names, key=len)[: self._settings.max_groups]
         sums = accumulate(len(name) for name in shortest)
         return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
 
     def groups_of_silent_brokers(self, listed: ListedGroups, names: Sequence[str]) -> dict[str, str]:
-        """Return known groups that were not listed because their coordinator did not answer, each with the reason."""
+        """Return known groups that a listing lacks because their coordinator did not answer.
+
+        The result maps each of these groups to the reason.
+        """
         silent = {
             group: f"its coordinator, broker {node}, does not answer: {listed.errors[node]}"
             for group, node in self._coordinators.items()

@@ -23,9 +23,9 @@ IDLE_S: Final = 12 * 3600.0
 LIFE_S: Final = 7 * 24 * 3600.0
 MOST_SESSIONS: Final = 1_000
 FAILURES: Final = 5
-"""Maximum number of wrong passwords of one network within ``FAILED_S`` seconds; then its logins must wait."""
+"""Maximum number of wrong passwords from one network in ``FAILED_S`` seconds. Then logins from it must wait."""
 PRESSED: Final = 20 * FAILURES
-"""Limit of wrong passwords of all networks together in ``FAILED_S``; at the limit, each network may fail only once."""
+"""Number of wrong passwords from all networks in ``FAILED_S`` seconds at which each network may fail only once."""
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024
@@ -33,30 +33,30 @@ LONGEST: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """A logged-in user, and the clients for the user's requests (None: the console's clients)."""
+    """A logged-in user. ``clients``: Kafka clients for the user's requests; None: the console's own clients."""
 
     user: str
     clients: WatchClients | None = None
 
 
 TryLogin = Callable[[str, str], LoggedIn | None]
-"""Function that checks name and password, and returns None if they are wrong. May block."""
+"""Function that checks user name and password. It returns None if they are wrong, and may block."""
 
 
 @dataclass(slots=True)
 class ConsoleSession:
-    """A login session; ``token``: CSRF token that its POST requests must have."""
+    """A login session. ``token``: CSRF token that the session's POST requests must contain."""
 
     login: LoggedIn
     since_s: float
     seen_s: float
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     view: ConsoleView | None = None
-    """API answers limited to the user's rights; None before the first request, or if the console's rights apply."""
+    """API answers within the user's rights. None before the first request, or if the user has the console's rights."""
 
 
 class Sessions:
-    """Login sessions, each under the hash of its cookie; above the limit, the session that is idle longest ends."""
+    """Login sessions, each under the hash of its cookie. Above the limit, the session that is idle longest ends."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -88,7 +88,7 @@ class Sessions:
 
 
 class Attempts:
-    """Times of wrong passwords for each network (an IPv4 address, or a /64 of IPv6)."""
+    """Times of wrong passwords from each network. A network is an IPv4 address, or a /64 of IPv6."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -119,7 +119,7 @@ class Attempts:
 
 
 def network_of(address: str) -> str:
-    """Return the /64 network of an IPv6 address; any other address unchanged."""
+    """Return the /64 network of an IPv6 address. Return any other address unchanged."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -130,7 +130,7 @@ def network_of(address: str) -> str:
 
 
 def by_password(password: str, user: str = "operator") -> TryLogin:
-    """Return a login function that accepts any user name together with the console's password."""
+    """Return a login function that checks the console's password. It accepts any user name."""
     expected = hashlib.sha256(password.encode()).digest()
 
     def check(name: str, entered: str) -> LoggedIn | None:
@@ -145,7 +145,7 @@ def _hash(cookie: str) -> bytes:
 
 
 def login_html(target: str, error: str) -> str:
-    """Return the HTML of the login page; ``target``: path to open after login, ``error``: of the last attempt."""
+    """Return the HTML of the login page. ``target``: path to open after login; ``error``: error of the last attempt."""
     alert = f'<p role="alert">{escape(error)}</p>' if error else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kohort console: log in</title>'

@@ -1,4 +1,4 @@
-"""Files of the console's page, and the same page as one HTML file that needs no server."""
+"""Files of the console's page. The page can also be exported as one HTML file that needs no server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STYLE: Final = re.compile(r"<link rel=\"stylesheet\" href=\"/static/([^\"]+)\">"
 ICON: Final = re.compile(r"[ \t]*<link rel=\"icon\"[^>]*>\n?")
 IMPORT: Final = re.compile(r"""((?:\bfrom|\bimport)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
 STATIC_IMPORT: Final = re.compile(r"""(?:\bfrom|\bimport)\s*(["'])([^"']+)\1""")
-"""Matches a static import of JavaScript, but not ``import(...)``."""
+"""Regular expression for a static import of JavaScript. It does not match ``import(...)``."""
 PICTURE: Final = re.compile(r"\"/static/([\w/.-]+\.svg)\"")
 FIRST: Final = '<script>if (!location.hash) history.replaceState(null, "", {});</script>\n'
 KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -34,7 +34,7 @@ MOST_GZIPPED: Final = 256
 SINGLE_FILE_POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
-"""Content security policy of the exported file: allows its own scripts, but no requests."""
+"""Content security policy of the exported file. It allows the file's own scripts, but no requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class ConsolePage:
         self.index = self._html.replace("  </head>", f"{links}  </head>", 1)
         self.index_gzipped = gzip.compress(self.index.encode(), BEST_LEVEL, mtime=0)
         self.gzipped = lru_cache(MOST_GZIPPED)(partial(gzipped, level=BEST_LEVEL))
-        """Function that compresses the content of a static file; returns None if gzip saves less than a tenth."""
+        """Function that gzips the content of a static file. It returns None if gzip saves less than a tenth."""
 
     def file(self, name: str) -> StaticFile | None:
-        """Return a static file by its path; None for a missing file, or a path outside the folder."""
+        """Return the static file with the path ``name``; None if the file is missing or outside the folder."""
         path = self._folder / name
         if "\x00" in name or not path.resolve().is_relative_to(self._folder) or not path.is_file():
             return None
@@ -77,7 +77,7 @@ class ConsolePage:
     def single_file(self, answers: Mapping[str, Any], first: str | None = None) -> str:
         """Return the console's page as one HTML file that needs no server.
 
-        ``answers`` maps paths of the API without ``/api/v1`` to answers; ``first``: path of the view that opens first.
+        ``answers`` maps each API path, without ``/api/v1``, to its answer. ``first``: path of the view to show first.
         """
         names = {f"/static/{path.relative_to(self._folder).as_posix()}": path for path in self._modules()}
         imports = {

@@ -1,4 +1,4 @@
-"""Reachability of the cluster, from a small request every two seconds and from the samples of the groups."""
+"""Reachability of the cluster. It is checked with a small request every two seconds, and with samples of the groups."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kohort.results.console import UnreachableCluster
 
 logger = logging.getLogger("kohort.console")
 PULSE_S: Final = 2.0
-"""Time between two requests for the cluster's nodes, in seconds."""
+"""Pause between two requests for the cluster's nodes, in seconds."""
 PULSE_MS: Final = 6_000
 """Timeout of a request for the cluster's nodes, in ms."""
 OVERDUE_S: Final = 30.0
-"""Delay of a sample that starts an outage, in seconds; added to three times the last sample's duration."""
+"""Delay of a sample at which an outage starts: this many seconds, plus three times the last sample's duration."""
 LONGEST_ERROR: Final = 300
 
 
@@ -44,7 +44,7 @@ class GroupUnknown(KohortError):
 
 
 def foreseen(error: Exception) -> KohortError:
-    """Return the error for the page to show; log an unexpected exception with its traceback."""
+    """Return the error that the page shows for an exception. Log an unexpected exception with its traceback."""
     if isinstance(error, KohortError):
         return error
     logger.error("a thread of the console failed: an error in kohort", exc_info=error)
@@ -54,7 +54,7 @@ def foreseen(error: Exception) -> KohortError:
 class Reachability:
     """Reachability of the cluster, and the start of an outage. Thread-safe.
 
-    A failed request starts an outage. Only a complete sample that began after the failure ends it.
+    A failed request starts an outage. Only a complete sample that began after the failure ends the outage.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Reachability:
         return self._unreachable
 
     def pulse_answered(self) -> bool:
-        """Record an answer to the request for the cluster's nodes; return True if the previous request failed."""
+        """Record an answer to the request for the cluster's nodes. Return True if the previous such request failed."""
         with self._lock:
             returned, self._pulse_failed = self._pulse_failed, False
             if self._unreachable is None:
@@ -102,7 +102,7 @@ class Reachability:
             self._changed(self._unreachable)
 
     def sampled(self, began_s: float, next_within_s: float) -> None:
-        """Record a complete sample that began at ``began_s``; the next sample must begin within ``next_within_s``."""
+        """Record a complete sample that began at ``began_s``. The next must begin within ``next_within_s`` seconds."""
         with self._lock:
             now_s = self._clock()
             self._due_s = now_s + next_within_s + 3 * (now_s - began_s) + OVERDUE_S

@@ -1,4 +1,7 @@
-"""A recording as the data source of the console: journal entries of a file or simulation; its end is "now"."""
+"""A recording as the data source of the console: journal entries from a file or a simulation.
+
+For the console, the end of the recording is the present time.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ SHOWN: Final = 60
 
 
 class RecordedSource:
-    """A recorded journal as the data source. Raises UsageError without entries."""
+    """A recorded journal as the data source. Raises UsageError if the journal has no entries."""
 
     def __init__(self, entries: Iterable[JournalEntry], title: str, *, until_ms: int | None = None) -> None:
         self._kept = ConsoleJournal(MOST_BYTES)
@@ -90,7 +93,7 @@ class RecordedSource:
 def read_recording(path: Path) -> RecordedSource:
     """Read a recording: a journal file of ``kohort watch``, or JSON of ``kohort group events``.
 
-    Raises UsageError with the line of an invalid entry, StorageError for an unreadable journal file, OSError.
+    Raises UsageError with the line number of an invalid entry, StorageError for an unreadable journal file, OSError.
     """
     with path.open("rb") as file:
         is_store = file.read(len(SQLITE)) == SQLITE

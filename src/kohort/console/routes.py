@@ -27,11 +27,11 @@ class TimeSpan:
     from_ms: int | None = None
     until_ms: int | None = None
     at_ms: int | None = None
-    """Past time of the requested state, in ms; None: now."""
+    """Past time in ms whose state is requested; None: now."""
 
     @property
     def end_ms(self) -> int | None:
-        """End of the requested time span in ms: the earlier of ``until_ms`` and ``at_ms``; None: now."""
+        """End of the requested time span in ms: ``until_ms`` or ``at_ms``, whichever is earlier. None: now."""
         return min((ms for ms in (self.until_ms, self.at_ms) if ms is not None), default=None)
 
 
@@ -49,7 +49,7 @@ class ApiQuery:
         return TimeSpan(self.number("from"), self.number("until"), self.number("at"))
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """Return a query parameter, a whole number of 0 or more. Raises UsageError for other values."""
+        """Return a query parameter that is a whole number of 0 or more. Raises UsageError for other values."""
         text = self.params.get(name)
         if text is None or text == "":
             return default
@@ -65,14 +65,14 @@ class ApiQuery:
         return [text for text in self.params.get(name, "").split(",") if text]
 
     def with_clients(self) -> WatchClients:
-        """Return the console's Kafka clients. Raises Rejected for a recorded journal, ClusterUnreachable."""
+        """Return the Kafka clients. Raises Rejected for a recording, ClusterUnreachable during an outage."""
         clients = self.clients_or_none()
         if clients is None:
             raise Rejected(404, "a recording has no cluster", "use kohort console --bootstrap HOST:PORT")
         return clients
 
     def clients_or_none(self) -> WatchClients | None:
-        """Return the Kafka clients, None for a recording. Raises ClusterUnreachable if the cluster is down."""
+        """Return the Kafka clients; None for a recording. Raises ClusterUnreachable during an outage."""
         if self.unreachable is not None:
             raise self.unreachable
         return self.clients
@@ -81,7 +81,7 @@ class ApiQuery:
         try:
             return msgspec.json.decode(self.body or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UsageError(f"the body: {error}") from error
+            raise UsageError(f"the body is invalid: {error}") from error
 
 
 S = TypeVar("S")
@@ -92,10 +92,10 @@ class Route(Generic[S]):
     path: str
     """Path below ``/api/v1/``, with ``{}`` in place of a group or topic name, such as ``groups/{}/fenced``."""
     answer: Callable[[S, ApiQuery, Sequence[str]], Any]
-    """Function that returns the answer, from the object that handles the route, the query and the names in the path."""
+    """Function that computes the answer. Its arguments: handler of the route, query, names in the path."""
     method: Literal["GET", "POST"] = "GET"
     exported: bool = False
-    """True if a page exported as one file includes the answer of this route."""
+    """True if an exported page (one HTML file) contains the answer of this route."""
 
     def names_in(self, segments: Sequence[str]) -> list[str] | None:
         """Return the group or topic names in a request's path; None if the path does not match this route."""
@@ -106,7 +106,10 @@ class Route(Generic[S]):
 
 
 def segments_of(raw_path: bytes) -> list[str]:
-    """Split a path at ``/``, then decode each segment: names may contain ``/``. Raises UsageError if not UTF-8."""
+    """Split a path at ``/``, then decode each segment: names may contain ``/``.
+
+    Raises UsageError if the path is not UTF-8.
+    """
     parts = raw_path.decode("latin-1").strip("/").split("/")
     try:
         return [unquote(part, errors="strict") for part in parts]

@@ -25,7 +25,7 @@ HEADERS: Final = 256 << 10
 """Maximum size of a request head in bytes: percent-encoding triples the length of a group name."""
 GRACE_S: Final = 1
 FAREWELL_S: Final = 0.1
-"""Maximum time to send the last event to open streams when the server stops, in seconds."""
+"""Maximum time in seconds to send a last event to open streams when the server stops."""
 END_S: Final = 5.0
 START_S: Final = 10.0
 BACKLOG: Final = 128
@@ -42,7 +42,7 @@ class ConsolePlace:
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Install none of uvicorn's signal handlers: the command ``kohort`` handles signals."""
+        """Install no signal handlers of uvicorn: the command ``kohort`` handles signals."""
         yield
 
     async def on_tick(self, counter: int) -> bool:
@@ -52,7 +52,7 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop the server; after ``FAREWELL_S``, abort all connections including open streams."""
+        """Stop the server. After ``FAREWELL_S``, abort all connections, including those with open streams."""
         if self.server_state.tasks:
             await asyncio.wait(set(self.server_state.tasks), timeout=FAREWELL_S)
         for connection in list(self.server_state.connections):
@@ -119,7 +119,7 @@ class _Running:
     async def _serve(self) -> None:
         loop: Any = asyncio.get_running_loop()
         self._loop = loop
-        # asyncio's time limit of TLS handshakes is a minute, and uvicorn has no option to change it
+        # asyncio limits TLS handshakes to a minute, and uvicorn has no option to change this limit
         if self._server.config.is_ssl:
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_S)
         self._app.begin()
@@ -141,7 +141,7 @@ def _listening(place: ConsolePlace) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((place.host, place.port))
-        listening.listen(BACKLOG)  # clients may connect before the server is up; their requests wait
+        listening.listen(BACKLOG)  # clients can connect before the server has started; their requests wait until then
     except OSError as error:
         listening.close()
         raise ConfigError(f"the console cannot listen on {place.host}:{place.port}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Interface of the console's data sources: a live cluster, a recording, or either one limited to a user's rights."""
+"""Interface of the console's data sources: a live cluster, a recording, or one of these limited to a user's rights."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class GroupsKnown:
     at_ms: int
     groups: Mapping[str, GroupFinding]
     rebalances: Mapping[str, Sequence[RebalanceFinding]] | None = None
-    """Rebalances of each group in the last hour; None without a journal."""
+    """Rebalances of each group in the last hour; None if there is no journal."""
     unseen: Sequence[str] = ()
     """Sentences about groups that were not sampled, because of a failed broker or a limit of the console."""
     unseen_groups: Mapping[str, str] = field(default_factory=dict)
-    """Reason for each group that was described only in part or not at all."""
+    """Groups that were described only in part or not at all, each with the reason."""
 
     @property
     def unknown(self) -> dict[str, str]:
@@ -63,16 +63,16 @@ class SourceNews:
 
 
 class ConsoleSource(Protocol):
-    """State of the groups that the console shows. Thread-safe; requests to a cluster block.
+    """State of the groups that the console shows. Thread-safe. Methods that query a cluster block.
 
-    ``at_ms``: moment of the state, None: now. Raises NothingThere for a missing group, ClusterUnreachable for the
-    present state during an outage.
+    ``at_ms`` is the time of the state; None: now. Methods raise NothingThere for a missing group. During an outage they
+    raise ClusterUnreachable if ``at_ms`` is None.
     """
 
     def about(self) -> SourceAbout: ...
 
     def now_ms(self) -> int:
-        """Return the present time in ms; for a recording, the time of its end."""
+        """Return the present time in ms. For a recording, this is the time at which it ends."""
 
     def known_until_ms(self) -> int:
         """Return the last time with a known state, in ms: now, or the start of an outage."""
@@ -89,7 +89,7 @@ class ConsoleSource(Protocol):
         """Return the journal entries of a group up to a time, oldest first."""
 
     def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
-        """Return the rebalances of each group that started between two times."""
+        """Return for each group the rebalances that started in a time span."""
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
         """Return the lag of a group over time, oldest first."""
@@ -101,7 +101,7 @@ class ConsoleSource(Protocol):
         """Return True if the logged-in user may DESCRIBE the group and the topics."""
 
     def listen(self, publish: Callable[[SourceNews], object]) -> None:
-        """Call ``publish`` for every change of the groups, from any thread."""
+        """Call ``publish`` at each change of the groups. The call may come from any thread."""
 
     def begin(self) -> None: ...
 

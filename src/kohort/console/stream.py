@@ -1,6 +1,7 @@
 """Streams of server-sent events: one per browser tab, each with a queue of limited size.
 
-A tab that reads too slowly gets a ``resync`` event, and requests all data again. All code runs on the server's loop.
+A tab that reads too slowly gets a ``resync`` event, and then requests all data again. All code runs on the server's
+event loop.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
 MOST_QUEUED: Final = 64
 MOST_QUEUED_BYTES: Final = 1 << 20
-"""Maximum size of the unsent events of one stream in bytes; above it, one ``resync`` event replaces them."""
+"""Maximum size in bytes of a stream's unsent events. Above it, one ``resync`` event replaces them."""
 MOST_KEPT: Final = 256
 MOST_KEPT_BYTES: Final = 4 << 20
-"""Maximum total size of sent events that are kept for tabs that reconnect with Last-Event-ID, in bytes."""
+"""Maximum total size in bytes of the sent events that are kept for tabs that reconnect with Last-Event-ID."""
 RETRY_MS: Final = 1_000
 ENCODED: Final = b"id: %d\nevent: %s\ndata: %s\n\n"
 RESYNC: Final = b"id: %d\nevent: resync\ndata: {}\n\n"
 WITHOUT_VALUES: Final = ("reach", "resync")
-"""Names of events that users with limited rights may get, because the events contain no data of groups."""
+"""Names of the events that users with limited rights get unchanged: these events contain no data of groups."""
 GOODBYE: Final = b"event: bye\ndata: {}\n\n"
 
 
 class Event(NamedTuple):
-    """An encoded server-sent event; ``group``: group whose tabs get it, None for all tabs."""
+    """An encoded server-sent event. Only tabs that show ``group`` get the event; None: all tabs."""
 
     number: int
     name: str
@@ -36,7 +37,10 @@ class Event(NamedTuple):
 
 
 class EventQueue:
-    """Unsent events of a browser tab. Users with limited rights get events without values: the page requests these."""
+    """Unsent events of a browser tab.
+
+    For users with limited rights, a ``resync`` event replaces events with values: the page then requests the values.
+    """
 
     def __init__(self, group: str | None, *, is_narrowed: bool = False) -> None:
         self.group, self._is_narrowed = group, is_narrowed
@@ -68,7 +72,7 @@ class EventQueue:
         self._woken.set()
 
     async def next(self, within_s: float) -> bytes | None:
-        """Wait for unsent events of the browser tab and return all; None if no event arrives within ``within_s``."""
+        """Wait for unsent events of the browser tab, and return all; None if there is none after ``within_s``."""
         if not self._events:
             self._woken.clear()
             try:
@@ -131,7 +135,7 @@ class Hub:
     async def stream(
         self, queue: EventQueue, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the events of a stream until browser or server closes it; ``first`` returns the initial events."""
+        """Yield the events of a stream until browser or server closes it. ``first`` returns the initial events."""
         try:
             self._resume(queue, last_id)
             yield b"retry: %d\n\n" % RETRY_MS
@@ -148,7 +152,7 @@ class Hub:
             self.close(queue)
 
     def _resume(self, queue: EventQueue, last_id: str | None) -> None:
-        """Queue the events after ``last_id`` again, or a ``resync`` event if those are no longer kept."""
+        """Queue again the events after ``last_id``, or one ``resync`` event if they are no longer kept."""
         if last_id is None or not (last_id.isascii() and last_id.isdecimal() and len(last_id) < 19):
             return
         last = int(last_id)

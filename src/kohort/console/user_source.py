@@ -1,6 +1,6 @@
 """A data source limited to the groups and topics that a user of the cluster may DESCRIBE.
 
-The cluster decides: the user's own clients describe each group and list the topics.
+The cluster checks the rights: Kafka clients with the user's login describe each group and list the topics.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kohort.watch.opening import WatchClients
 
 RIGHTS_S: Final = 10.0
-"""Time for which a user's rights are cached, in seconds; a revoked right remains valid for that time."""
+"""Time in seconds for which a user's rights are cached. A revoked right remains valid for at most this time."""
 MOST_NAMES: Final = 20_000
 HIDDEN: Final = REASONS[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
@@ -40,7 +40,7 @@ class UserRights:
         self._groups: dict[str, tuple[float, bool]] = {}
         self._topics: tuple[float, frozenset[str]] | None = None
         self._lock = threading.Lock()
-        """Allows one query of the user's rights at a time, so that parallel requests share its result."""
+        """Lock for queries of the user's rights. Requests that wait for it use the result of the query before them."""
 
     def groups(self, names: Collection[str]) -> set[str]:
         with self._lock:
@@ -70,7 +70,7 @@ class UserRights:
 
 
 def is_allowed(error: KohortError | None) -> bool:
-    """Return True if a describe response proves the right to DESCRIBE the group: no error, or GROUP_ID_NOT_FOUND."""
+    """Return True if the result of describing a group proves the user's right: no error, or GROUP_ID_NOT_FOUND."""
     return error is None or (isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -91,7 +91,10 @@ class UserSource:
         return self._source.known_until_ms()
 
     def unreachable(self) -> ClusterUnreachable | None:
-        """Return the error of an outage, without group names: rights to these groups cannot be checked now."""
+        """Return the error of an outage, without the names of groups.
+
+        During an outage, the console cannot check which groups the user may DESCRIBE.
+        """
         lost = self._source.unreachable()
         return None if lost is None else lost.without_groups()
 
@@ -109,7 +112,7 @@ class UserSource:
         seen = self._seen([*known.groups, *known.unknown])
         topics = self._rights.topics()
         found = {name: one for name, one in known.groups.items() if name in seen}
-        if at_ms is None:  # a past state has no offsets, so it reveals no topics
+        if at_ms is None:  # hide topics only in the present state: a past state has no offsets to hide
             narrow = {name: self._narrowed(one, topics, known) for name, one in found.items()}
             found = {name: one for name, one in narrow.items() if one is not None}
         rebalances = known.rebalances
@@ -128,7 +131,7 @@ class UserSource:
         return self._rights.groups(names)
 
     def _narrowed(self, found: GroupFinding, topics: frozenset[str], known: GroupsKnown) -> GroupFinding | None:
-        """Return the state of a group with only topics that the user may DESCRIBE; None for a deleted group."""
+        """Return a group's state with only those topics that the user may DESCRIBE; None for a deleted group."""
         if all(one.topic in topics for one in found.partitions):
             return found
         snapshots = [narrowed(snapshot, topics) for snapshot in self._source.snapshots(found.group)]
@@ -171,7 +174,7 @@ class UserSource:
 
 
 def narrowed(snapshot: GroupSnapshot, topics: frozenset[str]) -> GroupSnapshot:
-    """Return a snapshot without offsets of topics that the user may not DESCRIBE: OffsetFetch omits them, too."""
+    """Return a snapshot without offsets of topics that the user may not DESCRIBE. OffsetFetch omits them, too."""
     assigned = {tp for member in snapshot.members for tp in member.assignment}
     partitions = [
         one if one.partition.topic in topics else PartitionSnapshot(partition=one.partition, error=HIDDEN)

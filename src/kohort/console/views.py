@@ -1,4 +1,4 @@
-"""All routes of the console's API, over one data source."""
+"""All routes of the console's API. They answer from one data source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ConsoleView:
         *,
         full_rights: bool = True,
     ) -> None:
-        """``changes``: None if the console allows none; ``full_rights``: False for the rights of a single user."""
+        """``changes``: None if the console allows no changes; ``full_rights``: False for the rights of one user."""
         self.source, self.full_rights = source, full_rights
         self.answers = ConsoleAnswers(source)
         self._queries = ClusterQueries(source, pipelines, full_rights=full_rights)

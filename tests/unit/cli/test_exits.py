@@ -57,7 +57,7 @@ def test_authorization_error_codes_exit_with_not_authorised():
     assert {code for code in denied if exit_code_of(ApiError(code)) != ExitCode.NOT_AUTHORISED} == set()
 
 
-def test_exit_codes_are_the_same_in_help_and_module_and_guide():
+def test_exit_codes_are_equal_in_help_docstring_and_guide():
     helped = re.sub(r"\s+", " ", CliRunner().invoke(main.main, ["--help"]).output)
     told = helped[helped.index("Exit codes:") : helped.index("130 interrupted")]
     listed = re.findall(r"^(\d+)   ", exits.__doc__, re.MULTILINE)

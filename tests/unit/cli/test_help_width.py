@@ -12,7 +12,7 @@ def helps(command: click.Command, ctx: click.Context):
             yield from helps(inner, click.Context(inner, info_name=name, parent=ctx))
 
 
-def test_no_line_of_help_is_wider_than_80_columns():
+def test_lines_of_help_fit_80_columns():
     context = click.Context(main, info_name="kohort", terminal_width=80, max_content_width=80)
     wide = [f"{path}: {line}" for path, text in helps(main, context) for line in text.splitlines() if len(line) > 80]
     assert wide == []

@@ -5,7 +5,7 @@ from kohort.insight.findings.groups import find_group
 from support.machines.group_looks import look, member, part
 
 
-def test_partition_with_unknown_lag_fails_check_of_fail_above():
+def test_unknown_lag_of_partition_exceeds_limit_of_fail_above_option():
     found = find_group([look(0, [member("a", 0, 1)], [part(0, 9, 9), part(1, None, 1_000_000)])])
 
     assert (found.lag, found.lag_unknown, found.health) == (0, 1, None)
@@ -14,7 +14,7 @@ def test_partition_with_unknown_lag_fails_check_of_fail_above():
         assert "is unknown (unknown for 1 of its partitions)" in str(lag_above(found, limit))
 
 
-def test_group_without_records_passes_check_of_fail_above():
+def test_group_without_records_is_within_limit_of_fail_above_option():
     found = find_group([look(0, [member("a", 0)], [part(0, None, 0)])])
 
     assert lag_above(found, LagLimit(0, 0)) is None

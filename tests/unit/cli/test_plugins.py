@@ -50,7 +50,7 @@ def test_installed_command_runs_with_its_options_and_is_listed_with_its_package(
         ("number", "command = 7", "plugin_number:command is not a click command"),
     ],
 )
-def test_broken_command_fails_with_one_line_and_leaves_help_intact(install, name, source, reason):
+def test_broken_installed_command_prints_one_line_and_does_not_break_help(install, name, source, reason):
     install(f"plugin_{name}", source, f"{name} = plugin_{name}:command")
 
     done = run(name, "--seeds", "7", "--help")
@@ -70,7 +70,7 @@ def test_installed_command_does_not_replace_a_command_of_kohort(install):
     assert COMMANDS["topics"][1] in run("--help").output
 
 
-def test_unknown_command_stays_a_usage_error():
+def test_unknown_command_is_usage_error():
     done = run("frobnicate")
 
     assert done.exit_code == ExitCode.USAGE

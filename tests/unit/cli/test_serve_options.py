@@ -34,7 +34,7 @@ def test_serve_uses_the_last_of_listeners_with_the_same_name():
     assert listening("h:1", "g:2") == ["PLAINTEXT://g:2"]
 
 
-def test_listeners_of_set_option_win_over_listen():
+def test_listeners_of_set_option_override_listen_option():
     assert listening("SSL://h:1", settings=["listeners=127.0.0.1:3"]) == ["PLAINTEXT://127.0.0.1:3"]
     assert listening("h:1", settings=["listeners=SSL://h:3"]) == ["SSL://h:3"]
     assert listening("h:1", settings=["port=4"]) == ["PLAINTEXT://h:4"]

@@ -70,7 +70,7 @@ def test_table_of_described_group_fits_80_columns():
     assert first[4] != second[4], "what is cut still tells members apart"
 
 
-def test_fitting_table_is_unchanged():
+def test_table_that_fits_terminal_is_unchanged():
     assert lines_of(DESCRIBED, 200) == lines_of(DESCRIBED)
 
 
@@ -119,7 +119,7 @@ def test_json_escapes_control_characters_and_keeps_letters():
     assert json.loads(line)["groups"][1] == "a\x9b2J\u202e\U000e0041\n"
 
 
-def test_harmless_escapes_control_characters_but_keeps_lines():
+def test_function_harmless_escapes_control_characters_but_keeps_line_ends():
     assert (
         harmless("no topic 'a\x1b]0;title\x07\x1b[31m'\nsecond line\u202e")
         == "no topic 'a?]0;title??[31m'\nsecond line?"

@@ -73,7 +73,7 @@ def test_timeline_has_lane_per_member_and_column_per_generation(orders):
     ]
 
 
-def test_timeline_by_partition_shows_owners(orders):
+def test_timeline_of_partitions_shows_owning_members(orders):
     lines = draw_timeline(orders, by="partition", width=80)
 
     assert [line.split("┊")[0].split()[:2] for line in lines[1:10]] == [
@@ -83,7 +83,7 @@ def test_timeline_by_partition_shows_owners(orders):
 
 
 @pytest.mark.parametrize("width", [24, 40, 57, 80, 200])
-def test_timeline_wraps_to_width(orders, width):
+def test_timeline_wraps_to_terminal_width(orders, width):
     lines = draw_timeline(orders, by="member", width=width)
 
     assert max(map(len, lines)) <= width
@@ -124,7 +124,7 @@ def test_timeline_breaks_line_of_silent_member():
     assert [line.count("╌") for line in owners[1:4]] == [15, 5, 1]
 
 
-def test_timeline_names_topics_if_there_are_several():
+def test_timeline_shows_topic_names_if_group_has_several_topics():
     both = (*names(0, 1), *names(7, topic="payments"))
     lanes = (
         LaneFinding(

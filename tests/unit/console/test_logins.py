@@ -14,7 +14,7 @@ def fail(attempts, addresses, times):
             attempts.failed(address)
 
 
-def test_wrong_passwords_of_many_addresses_lock_out_no_other_address(attempts):
+def test_wrong_passwords_of_many_addresses_do_not_lock_out_another_address(attempts):
     fail(attempts, [f"10.0.0.{n}" for n in range(20)], FAILURES)
     assert attempts.wait_s("10.0.0.1") == FAILED_S
     assert attempts.wait_s("192.0.2.1") == 0
@@ -35,5 +35,5 @@ def test_addresses_of_one_ipv6_network_count_as_one(attempts):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:10.0.0.1", "", "testclient"])
-def test_wrong_passwords_of_other_addresses_count_separately(address):
+def test_each_address_other_than_ipv6_counts_separately(address):
     assert network_of(address) == address

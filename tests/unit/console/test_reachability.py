@@ -22,7 +22,7 @@ def watched():
     return Watched()
 
 
-def test_outage_begins_at_the_last_answer(watched):
+def test_outage_begins_at_time_of_last_answer(watched):
     watched.answered(1_002)
     watched.now_s = 1_006
     watched.reach.pulse_failed(REFUSED)
@@ -43,21 +43,21 @@ def test_outage_ends_with_a_sample_that_began_after_the_failure(watched):
     assert watched.outages[-1] is None
 
 
-def test_answered_pulse_requests_sample_but_does_not_end_outage(watched):
+def test_answered_node_request_triggers_sample_but_does_not_end_outage(watched):
     watched.reach.pulse_failed(REFUSED)
     assert watched.answered(1_002)
     assert not watched.answered(1_004)
     assert watched.reach.unreachable is not None
 
 
-def test_failed_sample_starts_outage_despite_answered_pulse(watched):
+def test_failed_sample_starts_outage_despite_answered_node_request(watched):
     watched.answered(1_002)
     watched.reach.sample_failed(REFUSED)
     watched.answered(1_004)
     assert watched.reach.unreachable.since_ms == 1_002_000
 
 
-def test_overdue_sample_is_an_outage(watched):
+def test_overdue_sample_starts_outage(watched):
     watched.now_s = 1_001
     watched.reach.sampled(began_s=1_000, next_within_s=5)
     watched.answered(1_001 + 5 + 3 + OVERDUE_S)
@@ -66,7 +66,7 @@ def test_overdue_sample_is_an_outage(watched):
     assert "not sampled in time" in watched.reach.unreachable.error  # type: ignore[attr-defined]  # None before
 
 
-def test_intervals_detect_outage_and_its_end_within_ten_seconds():
+def test_outage_and_its_end_are_detected_within_ten_seconds():
     assert PULSE_S + PULSE_MS / 1000 < 10
 
 
