@@ -80,7 +80,7 @@ PATTERNS: Final = (
             ("CRASH_LOOP", "members depart without an orderly leave"),
             ("ROLLING_DEPLOY", "the number stays the same"),
         ),
-        advice="each change of the number of members pauses the group: scale on lag over a longer window, and scale in more slowly than out",
+        advice="each resize pauses the group: scale on lag over a longer window, and scale in more slowly than out",
     ),
 )
 ADVICE: Final = {entry.code: entry.advice for entry in PATTERNS}
