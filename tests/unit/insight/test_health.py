@@ -299,4 +299,6 @@ def test_committed_offset_of_deleted_topic_does_not_affect_group_health():
         "its topic was deleted; only a leftover offset"
     )
     missed = [part(0, 9, 9), part(0, None, None, topic="u", error="the topic does not exist", deleted=True)]
-    assert words(look(0, [member("a", 0, topics=("t", "u"))], missed))[0] is None, "it is to be read"
+    assert words(look(0, [member("a", 0, topics=("t", "u"))], missed))[0] is None, (
+        "the member subscribes to the missing topic"
+    )

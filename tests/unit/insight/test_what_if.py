@@ -31,7 +31,7 @@ def test_what_if_of_added_members_predicts_two_cooperative_rebalances():
 
     assert (found.rounds, len(found.moves), found.members_after, found.idle) == (2, 3, 6, ())
     assert {move.after for move in found.moves} == {"n1", "n2", "n3"}
-    assert (found.pause_from_s, found.pause_to_s) == pytest.approx((0.3, 3 * 3.1)), "only what moves"
+    assert (found.pause_from_s, found.pause_to_s) == pytest.approx((0.3, 3 * 3.1)), "only moved partitions pause"
 
 
 def test_what_if_of_eager_group_predicts_a_pause_of_all_partitions():
@@ -59,14 +59,16 @@ def test_what_if_of_rolling_restart_of_static_members_moves_no_partition():
     assert "only 0 of 3 members have a group.instance.id now" in static.notes
     assert dynamic.rounds >= 6
     assert dynamic.moves_in_all >= 9
-    assert [one.member_id for one in dynamic.loads] == ["a-id", "b-id", "c-id"], "the same processes as before"
+    assert [one.member_id for one in dynamic.loads] == ["a-id", "b-id", "c-id"], (
+        "the member ids after the restart are those before it"
+    )
 
 
 def test_what_if_of_rolling_restart_moves_partitions_of_dynamic_members_only():
     members = [member("a", 0, 1, 2, instance_id="a"), member("b", 3, 4, 5, instance_id="b"), member("c", 6, 7, 8)]
     mixed = what_if(look(0, members, NINE, assignor="cooperative-sticky"), Scenario(rolling_restart=True))
 
-    assert mixed.moves_in_all == 6, "three go, and come back"
+    assert mixed.moves_in_all == 6, "three partitions move away and back"
     assert any("to avoid moves, give each member a group.instance.id" in note for note in mixed.notes)
     for rolled in (Scenario(rolling_restart=True), Scenario(rolling_restart=True, all_static=True)):
         static = [*members[:2], member("c", 6, 7, 8, instance_id="c")]
@@ -184,7 +186,7 @@ def test_what_if_lag_peaks_after_the_pause_and_drains_with_the_slowest_member():
     assert (found.written_per_s, found.handled_from_per_s, found.unread) == (90.0, 60.0, 0)
     assert (found.peak_lag_from, found.peak_lag_to) == (360 + 1263, 360 + 1443)
     assert found.drained_from_s is not None
-    assert found.members_with_growing_lag == (), "40 and 50 records a second for the two that are left"
+    assert found.members_with_growing_lag == (), "the two other members get 40 and 50 records/s"
     assert (found.drained_from_s, found.drained_to_s) == pytest.approx((98.2, 110.2))
     swamped = what_if(
         three(), Scenario(kill=(("a-id", "sigkill"),)), cluster=rates(three(), in_per_s=90.0, drain_per_s=40.0)
@@ -215,7 +217,7 @@ def test_what_if_without_known_rates_has_no_drain_time():
     assert what_if(three(), Scenario(), cluster=rates(three(), drain_per_s=9.0)).drain is None
     idle = [look(at, [member("a", 0)], {0: (9 + at, 9 + at)}, assignor="range") for at in (0, 10)]
     assert what_if(idle[-1], Scenario(), cluster=rates(*idle)).drain is None, (
-        "it keeps up: how fast it could be is unseen"
+        "the highest rate of a member without lag is unknown"
     )
 
 

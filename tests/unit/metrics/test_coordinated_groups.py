@@ -185,7 +185,7 @@ def test_snapshot_first_opens_segments_that_the_previous_snapshot_postponed(monk
         if "last" in served:
             break
 
-    assert "last" in served, "though there are always others before it"
+    assert "last" in served, "the postponed segment precedes new segments"
 
 
 def test_cached_record_times_of_a_group_are_deleted_with_the_group(stage):

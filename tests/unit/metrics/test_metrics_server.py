@@ -109,7 +109,7 @@ def test_http_requests_within_a_second_get_the_same_page():
     first = pages.page("", packed=False)
     assert pages.page(OPENMETRICS, packed=False)[0] != first[0]
     assert pages.page("anything, else", packed=False) == pages.page(PLAIN, packed=False) == first
-    assert looks.count == 2, "one for each form"
+    assert looks.count == 2, "one page for each format"
 
     looks.now_s += FRESH_S
     assert pages.page("", packed=False) != first
@@ -151,7 +151,7 @@ def test_failed_page_build_gives_scrapes_503_and_is_repeated_a_second_later():
         assert refused.read() == b"the broker was too busy\\nto be \\x1b[2J looked at\n"
 
         looks.error = None
-        assert get().status == 503, "it is not tried again for each who asks"
+        assert get().status == 503, "the failed build is cached for a second"
         looks.now_s += FRESH_S
         assert get().status == 200
 
@@ -167,7 +167,7 @@ def test_internal_error_of_a_page_build_is_logged_and_the_scrape_gets_503(caplog
         get()
 
     (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert told.exc_info, "with where it was, and once for all who asked"
+    assert told.exc_info, "the log has one error with a traceback"
 
 
 def test_timeout_of_http_request_excludes_the_time_to_build_the_page(monkeypatch):
@@ -180,7 +180,7 @@ def test_timeout_of_http_request_excludes_the_time_to_build_the_page(monkeypatch
         patient.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         slow = socket.create_connection(("127.0.0.1", port), timeout=20)
         slow.sendall(b"GET /metr")
-        assert slow.recv(1) == b"", "whoever does not ask is cut off meanwhile"
+        assert slow.recv(1) == b"", "an incomplete request is disconnected during the page build"
         cut_off.set()
         assert patient.recv(100).startswith(b"HTTP/1.0 200")
         for one in (patient, slow):
@@ -283,7 +283,7 @@ def test_slow_http_request_is_disconnected_while_others_are_served(monkeypatch):
         slow = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(REQUESTS_MOST)]
         for one in slow:
             one.sendall(b"GET /metr")
-        assert slow[0].recv(1) == b"", "it is ended, though it had not asked for anything yet"
+        assert slow[0].recv(1) == b"", "an incomplete request is disconnected"
         for one in slow:
             one.close()
         # the server notices the closed connections a moment later

@@ -78,12 +78,16 @@ def test_group_samples_have_names_and_values_of_kafka_exporter():
     page = page_of(a_cluster())
 
     assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == 10
-    assert page.value("kafka_consumergroup_lag", "billing", "t", 1) == -1, "nothing is committed there, elsewhere is"
-    assert page.value("kafka_consumergroup_lag", "billing", "t", 2) == -1, "nor there, and nobody reads it"
+    assert page.value("kafka_consumergroup_lag", "billing", "t", 1) == -1, "partition without a commit"
+    assert page.value("kafka_consumergroup_lag", "billing", "t", 2) == -1, (
+        "partition without a commit and without an owner"
+    )
     assert page.value("kafka_consumergroup_current_offset", "billing", "t", 0) == 90
     assert page.value("kafka_consumergroup_current_offset", "billing", "t", 2) == -1
-    assert page.value("kafka_consumergroup_lag_sum", "billing", "t") == 10, "without what is not committed"
-    assert page.value("kafka_consumergroup_current_offset_sum", "billing", "t") == 88, "with -1 for each that is not"
+    assert page.value("kafka_consumergroup_lag_sum", "billing", "t") == 10, "sum without partitions that have no commit"
+    assert page.value("kafka_consumergroup_current_offset_sum", "billing", "t") == 88, (
+        "sum with -1 for each partition without a commit"
+    )
     assert page.value("kafka_consumergroup_members", "billing") == 2
 
 
@@ -127,7 +131,7 @@ def test_page_has_group_samples_of_the_kohort_metric_set():
     assert page.value("kohort_group_uncommitted_partitions", "billing") == 1
     assert page.value("kohort_group_unowned_partitions", "billing") == 1
     assert page.value("kohort_group_lag_seconds", "billing", "t", 0) == 5
-    assert page.value("kohort_group_lag_seconds", "billing", "t", 1) is None, "unknown is no series, and never 0"
+    assert page.value("kohort_group_lag_seconds", "billing", "t", 1) is None, "an unknown lag has no sample"
     assert page.value("kohort_group_lead_records", "billing", "t", 0) == 90
 
 
@@ -142,9 +146,11 @@ def test_group_health_and_drain_time_have_samples_after_several_snapshots():
     page = Page()
     add_group(page, view)
 
-    assert page.value("kohort_group_health", "billing") == 5, "STALL: nothing moves in t-1"
-    assert page.value("kohort_group_stuck_members", "billing") == 0, "its member gets on in t-0"
-    assert page.value("kohort_group_lag_drain_eta_seconds", "billing") is None, "t-1 will never be read"
+    assert page.value("kohort_group_health", "billing") == 5, "STALL: t-1 has no progress"
+    assert page.value("kohort_group_stuck_members", "billing") == 0, "the member has progress in t-0"
+    assert page.value("kohort_group_lag_drain_eta_seconds", "billing") is None, (
+        "without progress in t-1 there is no estimate"
+    )
 
 
 def test_kept_snapshots_of_a_group_are_limited_and_deleted_with_the_group():
@@ -170,7 +176,7 @@ def test_committed_offset_beyond_log_end_has_no_lag_sample():
     page = page_of(a_cluster(a_group(partitions=(part("t", 0, 120),))))
 
     assert page.value("kohort_group_lag_records", "billing", "t", 0) == 0
-    assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == -20, "as kafka_exporter has it"
+    assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == -20, "kafka_exporter shows a negative lag, too"
 
 
 def test_page_has_only_the_selected_metric_sets():
@@ -226,12 +232,12 @@ def test_control_characters_and_quotes_in_names_stay_inside_their_label(name, fo
     assert [sample.value for sample in found["kafka_brokers"]] == [2]
 
 
-def test_group_names_that_differ_after_escaping_are_two_series():
+def test_group_names_that_are_equal_after_escaping_share_one_series():
     long = ["x" * 1_000 + tail for tail in "ab"]
     page = page_of(a_cluster(*map(a_group, long), a_group("\udcff"), a_group("\\udcff")))
 
     (members,) = [rows for known, rows in page.families() if known.name == "kohort_group_members"]
-    assert len(members) == 3, "a half of a surrogate pair is written as the other is named: the first counts"
+    assert len(members) == 3, "two of the four names are equal after escaping"
 
 
 def test_metrics_page_samples_are_in_the_catalogue():

@@ -79,17 +79,17 @@ def test_rebalance_is_counted_once_after_the_grace_period(stage):
     ann = RawMember(watched(stage).connect(), "g", ["t"])
     ann.wire.create("t", 2)
     ann.start_join()
-    assert rebalances(settled(counts, entries_of(stage), stage.now_ms + GRACE_MS)) == {}, "it is under way"
+    assert rebalances(settled(counts, entries_of(stage), stage.now_ms + GRACE_MS)) == {}, "the rebalance is in flight"
 
     stage.advance(0)
     ann.end_join()
     assert rebalances(settled(counts, entries_of(stage), stage.now_ms + GRACE_MS)) == {}, (
-        "its member has no assignment yet"
+        "the member has no assignment yet"
     )
     ann.sync({ann.member_id: {"t": [0, 1]}})
     assert rebalances(settled(counts, entries_of(stage), stage.now_ms + GRACE_MS - 1)) == {}
     first = rebalances(settled(counts, [], stage.now_ms + GRACE_MS))
-    assert sum(first.values()) == 1, "though no entry came"
+    assert sum(first.values()) == 1, "the rebalance is counted without a further journal entry"
 
     assert rebalances(settled(counts, [])) == first
     ann.heartbeat()
@@ -182,7 +182,7 @@ def test_late_assignment_and_first_fetches_are_counted_despite_earlier_scrapes()
     page = settled(counts, [resumed(9_000, 1, 0)], 2_000 + RESUME_MS)
     assert page.value(duration, "g", "resume", end="_sum") == 7
     assert page.value("kohort_group_partition_unowned_seconds_total", "g") == 9, (
-        "from when the group began to rebalance"
+        "unowned time begins with the rebalance"
     )
     assert page.value("kohort_group_partitions_moved_total", "g") == 1
 
@@ -200,8 +200,8 @@ def test_openmetrics_exemplar_names_the_last_rebalance_of_each_cause_and_bucket(
     buckets = families["kohort_group_rebalance_duration_seconds"]
     named = {(one.labels["phase"], one.labels["le"]): one.exemplar.value for one in buckets if one.exemplar}
     assert named["total", "0.1"] == 0.03
-    assert {bound for _, bound in named} == {"0.1"}, "only the bucket that it fell into"
-    assert " # {" not in render_page(page)[0].decode(), "the plain form has none"
+    assert {bound for _, bound in named} == {"0.1"}, "only the bucket of the rebalance's duration"
+    assert " # {" not in render_page(page)[0].decode(), "the Prometheus format has no exemplars"
 
 
 @pytest.mark.parametrize("group", ["g" * 119, 'a"} 1\n', "\udcff", "a # {b} 1", "back\\slash"])
@@ -292,7 +292,7 @@ def test_kept_journal_entries_are_limited_in_bytes():
         counts.add([replace(one, group=group) for one in (replace(opened, members=many), *others)])
         assert all(group.held_bytes <= ENTRIES_MOST_BYTES for group in counts._groups.values())
     held = sum(held_bytes(entry) for group in counts._groups.values() for entry in group.entries)
-    assert held > HELD_MOST_BYTES, "before it is settled"
+    assert held > HELD_MOST_BYTES, "settle has not yet dropped entries"
 
     page = settled(counts, [])
 

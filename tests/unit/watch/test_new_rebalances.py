@@ -39,7 +39,7 @@ def test_background_watch_reports_each_finished_rebalance_once(stage):
     stage.come("m2")
     stage.beat("m1", first[0])
     stage.advance(1_000)
-    assert new_rebalances(stage, journal, news) == [], "m1 has yet to give something up"
+    assert new_rebalances(stage, journal, news) == [], "m1 has not yet revoked its partitions"
     stage.beat("m1", first[0], [("t", 0), ("t", 1)])
     stage.beat("m2", first[0] + 1)
     assert new_rebalances(stage, journal, news) == [(first[0] + 1, "NEW_MEMBER")]

@@ -114,7 +114,7 @@ def test_watch_store_does_not_count_group_states_against_the_entry_limit(path):
     huge = "h" * 300_000
     kept.save([PlacedEntry(entry(huge, at_ms=HOUR), 0, 50, 0)], {}, NOTHING, HOUR)
     assert kept.prune(HOUR) == 50
-    assert len(kept.entries(huge)) == 1, "one that is larger than all that may be kept is at least there"
+    assert len(kept.entries(huge)) == 1, "the newest entry is kept although it exceeds the maximum size"
     size = kept.size
     kept.close()
     again = WatchStore(path)
