@@ -81,7 +81,7 @@ def partition_verdict(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict
     """Return the status of a partition in Burrow's terms; REWIND takes precedence over every other status."""
     if partition.blame == "not_subscribed":
         why = "its topic was deleted" if partition.at.deleted else "no member reads its topic"
-        return HealthVerdict("OK", f"{why}; only a leftover offset")
+        return HealthVerdict("OK", f"{why}; only its committed offset remains")
     if partition.records is None:
         if partition.blame == "none":
             return HealthVerdict("OK", "empty partition")

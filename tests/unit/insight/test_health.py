@@ -296,7 +296,7 @@ def test_committed_offset_of_deleted_topic_does_not_affect_group_health():
     assert words(look(0, [A], [part(0, 9, 9), old])) == ("OK", ["OK", "OK"])
     assert words(look(0, [], [part(0, 9, 9), old])) == ("OK", ["OK", "OK"])
     assert report(look(0, [A], [part(0, 9, 9), old])).partitions[1].clause == (
-        "its topic was deleted; only a leftover offset"
+        "its topic was deleted; only its committed offset remains"
     )
     missed = [part(0, 9, 9), part(0, None, None, topic="u", error="the topic does not exist", deleted=True)]
     assert words(look(0, [member("a", 0, topics=("t", "u"))], missed))[0] is None, (

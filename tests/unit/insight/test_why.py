@@ -171,7 +171,7 @@ class TestJoin:
             "the rebalance took 6.0 s, of which 6.0 s waiting for more members."
         )
         waited = [e.value for e in explanation.evidence if e.kind == "initial_delay"]
-        assert waited == ["waited 6.0 s for more members (3 s, extended since some joined)"]
+        assert waited == ["waited 6.0 s for more members (3 s, extended because more members joined)"]
 
     def test_join_of_later_member_has_new_member_as_cause(self, stage):
         ids, generation = trio(stage)

@@ -58,15 +58,15 @@ CHANGES: Final = (
     CauseEntry(
         code="PARTITIONS_CHANGED",
         sentence="The number of partitions of a subscribed topic changed.",
-        proof="the numbers of partitions at the start of the generation and now, or the client's reason (KIP-800)",
-        look_alikes=(("LEADER_REJOIN", "the numbers are the same"),),
+        proof="the numbers of partitions, before and after; or the client's reason (KIP-800)",
+        look_alikes=(("LEADER_REJOIN", "the number of partitions is the same"),),
         kafka_log=f"{_LEADER}; {_BUMPED}",
     ),
     CauseEntry(
         code="REGEX_RESOLVED",
         sentence="A subscription pattern of a consumer group now matches other topics than before.",
         proof="the topics that the coordinator resolved, before and after",
-        look_alikes=(("SUBSCRIPTION_CHANGED", "a member has another pattern"),),
+        look_alikes=(("SUBSCRIPTION_CHANGED", "a member changed its pattern"),),
         kafka_log=_BUMPED,
     ),
     CauseEntry(
@@ -122,7 +122,7 @@ CHANGES: Final = (
         code="ASSIGNMENT_MISMATCH",
         sentence="A member got partitions outside of its present subscription, and rejoined.",
         proof="the client's reason (KIP-800)",
-        look_alikes=(("SUBSCRIPTION_CHANGED", "its topics differ from those of its last join"),),
+        look_alikes=(("SUBSCRIPTION_CHANGED", "the member's topics differ from those in its previous JoinGroup"),),
         advice="the subscription changed during a rebalance; no action needed unless it repeats",
         kafka_log=_REJOINED,
     ),
@@ -369,7 +369,7 @@ def seen_partitions(rebalance: SeenRebalance) -> list[Finding]:
     if not grown or rebalance.new or rebalance.missing or rebalance.parent is not None:
         return []  # after a join or leave, an existing partition may be assigned for the first time
     what = ", ".join(grown)
-    fact = rebalance.fact("assigned", f"{what}, by the highest assigned partition")
+    fact = rebalance.fact("assigned", f"{what}, as the highest assigned partition number shows")
     return [Finding("PARTITIONS_CHANGED", "high", f"topics got more partitions ({what})", (fact,))]
 
 

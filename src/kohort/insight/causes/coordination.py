@@ -166,7 +166,7 @@ def epoch_unexplained(_this: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 def seen_converted(rebalance: SeenRebalance) -> Finding:
-    fact = rebalance.fact("converted", "its records of a consumer group ended with this generation")
+    fact = rebalance.fact("converted", "the group's records as a consumer group ended with this generation")
     clause = "the consumer group became a classic group again"
     return Finding("PROTOCOL_MIGRATION", "high", clause, (fact,))
 
@@ -175,7 +175,7 @@ def seen_failover(rebalance: SeenRebalance) -> Finding:
     at_ms = rebalance.after.at_ms if rebalance.loaded is None else rebalance.loaded.at_ms
     moved = Evidence("coordinator_moved", "the group's __consumer_offsets partition has a new leader epoch", at_ms)
     unseen = Evidence("unknown", "which clients rejoined, and their reasons: a watcher sees no requests")
-    clause = "its coordinator moved or restarted, and members did not find it in time"
+    clause = "the group's coordinator moved or restarted, and members did not find the coordinator in time"
     return Finding("COORDINATOR_FAILOVER", "medium", clause, (moved, unseen))
 
 

@@ -34,7 +34,7 @@ JOINING: Final = (
     CauseEntry(
         code="NEW_MEMBER",
         sentence="A new member joined.",
-        proof="no earlier generation has its member id, and no removal or rejection of the same client precedes it",
+        proof="its member id is new, and no removal or rejection of the same client precedes the join",
         look_alikes=(
             ("CLIENT_RESET", "the same client was removed or rejected within the previous ten minutes"),
             ("STATIC_REJOIN", "the group already had a member with its group.instance.id"),
@@ -51,7 +51,7 @@ JOINING: Final = (
     ),
     CauseEntry(
         code="STATIC_REJOIN",
-        sentence="A static member returned, but the group could not keep its generation.",
+        sentence="A static member returned, but the group had to start a new generation.",
         proof="a JoinGroup with its instance id during a rebalance, or one that changed the group's assignor",
         look_alikes=(("STATIC_RESTART", "the group kept its generation"),),
         advice="give every member the same list of assignors before a rolling restart",
@@ -112,10 +112,12 @@ def _why_out(before: MemberRemoved | RequestFenced) -> str:
 def _initial_delay(rebalance: Rebalance) -> Evidence:
     """Return evidence of an empty group's initial rebalance delay; each further join extends the delay (KIP-134)."""
     if rebalance.join_ms is None:
-        words = f"waits {limit(rebalance.timeout_ms)} for more members, and longer if some join"
+        words = f"waits {limit(rebalance.timeout_ms)} for more members, and longer if more members join"
     else:
         prolonged = (
-            f" ({limit(rebalance.timeout_ms)}, extended since some joined)" if len(rebalance.arrivals) > 1 else ""
+            f" ({limit(rebalance.timeout_ms)}, extended because more members joined)"
+            if len(rebalance.arrivals) > 1
+            else ""
         )
         words = f"waited {seconds(rebalance.join_ms)} for more members{prolonged}"
     return Evidence("initial_delay", words, rebalance.opened_at_ms)
@@ -161,7 +163,7 @@ def _joined_anew(
         ids = {member.member_id for member in (before.cause.member, raised.cause.member) if member is not None}
         removed = Evidence("removed_before", out, before.at_ms)
         return Finding("CLIENT_RESET", "proof" if len(ids) == 1 else "high", clause, (fact, removed, chain))
-    gone = Evidence("departed_before", f"by {why}", before.at_ms)
+    gone = Evidence("departed_before", f"cause: {why}", before.at_ms)
     if why in REMOVALS:
         clause = f"{begin.member_text} rejoined as a new member, {ago} after its removal ({why})"
         return Finding("CLIENT_RESET", "medium", clause, (fact, gone, chain))
@@ -198,7 +200,7 @@ def seen_newcomers(rebalance: SeenRebalance) -> list[Finding]:
     if rebalance.returned is not None:
         gone, cause, at_ms = rebalance.returned
         ago = seconds(rebalance.after.at_ms - at_ms)
-        facts.append(Evidence("departed_before", f"{name_of(gone)}, by {cause}", at_ms))
+        facts.append(Evidence("departed_before", f"{name_of(gone)}, cause: {cause}", at_ms))
         facts.append(Evidence("unknown", "possibly a restart of the process, which looks the same to a watcher"))
         if len(rebalance.new) == 1 and cause in REMOVALS:
             clause = f"member {name_and_place(member)} rejoined, {ago} after {name_of(gone)} was removed ({cause})"

@@ -150,7 +150,7 @@ def find_expiry(
         cause, detail = "frozen", f"{detail}its connection stayed open and its client rejoined {late} later"
         confidence = "medium"
     elif vitals.longest_gap_ms * 2 > vitals.session_timeout_ms:
-        cause, detail = "starved", f"{detail}its longest earlier silence was {seconds(vitals.longest_gap_ms)}"
+        cause, detail = "starved", f"{detail}its longest silence before was {seconds(vitals.longest_gap_ms)}"
         confidence = "medium"
     else:
         cause, detail = "unreachable", f"{detail}the broker saw no end of its connection"

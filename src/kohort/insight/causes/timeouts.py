@@ -95,6 +95,6 @@ def rejoin_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
 
 def resync_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
     begin = raise_beginning(rebalance, raised)
-    fact = begin.fact("timer", "it joined, and sent no SyncGroup in time")
+    fact = begin.fact("timer", "it joined, but sent no SyncGroup in time")
     clause = f"{begin.member_text}, of the classic protocol, did not request its assignment in time and was removed"
     return Finding("SYNC_TIMEOUT", "proof", clause, (fact,))

@@ -166,7 +166,7 @@ def _unfenced(commits: Sequence[CommitUnfenced]) -> FencedFinding:
         verdict="unfenced",
         sentence=(
             f"{name_of(last.member)} is no member and committed offsets of the group, which is allowed: a tool, or a "
-            f"consumer with assign() under the same group id{went}"
+            f"consumer with assign() and the same group id{went}"
         ),
         noted=len(commits),
         by_api={api: len(commits)},

@@ -129,13 +129,15 @@ def _assumptions_of(
             f"session.timeout.ms is {assume.session_timeout_ms}, max.poll.interval.ms is {assume.max_poll_interval_ms}"
         )
     if scenario.newcomers:
-        further.append("newcomers read the topics of most members; their invented ids affect the assignment")
-        together = "newcomers join in one rebalance"
-        further.append("newcomers join one after the other" if change.then.server_side else together)
+        further.append(
+            "new members read the same topics as most members; their ids are invented, and affect the assignment"
+        )
+        together = "new members join in one rebalance"
+        further.append("new members join one after the other" if change.then.server_side else together)
     if scenario.rolling_restart:
         further += _assumptions_of_restart(assume, change, static)
     elif scenario.assignor is not None or change.converts:
-        further.append("members keep their ids and partitions, as if the change needed no restarts")
+        further.append("members keep their ids and partitions, although the change needs restarts")
     if change.then.server_side and not set(snapshot.partition_counts) <= set(snapshot.topic_ids):
         further.append("topic ids, which affect the assignment, are unknown")
     return further
@@ -155,7 +157,9 @@ def _assumptions_of_restart(assume: Assumptions, change: AssignorChange, static:
     elif change.now != change.then and change.then.server_side:
         further.append("each member rejoins with the new assignor; the group uses the assignor of most members")
     elif change.now != change.then:
-        further.append("each member rejoins with both assignors; the group uses the new one once all members offer it")
+        further.append(
+            "each member rejoins with both assignors; the group uses the new one as soon as all members offer it"
+        )
     return further
 
 
@@ -236,9 +240,9 @@ def notes_of(snapshot: GroupSnapshot, scenario: Scenario, found: WhatIfFinding, 
     if not found.members_after:
         notes.append("no member would remain")
     if snapshot.state != "Stable":
-        notes.append(f"the group is {snapshot.state}: its assignment may change first")
+        notes.append(f"the group is {snapshot.state}: its assignment may change before the scenario")
     if scenario.partitions:
-        notes.append("more partitions change the partition of each record key")
+        notes.append("with more partitions, record keys map to other partitions")
     static = {m.member_id for m in snapshot.members if m.instance_id is not None}
     if scenario.rolling_restart:
         notes += _notes_of_restart(snapshot, scenario, found, assume, static)
