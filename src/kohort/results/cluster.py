@@ -194,7 +194,7 @@ class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
     pushed_at_ms: int
     interval_ms: int
     is_last: bool
-    """True if the client sent its last push while it closed."""
+    """True if the client sent this push while it closed. No later push follows."""
     is_cut: bool
     """True if the push contained more values than the maximum: the excess values were dropped."""
     labels: dict[str, str]

@@ -15,7 +15,7 @@ from kohort.results.result import Result
 class JournalReport(msgspec.Struct, frozen=True, kw_only=True):
     """Source and time range of the rebalance journal.
 
-    Without a journal, ``kind`` is null, ``why_not`` has the reason.
+    Without a journal, ``kind`` is null, and ``why_not`` has the reason.
     """
 
     kind: Literal["journal topic", "watcher", "own watcher", "recording"] | None
@@ -53,7 +53,7 @@ class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     user: str | None
     """Name of the logged-in user; null without a login."""
     token: str | None
-    """CSRF token. Every POST must have it in the header ``X-Kohort-Token``."""
+    """CSRF token. Every POST must send it in the header ``X-Kohort-Token``."""
 
 
 class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.groups"):
@@ -67,7 +67,7 @@ class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.gr
     unreachable: UnreachableCluster | None = None
     """Present outage of the cluster, null without one.
 
-    During an outage, only the names of the last sample are shown.
+    During an outage, tables have only the group names of the last sample.
     """
 
 
@@ -136,7 +136,7 @@ class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nod
 
 
 class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Client of a group member. ``unknown``: reason why ``software``, ``limits`` or ``polls`` are missing."""
+    """Client of a group member. ``unknown`` has the reasons why ``software``, ``limits`` or ``polls`` are missing."""
 
     member_id: str
     software: str | None

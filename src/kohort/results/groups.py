@@ -253,7 +253,7 @@ class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
     stable_lag: int | None
     lag_ms: int | None
     lead: int | None
-    """Number of offsets from the log start to the committed offset, in the partition in which it is smallest."""
+    """Number of offsets from log start to committed offset: the smallest number of all partitions of the topic."""
     written_per_s: float | None
     read_per_s: float | None
     eta_ms: int | None

@@ -72,7 +72,7 @@ def software_of(report: ClientReport) -> str | None:
 LAST_POLL_S: Final = "org.apache.kafka.consumer.last.poll.seconds.ago"
 LONGEST_POLL_GAP: Final = "org.apache.kafka.consumer.time.between.poll.max"
 PUSHES_NOTHING: Final = "its client pushes no metrics (KIP-714): request them with kohort client-metrics set"
-NO_LIMITS: Final = "the journal does not have its join"
+NO_LIMITS: Final = "the journal has no join of this member"
 
 
 class ClientLimits(NamedTuple):
@@ -160,9 +160,9 @@ def _client(
         last_s, longest, at_ms = report.value(LAST_POLL_S), report.value(LONGEST_POLL_GAP), report.at_ms
         polled_ms, gap_ms = None if last_s is None else int(last_s * 1000), None if longest is None else int(longest)
     unknown = {
-        "software": None if software is not None else (why if report is None else "its client did not name it"),
+        "software": None if software is not None else (why if report is None else "the client did not name it"),
         "limits": None if limits is not None else NO_LIMITS,
-        "polls": None if polled_ms is not None else (why if at_ms is None else "its library does not measure it"),
+        "polls": None if polled_ms is not None else (why if at_ms is None else "the client library reports no polls"),
     }
     return ClientRow(
         member_id=member.member_id,
@@ -177,7 +177,7 @@ def _client(
 
 
 MOST: Final = 20
-NO_TRIGGER: Final = "no single member triggered it"
+NO_TRIGGER: Final = "no single member triggered the rebalance"
 NO_PUSH: Final = (
     "its client pushed no metrics within the last hour (KIP-714): request them with kohort client-metrics set"
 )

@@ -110,7 +110,7 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
         targets = {}
         for tp in moved:
             now = _replicas(topics, tp)
-            # NODE replaces the first replica if it has none of this partition: the replica count stays the same
+            # if NODE has no replica of this partition, it replaces the first one: the replica count stays the same
             kept = now if node in now else now[1:]
             targets[tp] = [node, *(replica for replica in kept if replica != node)]
         admin.reassign_partitions(targets, timeout_ms=ADMIN_MS)

@@ -224,7 +224,7 @@ UPGRADED = {"consumer": "true", "classic": "false"}
 def _progress(member: GroupMemberRow, target_epoch: int | None) -> list[object]:
     """Return the cells epoch, assignment, target epoch and target assignment.
 
-    For a classic group, only the assignment.
+    In a classic group, all cells but the assignment are None.
     """
     if member.target_assignment is None:
         return [None, numbered(member.assignment), None, None]

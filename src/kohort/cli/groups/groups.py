@@ -81,7 +81,7 @@ def print_notes(sampled: SampledGroups, sampling: SamplingOptions) -> None:
         unread = count(sampled.not_looked_up, "record timestamp")
         click.echo(f"LAG-TIME with ≥ is a lower bound: {unread} not read", err=True)
     if not sampling.watch_ms and any(g.health is None for g in sampled.groups):
-        click.echo("HEALTH - is unknown after one sample: --watch-for 20s takes several samples", err=True)
+        click.echo("HEALTH is unknown (-) after one sample: --watch-for 20s takes several samples", err=True)
 
 
 DOCTOR_HELP = """Report problems of GROUP, or of all groups, with evidence and advice.

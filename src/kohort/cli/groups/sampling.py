@@ -84,7 +84,7 @@ class SamplingOptions:
 
 @dataclass(slots=True)
 class SampledGroups:
-    """Findings of sampled groups, and errors and missing values of the samples."""
+    """Findings about sampled groups, errors of failed samples, and messages about missing values."""
 
     groups: list[GroupFinding]
     rebalances: dict[str, list[RebalanceFinding]] | None

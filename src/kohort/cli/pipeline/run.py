@@ -171,7 +171,7 @@ EVERY = "1 second"
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
     """Start a Spark session.
 
-    Ctrl-C ends the process at once, except in a pipeline run: it completes its micro-batch.
+    Ctrl-C ends the process at once. Only a pipeline run first completes its micro-batch.
     """
     from kohort.cli.terminal.exits import ExitCode
     from kohort.spark.pipeline.running.process import exit_on_signal
@@ -199,7 +199,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 def test(file: Path, only: str, watch: bool, output: str) -> None:
     """Run the tests in FILE: send the records of each test through the pipeline, and compare the output rows.
 
-    The exit code is 1 if a test fails. Spark takes some seconds to start; with --watch it starts once for all repeats.
+    The exit code is 1 if a test fails. Spark takes some seconds to start; with --watch it starts only once.
     """
     found = load_checked(file)
     if not any(only in test.name for test in found.tests):

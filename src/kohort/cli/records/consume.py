@@ -223,7 +223,7 @@ class RecordPrinter:
             self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
 
     def commit(self) -> None:
-        """Commit the offsets of the written records. On Ctrl-C, close the consumer, but do not wait for its end."""
+        """Commit the offsets of the written records. On Ctrl-C, close the consumer at once."""
         if written := self._offsets_to_commit():
             try:
                 self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)

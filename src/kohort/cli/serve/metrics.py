@@ -41,7 +41,7 @@ Examples:
     "compat",
     metavar="NAMES",
     default="kafka_exporter",
-    help="Set of metric names to add [kafka_exporter].",
+    help="Set of metric names to add to kohort's names [kafka_exporter].",
 )
 @click.option(
     "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Serve /metrics to all computers, under any host name."

@@ -31,7 +31,7 @@ _OURS: Final = ("group.id", "enable.auto.commit", "auto.offset.reset", "allow.au
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Client options for a cluster: ``file_options`` from a file, and ``settings`` from --set, which override them."""
+    """Client options for a cluster. ``settings`` from --set override ``file_options`` from a file."""
 
     file_options: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -187,7 +187,7 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 def _completion(names: Callable[[Admin, str], Iterable[str]]) -> Completion:
     """Return a function for shell completion that proposes names from the cluster.
 
-    If no broker answers, it proposes none.
+    If no broker answers, the function proposes no names.
     """
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
