@@ -79,7 +79,7 @@ class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     lag: int | None = None
     """Lag in records of the member's partitions when the member left; None if unknown."""
     stalled_ms: int = 0
-    """How long, in ms, the broker stalled (processed no events) since ``last_seen_ms``."""
+    """Total time in ms, since ``last_seen_ms``, in which the broker stalled: it processed no events."""
     stalled_at_ms: int | None = None
     """Start in ms of the broker's first stall since ``last_seen_ms``; None without a stall."""
     client_metrics: MemberMetrics | None = None
@@ -118,7 +118,7 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     others: tuple[ClientIdentity, ...] = ()
     """Members of the event besides ``member``, as in a LeaveGroup of several members."""
     leader_lost: bool = False
-    """True if the group lost its leader by the event."""
+    """True if the event removed the leader of the group."""
     error: str | None = None
 
 
@@ -145,7 +145,7 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     """Session of the member before this JoinGroup; None unless the member rejoined late."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    """Timeouts in the JoinGroup (``session_timeout_ms``, too); None in entries of older kohort versions."""
+    """Both timeouts are those in the JoinGroup. They are None in entries of older kohort versions."""
     software: str | None = None
     """Name and version of the client software (KIP-511); None if unknown."""
 
@@ -158,7 +158,7 @@ class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed
     reason: str | None = None
     api_version: int | None = None
     by: ClientIdentity | None = None
-    """Client that requested the removal of the member; None if the member left by itself."""
+    """Client that requested the removal of the member; None if no other client requested it."""
     vitals: Vitals | None = None
 
 
@@ -208,7 +208,7 @@ class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled")
 
 
 class RoundDropped(JournalEntry, frozen=True, kw_only=True, tag="round_dropped"):
-    """An append failed, so the rebalance was dropped, and its unanswered requests were refused."""
+    """An append failed: the rebalance was dropped, and the requests that waited for it were refused."""
 
     error: str
     generation: int
@@ -274,7 +274,7 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     signs: SignsOfLife | None = None
     """Activity of the departed member; only in entries that ``kohort watch`` writes."""
     by: ClientIdentity | None = None
-    """Client that requested the removal of the member; None if the member left by itself."""
+    """Client that requested the removal of the member; None if no other client requested it."""
     software: str | None = None
     """Name and version of the client software of ``member``, if its own request is the cause."""
 
@@ -306,7 +306,7 @@ class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_comput
 
 
 class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition newly assigned to a member, and for how many ms it had no owner before."""
+    """Partition newly assigned to a member. ``unowned_ms``: time in ms without an owner before that."""
 
     topic: str
     partition: int
@@ -332,7 +332,10 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     from_epoch: int
     target_epoch: int
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
-    """State after the heartbeat: stable, or waiting for revocations by this member, or for those by other members."""
+    """State after the heartbeat.
+
+    ``unrevoked_partitions``: this member must revoke partitions. ``unreleased_partitions``: other members must.
+    """
     revoking: dict[str, tuple[int, ...]] = {}
     """Partitions that the member must revoke, as a dict: topic -> partition numbers."""
     revoked: dict[str, tuple[int, ...]] = {}

@@ -60,7 +60,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Committed offset of a partition before and after a commit. ``before`` is None if no offset was committed."""
+    """Committed offset of a partition before and after a commit. ``before`` is None if it had none before."""
 
     topic: str
     partition: int

@@ -87,7 +87,7 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count the latest deletions as expiry. ``deleted``: value of ``self.deleted`` before them."""
+        """Count deletions as expiry. ``deleted``: value of ``self.deleted`` before these deletions."""
         self.expired += self.deleted - deleted
         self.deleted = deleted
 
@@ -122,7 +122,7 @@ class FencedCounters:
 
 
 class ClosedConnections:
-    """Times at which client connections closed, for the latest 10,000."""
+    """Time at which each client connection closed, for the 10,000 that closed last."""
 
     def __init__(self, limit: int = CONNECTIONS) -> None:
         self._closed_at_ms: dict[int, int] = {}

@@ -38,12 +38,12 @@ MATCH_BYTES: Final = 8
 FREE_BYTES: Final = 16_384
 """Maximum bytes of metadata in a request by an existing member when the memory limit is reached."""
 MEASUREMENTS: Final = 8
-"""Memory is measured again after it has grown by one eighth of the limit: groups and members may have been removed."""
+"""Memory is measured again after growth by an eighth of the limit: groups and members may have been removed."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
 """Number of members whose memory is measured during one request; this takes a few milliseconds."""
 OFFSETS_PER_MEMBER: Final = 20
-"""To measure this number of offsets takes as long as to measure one member."""
+"""This number of offsets takes as long to measure as one member."""
 EXISTING_FACTOR: Final = 2
 """Existing groups may take twice the memory limit; new groups are refused at the limit itself."""
 NO_LIMIT: Final = -1

@@ -229,7 +229,7 @@ class TransactionEnded(NamedTuple):
 LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
 """Entry of a ``__consumer_offsets`` log: key and value of a record.
 
-In a transaction, and for a marker, the key is empty, and the value is the records or the marker.
+Or the key is empty, and the value is a transaction's records or its marker.
 """
 
 

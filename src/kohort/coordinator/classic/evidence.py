@@ -95,7 +95,7 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
 
 
 def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
-    """Compare the JoinGroup of a rejoining member and the group's subscribed topics with the previous generation."""
+    """Return what a member's new JoinGroup changes, and how its topics changed since the generation began."""
     before = after = None
     topics = ctx.topics
     if rebalance.protocol_type == PROTOCOL_TYPE:
@@ -134,7 +134,7 @@ def _subscription(blob: bytes) -> Subscription | None:
 
 
 class RefusedOffsets(NamedTuple):
-    """First offsets of a refused OffsetCommit, and how many more offsets it has."""
+    """First offsets of a refused OffsetCommit. ``more``: number of its remaining offsets."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0

@@ -138,7 +138,7 @@ def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     for late in [m for m in rebalance.members.values() if m.join is None and not m.is_static]:
         remove_member(group, ctx, out, late.member_id, "join_timeout")
     if rebalance.members and not rebalance.awaiting_join:
-        # A client may send a rebalance timeout of 0 or less: the timer needs at least 1 ms.
+        # A client may send a rebalance timeout of 0 or less, but the timer needs at least 1 ms.
         timeout_ms = max(rebalance.rebalance_timeout_ms(), 1)
         out.timers.append(SetTimer(TimerKey("round", group.group_id), ctx.now_ms + timeout_ms))
         return

@@ -31,7 +31,7 @@ FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 NAMES_PARSED_MAX: Final = 20_000
 """Maximum number of topic names that the coordinator parses from one generation's subscriptions (some 25 ms)."""
 SUBSCRIPTIONS_COMPARED: Final = 8
-"""Number of recent subscriptions compared with the next one before parsing: most differ in owned partitions only."""
+"""A subscription is not parsed if one of this number of recent ones has the same topics: most have."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
@@ -70,7 +70,10 @@ class Round:
         self.pending_join: dict[str, int] = {}
         """Member ids that the broker assigned and no client has joined with yet; value: assignment time in ms."""
         self.pending_sync: dict[str, None] = {}
-        """Ids of members that have not yet received their assignment of this generation; a set takes 150 bytes more."""
+        """Ids of members that have not yet received their assignment of this generation.
+
+        It is a dict, because a set takes 150 bytes more.
+        """
         self.awaiting_join = 0
         self.supporters: Counter[str] = Counter()
         self.subscribed_topics: frozenset[str] | None = frozenset()
@@ -210,7 +213,7 @@ class Round:
         return next(name for name, _ in first.protocols if votes[name] == most)
 
     def parse_subscriptions(self) -> None:
-        """Set ``subscribed_topics`` from the members' subscriptions, only at the first call in a generation.
+        """Set ``subscribed_topics`` from the members' subscriptions; called only when a generation begins.
 
         None if the subscriptions have too many topic names.
         """

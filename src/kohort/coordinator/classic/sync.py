@@ -33,7 +33,7 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
     message = request.message_as(SyncGroupRequest)
     named = message.protocol_type is not None and message.protocol_name is not None
     if request.api_version >= FIRST_WITH_PROTOCOL and not named:
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and name are mandatory from SyncGroup v5")
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "SyncGroup v5 needs a protocol type and a protocol name")
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)

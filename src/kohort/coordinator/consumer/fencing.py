@@ -1,4 +1,4 @@
-"""Members that leave, expire or (static ones) leave temporarily in consumer groups, and the tombstones for them.
+"""Consumer groups: removal of members that leave or expire, temporary leave of static members, and tombstones.
 
 The rules: protocol/consumer-groups.md#members-and-epochs, protocol/consumer-groups.md#timers.
 """

@@ -54,7 +54,7 @@ class ComputedTarget(NamedTuple):
 
 @dataclass(slots=True)
 class PendingTarget:
-    """Target assignment of a large group that is computed and persisted in several steps; a timer starts each step."""
+    """Target assignment of a large group, while it is computed and persisted in steps. A timer starts each step."""
 
     epoch: int = sys.maxsize
     steps: Steps[ComputedTarget] | None = None
@@ -113,7 +113,7 @@ class ModernGroup:
         """Largest number of members ever. It determines the order of Kafka's member table, which never shrinks."""
         self.instances: dict[str, str] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Owner of each partition, also until its revocation, as a dict: (topic id, number) -> member id."""
+        """Owner of each partition until its revocation, as a dict: (topic id, number) -> member id."""
         self.subscribers: Counter[str] = Counter()
         """For each topic: number of members that subscribe to it by its name."""
         self.regex_users: Counter[str] = Counter()

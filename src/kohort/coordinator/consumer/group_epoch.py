@@ -71,10 +71,9 @@ def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dic
 def changed_names(
     group: ModernGroup, before: Collection[ConsumerMetadata], after: ConsumerMetadata | None
 ) -> tuple[list[str], list[str]]:
-    """Compare the subscriptions before and after a change; return newly subscribed and no longer subscribed topics.
+    """Return the topics that the group newly subscribes to, and those that it no longer subscribes to.
 
-    ``before``: previous metadata of the concerned members. ``after``: the metadata that replaces it. Topics with other
-    subscribers do not count.
+    ``before``: previous metadata of members. ``after``: metadata in its place; None: the members are removed.
     """
     stays = set() if after is None else set(after.subscribed_topic_names)
     begun = [name for name in stays if not group.subscribes_to(name)]
@@ -138,7 +137,7 @@ def preferred_assignor(
 def raised_epoch(
     group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: ClientIdentity, ctx: Context
 ) -> RaisedEpoch | None:
-    """Return the group epoch that a heartbeat raises; None if it raises none.
+    """Return the new group epoch after a heartbeat; None if the heartbeat does not raise the epoch.
 
     ``before``: previous metadata of the member, or of the static member that it replaces; None for a new member.
     """

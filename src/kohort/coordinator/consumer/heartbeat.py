@@ -94,7 +94,7 @@ def _begin_session(groups: ConsumerGroups, member_id: str, request: GroupRequest
 def find_sender(
     group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: OwnedPartitions | None, ctx: Context
 ) -> Arrival:
-    """Return the group member that sent a ConsumerGroupHeartbeat with epoch 0 or more.
+    """Return the sender of a ConsumerGroupHeartbeat with epoch 0 or more, with its persisted state.
 
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID.
     """
@@ -132,9 +132,9 @@ def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
-    """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
+    """Raise FENCED_MEMBER_EPOCH unless the member may send this epoch.
 
-    Right are the member's current epoch and, if the response with the current epoch was lost, the previous epoch.
+    It may send its current epoch. If it missed the response with this epoch, it may send the previous epoch.
     """
     if epoch == member.epoch:
         return

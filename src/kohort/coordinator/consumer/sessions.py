@@ -1,7 +1,7 @@
 """Sessions of consumer group members, and the timers of their deadlines.
 
-The rules: protocol/consumer-groups.md#timers. A heartbeat moves ``Presence.expires_at_ms`` forward, but does not set
-the session timer. When the timer fires, it compares ``expires_at_ms`` with the clock.
+The rules: protocol/consumer-groups.md#timers. A heartbeat moves ``Presence.expires_at_ms`` forward and leaves the
+session timer as it is. When the timer fires, it compares ``expires_at_ms`` with the clock.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class ResolvedSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """Subscriptions of all members, for one target assignment. Unchanged ones are taken from the previous one."""
+    """Subscriptions of all members, for one target assignment. Unchanged ones come from the previous assignment."""
 
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
@@ -96,9 +96,8 @@ class Subscriptions:
     ) -> ResolvedSubscription:
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
-        if (
-            matched not in self._matched
-        ):  # several patterns may match the same topics: convert each tuple of topics one time
+        # Several patterns may match the same topics: convert each tuple of topics one time.
+        if matched not in self._matched:
             self._matched[matched] = self._topic_ids(matched)
         topic_ids = self._matched[matched]
         if names:
@@ -112,7 +111,7 @@ class Subscriptions:
 
 
 class HeartbeatSender(NamedTuple):
-    """Member that sent the current heartbeat, with its metadata after it."""
+    """Member that sent the current heartbeat, with its metadata after this heartbeat."""
 
     member_id: str
     metadata: ConsumerMetadata

@@ -139,7 +139,7 @@ def classic_member(
 
 
 def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest, ctx: Context) -> None:
-    """Renew the session of a classic member by the session timeout in its JoinGroup."""
+    """Renew the session of a classic member; its session timeout is that in its JoinGroup."""
     presence, metadata = group.presence.get(member.member_id), member.metadata.classic_member_metadata
     if presence is not None and metadata is not None:
         presence.note_request(request.connection, ctx.now_ms)
@@ -155,7 +155,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
     """Return True if a classic member must rejoin.
 
-    The reason is an old epoch, partitions to revoke, or target partitions that are now all unowned.
+    It must if its epoch is old, if it has partitions to revoke, or if all partitions that it lacks are now unowned.
     """
     state = member.current.state
     if member.epoch < group.target_epoch or state is ReconciliationState.UNREVOKED_PARTITIONS:

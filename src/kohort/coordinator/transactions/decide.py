@@ -84,9 +84,8 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
 
 def time_out(known: Transaction, now_ms: int) -> Transaction:
     """Abort a transaction after its timeout. Its producer may continue with the next epoch (KIP-588)."""
-    epoch = min(
-        known.epoch + 1, EPOCH_MAX
-    )  # no client gets the highest epoch, but a log written by Kafka may contain it
+    # No client gets the highest epoch, but a log written by Kafka may contain it.
+    epoch = min(known.epoch + 1, EPOCH_MAX)
     aborting = _next(known, TransactionState.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=known.epoch)
     return replace(aborting, client_version=WITH_NEW_EPOCHS)
 
