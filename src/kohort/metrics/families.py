@@ -1,4 +1,4 @@
-"""Build a metrics page: first brokers and groups, then partitions, whose many samples a full page drops."""
+"""Build a metrics page. Partitions come last: they have the most samples, and a full page drops further samples."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Exemplar(NamedTuple):
     id: str
     at_ms: int
     value: float = 1.0
-    """Exemplar of a histogram: duration of the rebalance, in seconds. Exemplar of a counter: 1."""
+    """Value of the exemplar: in a histogram, the duration of the rebalance in seconds; in a counter, 1."""
 
 
 class Page:

@@ -1,8 +1,8 @@
 """Rebalance counters for each group and cause, from journal entries. Each finished rebalance is counted one time.
 
-A rebalance is counted 5 s after its end: when the connection of a departed member closes a little later, this can still
-show the cause. First fetches of new owners are added a minute after the rebalance. Counters do not depend on the times
-of scrapes. Causes are those of ``kohort.insight``. The counters of a deleted group are deleted.
+A rebalance is counted 5 s after its end, because later journal entries can show its cause: for example, the connection
+of a departed member closes. First fetches of new owners are added a minute after the rebalance. Counters do not depend
+on the times of scrapes. Causes are those of ``kohort.insight``. The counters of a deleted group are deleted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENTRIES_MOST: Final = 5_000
 """Maximum number of journal entries of one group in memory. The oldest entries are dropped first."""
 ENTRIES_MOST_BYTES: Final = 8 << 20
 ANALYSED_AGAIN_MOST: Final = 100_000
-"""Maximum number of a group's journal entries that one scrape analyses again, to ignore entries after the delay."""
+"""One scrape analyses at most this many entries of a group again, to find a cause without later entries."""
 TIMES_KEPT: Final = 20
 LEFT: Final = frozenset({"left", "pending_left"})
 EXPIRED: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})

@@ -148,7 +148,7 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection. Close it if it uses up the file descriptors that are reserved for the broker's logs."""
+        """Accept a connection. Close it if its file descriptor is reserved for the broker's logs."""
         try:
             request, address = super().get_request()
         except OSError:

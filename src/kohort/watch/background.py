@@ -24,9 +24,9 @@ from kohort.watch.watcher import GroupWatcher
 
 ENTRIES_READ: Final = 300
 MAX_ENTRIES: Final = 2_000
-"""Maximum number of a group's latest journal entries in which new rebalances are searched."""
+"""At most this many of a group's latest journal entries are searched for new rebalances."""
 FINDINGS_KEPT: Final = 3
-"""Number of a group's latest rebalances whose journal entries are kept. They help to explain the next rebalance."""
+"""The journal entries of this many latest rebalances of a group are kept, to explain the next rebalance."""
 GROUPS_KEPT: Final = 200
 
 
@@ -83,7 +83,7 @@ LONGEST_WAIT_S: Final = 60.0
 EMPTY_WAIT_S: Final = 5.0
 LOG_AGAIN_S: Final = 3600.0
 END_S: Final = 5.0
-"""Timeout for the end of the watcher's thread, in seconds. The next watcher reads unsaved records again."""
+"""Maximum time that ``end`` waits for the thread, in seconds. The next watcher reads unsaved records again."""
 CONSUMER_OVERRIDES: Final = {"max.poll.records": 500}
 """Consumer options of a background watcher. Each poll returns few records, so the host program stays responsive."""
 UNWATCHED_MS: Final = 60_000
@@ -93,7 +93,7 @@ YIELD_S: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """State of a background watcher. Its counts begin with the start of the watcher."""
+    """State of a background watcher. Its counters are 0 at the start of the watcher."""
 
     is_up: bool = False
     """True after the watcher has read ``__consumer_offsets`` up to the log end offsets at the time of its start."""
@@ -124,7 +124,7 @@ class BackgroundWatch:
         self._log, self._report = log, report
         self._ending = threading.Event()
         self._records_before = 0
-        """Number of records that earlier watchers of this thread read. Each of these watchers failed."""
+        """Number of records that earlier watchers of this thread read before they failed."""
         self._address = address
         self._logged_until: dict[str, float] = {}
         self._view = WatchState()

@@ -1,4 +1,4 @@
-"""Cluster queries for values that records lack: names of topics, and session timeouts of consumer groups."""
+"""Cluster queries for values that ``__consumer_offsets`` lacks: topic names, session timeouts of consumer groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEYS_WITH_IDS: Final = (b"\x00\x07", b"\x00\x08")
 
 
 class WatcherQueries:
-    """Queries of topic names and session timeouts for ``groups``. ``notes`` has a message about each failure."""
+    """Queries of topic names and session timeouts for ``groups``. ``notes`` has messages about failed queries."""
 
     def __init__(self, admin: Admin, groups: ObservedGroups) -> None:
         self._admin = admin
@@ -50,7 +50,7 @@ class WatcherQueries:
         try:
             topics = self._admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
         except KohortError as error:
-            self.notes.append(f"cannot list topics, so some appear by their ids: {error}")
+            self.notes.append(f"cannot list topics, so some topics are shown with their ids: {error}")
             topics = []
         self.groups.learn_topics({topic.topic_id: topic.name for topic in topics})
         self._tried = dict.fromkeys(unknown, now_ms + NAMES_AGAIN_MS)

@@ -115,7 +115,7 @@ def _on_the_cluster(access: JournalAccess, group: str | None, since_ms: int | No
             raise
     except ApiError as error:
         if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            access.warn(f"no right to read {topic}, if it exists ({error})")
+            access.warn(f"no permission to read the topic {topic}, if it exists ({error})")
         elif error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return None
@@ -128,7 +128,7 @@ class _Topic:
         self._consumer, self._partitions = consumer, partitions
         self._reader = JournalReader(group)
         self.until_ms: int | None = None
-        # query log ends before the first fetch: its long poll would delay their response on the same connection
+        # query log ends before the first fetch: a waiting fetch would delay the response on the same connection
         self._ends: dict[TopicPartition, int] | None = consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
         begins = consumer.beginning_offsets(partitions, timeout_ms=ADMIN_MS)
         self._from = self._start_offsets(since_ms, begins, self._ends)

@@ -29,7 +29,7 @@ OLDER: Final = ("1",)
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
-"""Part of an oversized journal that is deleted at once: 10 means a tenth of its entries, the oldest."""
+"""Fraction of an oversized journal that is deleted at once; 10 means the oldest tenth of its entries."""
 ENTRY_BYTES: Final = 100
 """Assumed size of an entry's row in the file besides the group name and the value, in bytes."""
 BUSY_S: Final = 10.0
@@ -89,7 +89,7 @@ class _StoreFile:
             yield
         except (OSError, *DAMAGED) as error:
             why = str(error) or "out of memory"
-            raise StorageError(f"cannot {self._action} the watcher's store {self.path}: {why}") from error
+            raise StorageError(f"cannot {self._action} the journal file {self.path}: {why}") from error
 
 
 class WatchStore(_StoreFile):
@@ -124,7 +124,7 @@ class WatchStore(_StoreFile):
         found = self.info("version")
         if found not in (None, VERSION, *OLDER):
             raise StorageError(
-                f"{self.path} has format {found} of another version of kohort, not {VERSION}: move the file away"
+                f"{self.path} has format {found} of another version of kohort, not format {VERSION}: move the file away"
             )
         if found in OLDER:
             self.forget_positions()

@@ -58,7 +58,7 @@ class WatcherProgress(NamedTuple):
     entry_id: int
     topic_id: str
     until: dict[int, tuple[int, int]]
-    """Offset of the last record read in each partition of ``__consumer_offsets``, and its number of journal entries."""
+    """For each partition of ``__consumer_offsets``: offset of the last record read, and its number of entries."""
     at_ms: int
 
 

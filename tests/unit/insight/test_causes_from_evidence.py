@@ -261,7 +261,7 @@ class TestTopics:
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "high")
         assert "after another member" in this.sentence
 
-    def test_rejoin_that_adds_an_older_topic_has_subscription_changed_as_cause(self, stage):
+    def test_rejoin_that_adds_an_existing_topic_has_subscription_changed_as_cause(self, stage):
         ids, _ = group_of(stage)
 
         assert self.rejoin(stage, ids, "t", "u", member=1).cause == "SUBSCRIPTION_CHANGED"
@@ -347,7 +347,7 @@ class TestCoordinatorFailover:
         assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "high")
         assert "rejoined 2.0 s after the coordinator loaded the group" in this.sentence
 
-    def test_rejoin_has_other_causes_by_user_request_or_long_after_a_failover(self, stage):
+    def test_rejoin_by_user_request_or_long_after_a_failover_has_another_cause(self, stage):
         ids, _ = group_of(stage, session_ms=120_000)
         stage.unload()
         stage.reload()

@@ -191,7 +191,7 @@ def test_partition_is_warn_and_no_stall_while_its_owner_consumes_a_backlog_of_an
     assert found.partitions[0].clause == ("no commit progress for 20.0 s: its owner reads t-1 first, 3.0 records/s")
 
 
-def test_uncommitted_partition_has_a_slow_member_while_its_owner_consumes_a_backlog():
+def test_uncommitted_partition_is_blamed_on_slow_member_while_its_owner_consumes_a_backlog():
     both = member("a", 0, 1)
     before, after = [part(0, None, 5), part(1, 5, 900)], [part(0, None, 50), part(1, 65, 900)]
 

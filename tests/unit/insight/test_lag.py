@@ -106,7 +106,7 @@ def test_group_lag_is_growing_if_the_lag_of_one_partition_grows():
         ([({0: (5, 100)}), ({0: (100, 100)})], "none", None),
     ],
 )
-def test_lag_is_blamed_on_slow_or_stopped_member_or_on_none(looks, blame, blamed):
+def test_lag_is_blamed_on_slow_or_stopped_member_or_on_nothing(looks, blame, blamed):
     lag = lag_of([look(20 * i, [member("a", 0)], ends) for i, ends in enumerate(looks)])
 
     assert (lag.blame, lag.blamed and lag.blamed.client_id) == (blame, blamed)

@@ -63,7 +63,7 @@ def test_first_join_to_consumer_group_has_group_forming_as_cause(stage):
     assert (explanation.cause, explanation.confidence, rebalance.end) == ("GROUP_FORMING", "proof", "stable")
 
 
-def test_unfinished_rebalance_names_revoking_member_and_member_that_waits_for_it(stage):
+def test_unfinished_rebalance_names_revoking_member_and_waiting_member(stage):
     second_comes(stage)
     told_at_ms = stage.now
     stage.advance(3_000)
