@@ -2,8 +2,8 @@
 
 The rules: protocol/assignors.md#cooperative-sticky.
 
-A partition that moves has no owner for one generation. In it, the previous owner revokes the partition and rejoins; the
-next generation assigns the partition to its new owner. So no partition ever has two owners.
+A moving partition has no owner for one generation: the previous owner revokes it and rejoins. The next generation
+assigns the partition to its new owner. So no partition ever has two owners.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kohort.wire.schema import Message, int32
 
 
 class CooperativeUserData(Message, versions="0"):
-    """User data of cooperative-sticky: the member's generation, for Subscription versions 0 and 1, which lack it."""
+    """User data of cooperative-sticky: the member's generation. Subscription versions 0 and 1 lack this field."""
 
     generation: int = int32()
 
@@ -50,7 +50,7 @@ def moving_partitions(
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return the partitions that a member owned, and their generation.
+    """Return the partitions that a member reports as owned, and the generation in which it owned them.
 
     Both are in the Subscription; before its version 2 the generation is in the user data.
     """

@@ -31,7 +31,7 @@ def assignor(
 
     ``user_data(owned, generation)`` returns bytes that each member sends in its JoinGroup (at most some KiB), or None.
     The leader's function finds them in ``member.user_data``. With ``cooperative`` members keep their partitions while
-    they rejoin. Kohort then withholds each moving partition for one generation; the function need not do so.
+    they rejoin. Kohort then withholds each moving partition for one generation, so the function can ignore this.
 
     The leader's ``poll`` raises UsageError if the function raises an error, returns an unknown member or partition, or
     assigns a partition to a member that does not subscribe to the topic.

@@ -40,7 +40,7 @@ class SearchTurns:
         self._of = ""
 
     def next_ms(self, now_ms: int) -> int:
-        """Return the time in ms of a waiting group's next attempt to search; each waiting group gets a different time."""
+        """Return the time in ms of a waiting group's next attempt to search; each waiting group gets its own time."""
         self._next_ms = max(self._next_ms, now_ms) + 1
         return self._next_ms
 

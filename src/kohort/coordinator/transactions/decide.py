@@ -168,7 +168,10 @@ def decide_end(
 
 
 def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
-    """Return True if a KIP-890 client repeats EndTxn: with the old epoch, which the first EndTxn replaced."""
+    """Return True if a KIP-890 client repeats EndTxn.
+
+    The repeated request has the old epoch, which the first EndTxn replaced by a new one.
+    """
     if known.client_version < WITH_NEW_EPOCHS:
         return False
     if known.producer_id == producer.producer_id:

@@ -39,9 +39,9 @@ class TransactionState(Enum):
 NUMBERS: Final = {state: number for number, state in enumerate(TransactionState)}
 BY_NUMBER: Final = {number: state for state, number in NUMBERS.items()}
 NAMES: Final = frozenset({state.value for state in TransactionState} | {"Dead", "PrepareEpochFence"})
-"""Names of all states of transactions in Kafka; kohort never lists a transaction in the last two states."""
+"""Names of all transaction states in Kafka; no transaction of kohort is ever in the last two of them."""
 DECIDED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""States in which the outcome of a transaction is persisted, but not all markers need to be written yet."""
+"""States in which the outcome of a transaction is persisted, while its markers are being written."""
 AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {

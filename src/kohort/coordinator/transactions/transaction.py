@@ -31,7 +31,10 @@ class Transaction:
     updated_ms: int = NONE
     started_ms: int = NONE
     last_epoch: int = NONE
-    """Previous epoch of the producer, for requests after a lost response. Not persisted, as in Kafka."""
+    """Previous epoch of the producer. The producer uses it if the response with its new epoch was lost.
+
+    Not persisted, as in Kafka.
+    """
     previous_producer_id: int = NONE
     next_producer_id: int = NONE
     client_version: int = 0
