@@ -68,7 +68,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return KohortBatchWriter(*self._sink(schema, streaming=False))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> KohortStreamWriter:  # noqa: N802, ARG002 - Spark's names
-        # In complete mode Spark passes overwrite=True: the whole result is sent again, as the Kafka connector does.
+        # In complete mode Spark passes overwrite=True: the whole result is sent again, as by Spark's Kafka connector.
         return KohortStreamWriter(*self._sink(schema, streaming=True))
 
     def _sink(self, schema: Any, *, streaming: bool) -> tuple[SinkOptions, tuple[str, ...]]:

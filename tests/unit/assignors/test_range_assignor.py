@@ -27,7 +27,7 @@ def test_range_assignor_co_partitions_topics_with_equal_partition_counts():
     assert numbers(found) == {"a": ["t1-0", "t1-1", "t2-0", "t2-1"], "b": ["t1-2", "t2-2"]}
 
 
-def test_range_assignor_sorts_static_members_first_by_instance_id():
+def test_range_assignor_puts_static_members_before_dynamic_members():
     found = assign(
         SubscribedTopics({"t": 2}),
         [
@@ -49,7 +49,7 @@ def test_range_assignor_skips_topics_without_partitions_and_members_without_topi
     assert numbers(found) == {"a": [], "b": ["t-0"], "c": []}
 
 
-def test_range_assignor_gives_no_partition_to_members_beyond_the_partition_count():
+def test_range_assignor_gives_no_partition_to_the_last_members_if_partitions_are_too_few():
     assert numbers(assign(SubscribedTopics({"t": 1}), members("a", "b"))) == {"a": ["t-0"], "b": []}
 
 

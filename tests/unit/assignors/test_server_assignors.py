@@ -236,7 +236,7 @@ class TestRange:
 
         assert found == {"A": "T1:0 T3:0", "B": "T1:1 T3:1", "C": "T1:2"}
 
-    def test_server_range_assignor_sorts_static_members_first_by_instance_id(self):
+    def test_server_range_assignor_puts_static_members_in_order_of_instance_id_before_dynamic_members(self):
         members = {"A": wants("T1", instance_id="i-a"), "B": wants("T1"), "C": wants("T1", instance_id="i-c")}
         returned = {"Z": members["A"], "B": members["B"], "C": members["C"]}
 
@@ -248,7 +248,7 @@ class TestRange:
 
         assert ranged(members, T1=3, T2=3) == {"A": "T1:0 T2:0", "B": "T1:1 T2:1", "C": "T1:2 T2:2"}
 
-    def test_server_range_assignor_assigns_no_partition_to_members_beyond_the_partition_count(self):
+    def test_server_range_assignor_gives_no_partition_to_the_last_members_if_partitions_are_too_few(self):
         members = {"A": wants("T1 T2", "T1:0 T2:0"), "B": wants("T1 T2", "T1:1 T2:1"), "C": wants("T1 T2")}
 
         assert ranged(members, T1=2, T2=2) == {"A": "T1:0 T2:0", "B": "T1:1 T2:1", "C": ""}

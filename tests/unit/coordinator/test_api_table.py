@@ -27,7 +27,7 @@ def asked(kind, version):
     return GroupRequest(kind(), version, "client", "/127.0.0.1", reply_to=None)
 
 
-def test_api_table_has_exactly_the_apis_whose_requests_the_broker_passes_to_the_coordinator():
+def test_api_table_has_exactly_the_apis_that_the_broker_passes_to_the_coordinator():
     commit_in_transaction = {TxnOffsetCommitRequest}
     submitted = {api.request for api in HANDLED.values() if api.handle is group_request}
 

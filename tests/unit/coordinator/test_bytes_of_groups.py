@@ -153,7 +153,7 @@ def test_memory_limit_counts_each_long_name_of_a_consumer_group(names, size):
     assert bytes_of(groups) == 3_000 + 1_500 + 100 + 1 + size, "one subscribed topic name of one letter"
 
 
-def test_requests_refused_by_the_memory_limit_are_counted_once():
+def test_each_request_that_the_memory_limit_refuses_is_counted_a_single_time():
     stage = CoordinatorStage(group_coordinator_max_bytes=3 * 3_400)
     commits(stage)
     assert stage.coordinator.budget.refused == 2

@@ -118,7 +118,7 @@ def test_offset_records_of_all_older_versions_are_parsed():
     assert (read[1].expire_timestamp, read[3].leader_epoch) == (2000, 2)
 
 
-def test_offset_record_key_of_the_oldest_version_is_parsed():
+def test_offset_record_key_in_the_oldest_version_is_parsed():
     key = bytes.fromhex("0000 0001 67 0001 74 00000005")
 
     assert parse_record(key, None) == OffsetCommitted("g", "t", 5, None)
@@ -187,7 +187,7 @@ def test_offset_record_encoded_without_the_codec_has_the_same_bytes_as_with_the_
     assert data == b"\x00\x04" + encode_bytes(value, 4)
 
 
-def test_offset_record_with_too_long_name_is_rejected():
+def test_offset_record_with_a_too_long_name_is_rejected():
     with pytest.raises(ProtocolError, match="group"):
         build_record(OffsetCommitted("x" * 40_000, "t", 0, None))
 

@@ -116,7 +116,7 @@ class TestClientMetrics:
         assert said.of(people[1]) == said.of(people[-1]) == MemberMetrics(at_ms=1)
 
     @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
-    def test_client_metrics_without_member_id_are_used_if_another_client_stopped_five_minutes_ago(
+    def test_client_metrics_without_member_id_are_used_if_another_clients_metrics_are_five_minutes_old(
         self, after_ms, known
     ):
         said, nobody = MetricsByMember(), ClientIdentity("", "app", "/h")

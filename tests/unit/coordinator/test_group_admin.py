@@ -146,7 +146,7 @@ class TestListGroups:
     def test_list_groups_filters_by_state_and_type(self, stage, states, types, names):
         assert list_groups(stage, states, types).keys() == names
 
-    def test_list_groups_is_refused_while_a_partition_is_loading(self, stage):
+    def test_list_groups_is_refused_while_a_consumer_offsets_partition_is_loading(self, stage):
         stage.unload()
         stage.coordinator.start_loading(0)
 
@@ -174,7 +174,7 @@ class TestDeleteGroups:
         (entry,) = stage.entries(GroupDeleted)
         assert (entry.why, entry.by.client_id) == ("deleted", "admin")
 
-    def test_delete_groups_answers_a_repeated_group_id_once(self, stage):
+    def test_delete_groups_has_only_one_result_for_a_repeated_group_id(self, stage):
         stage.stable(1)
 
         assert delete(stage, "", "nobody", GROUP, "nobody") == {

@@ -31,7 +31,7 @@ def test_latest_client_metrics_of_many_members_are_kept():
     assert [None if (words := said.of(who)) is None else words.at_ms for who in people] == [None, 1, 2]
 
 
-def test_fenced_requests_of_deleted_groups_stay_in_the_total():
+def test_fenced_requests_of_deleted_groups_stay_in_the_total_of_the_broker():
     counters = FencedCounters()
     for group in ("gone", "here", "here"):
         counters.refused(group, "Heartbeat", "UNKNOWN_MEMBER_ID")

@@ -144,6 +144,6 @@ def test_tombstone_of_the_group_epoch_deletes_the_group_but_not_its_offsets():
     assert groups.offsets["g"].get("t", 0) == offset.value
 
 
-def test_replay_of_a_tombstone_creates_no_group():
+def test_replay_of_a_tombstone_for_a_missing_group_creates_no_group():
     records: Any = RECORDS
     assert "g" not in written(*(record._replace(value=None) for record in records))

@@ -1,4 +1,4 @@
-"""Options of ``format("kohort")`` as a sink: those of Spark's Kafka connector, and options for headers."""
+"""Options of ``format("kohort")`` as a sink: the options of Spark's Kafka connector, and more options for headers."""
 
 from __future__ import annotations
 

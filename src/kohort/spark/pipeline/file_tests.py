@@ -25,7 +25,7 @@ _CLOSE: Final = 1e-9
 
 
 def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
-    """Describe each expected row that was not found; if all were found, each found row that was not expected.
+    """Describe the expected rows that are missing; if no row is missing, describe the unexpected rows.
 
     A column that an expected row omits may have any value.
     """

@@ -37,7 +37,7 @@ NOTHING: Final = Count()
 
 @dataclass(slots=True)
 class Entry:
-    """Row counts of one micro-batch. ``marked``: True if the steps kept ``_source``, the column that marks need."""
+    """Row counts of one micro-batch. ``marked``: True if the steps kept ``_source``, the column for the marks."""
 
     batch: int
     rows_in: Count = NOTHING

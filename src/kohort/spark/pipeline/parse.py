@@ -46,7 +46,7 @@ def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
     name_line = top.line_of("name")
     name = top.take("name", str)
     if not _NAME.fullmatch(name):
-        raise top.error(f"name: {name!r}: expected letters, digits, - and _, not a digit or - first", name_line)
+        raise top.error(f"name: {name!r}: expected letters, digits, - and _, beginning with a letter or _", name_line)
     root = path.parent
     cluster = default_cluster(top)
     sources = _sources(top, cluster, root)

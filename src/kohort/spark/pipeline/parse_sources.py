@@ -236,7 +236,7 @@ def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -
     line = section.line_of("brokers")
     brokers = section.take("brokers", str, default.brokers)
     if not brokers:
-        raise section.error(f"{section.name} needs 'brokers', here or at the top of the file")
+        raise section.error(f"{section.name} needs 'brokers', in this section or at the top of the file")
     try:
         for address in brokers.split(","):
             parse_address(address)

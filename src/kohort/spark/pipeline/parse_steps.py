@@ -30,7 +30,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
         made: Callable[[Any], Any] = section.take(kind, object)  # type: ignore[assignment]  # checked in the next line
         if not callable(made):
             raise section.error(
-                "the step key function: is for pipelines built in Python; use python: in a pipeline file", line
+                "the key function: of a step is for pipelines built in Python: use python: in a pipeline file", line
             )
         step = Step(kind, getattr(made, "__name__", "function"), section.take("filters", bool, False), line, None, made)
     else:
@@ -70,7 +70,7 @@ def _check_function(section: YamlSection, text: str, root: Path, line: int) -> N
         raise section.error(f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION", line)
     path = root / file if file.endswith(".py") else module_file(file)
     if path is None:
-        raise section.error(f"python: no module {file!r}; the name of a file ends with .py", line)
+        raise section.error(f"python: no module {file!r}; expected a module, or a file whose name ends with .py", line)
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except OSError as error:

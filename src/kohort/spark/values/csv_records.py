@@ -1,7 +1,8 @@
 """Decodes CSV values into columns. Each record is one row: a quote cannot extend into the next record.
 
-Quotes follow RFC 4180 (doubled), or Spark's backslash escapes. A record that the two rules read differently is an
-error. An empty field is NULL; a quoted empty field is NULL too, except in a text column, where it is an empty text.
+Quotes follow RFC 4180 (doubled), or Spark's backslash escapes. A record that has another meaning under each of the two
+rules is an error. An empty field is NULL. A quoted empty field is NULL too, except in a text column, where it is an
+empty text.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def test_classic_group_with_too_many_topic_names_counts_as_subscribed_to_all_top
     assert round_of(exceeds).subscribes_to("any")
 
 
-def test_subscriptions_that_differ_only_in_owned_partitions_are_parsed_once():
+def test_subscriptions_that_differ_only_in_owned_partitions_share_one_parsed_result():
     def cost(members: int) -> int:
         topics = names(500)
         stage = joined(*(subscription(*topics, owned=[(topics[number], 0)]) for number in range(members)))

@@ -91,7 +91,7 @@ def test_member_metadata_of_another_protocol_type_is_not_parsed(stage):
     assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {}
 
 
-def test_instance_id_of_two_loaded_members_belongs_to_the_last_of_them(stage):
+def test_instance_id_shared_by_two_loaded_members_belongs_to_the_last_one(stage):
     restart_on(stage, member("a", group_instance_id="i"), member("b", group_instance_id="i"), leader="b")
 
     stage.leave("a", client_id="admin")
@@ -102,7 +102,7 @@ def test_instance_id_of_two_loaded_members_belongs_to_the_last_of_them(stage):
     assert gone == [("a", "left"), ("b", "left")]
 
 
-def test_journal_entry_of_the_first_assignment_has_no_previous_owners_without_earlier_generation(stage):
+def test_journal_entry_of_the_first_assignment_of_a_group_has_no_previous_owners(stage):
     stage.commit({("t", 0): 5})
 
     (a,), generation = stage.stable(1)

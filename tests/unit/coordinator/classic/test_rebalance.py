@@ -137,7 +137,7 @@ class TestRebalanceTimeout:
 
 
 class TestNewMember:
-    def test_new_member_has_a_session_of_five_minutes_until_its_first_generation(self, stage):
+    def test_session_of_a_new_member_has_a_timeout_of_five_minutes_until_its_first_generation(self, stage):
         stage.stable(1, rebalance_ms=1_000_000, session_ms=1_800_000)
         new_id, ticket = stage.enter(session_ms=6000)
 
@@ -149,7 +149,7 @@ class TestNewMember:
         assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
         assert (new_id, "new_member_expired") in [(e.member.member_id, e.why) for e in stage.entries(MemberRemoved)]
 
-    def test_new_member_has_its_session_timeout_after_its_first_generation(self, stage):
+    def test_session_of_a_new_member_has_the_requested_timeout_after_its_first_generation(self, stage):
         member_id, ticket = stage.enter(session_ms=6000)
         assert stage.answer(ticket).generation_id == 1
 

@@ -127,7 +127,7 @@ class TestLeaderAssignment:
 
         assert stage.answer(follower) == given(YOURS)
 
-    def test_leaders_assignment_may_be_any_bytes(self, stage, joined):
+    def test_leaders_assignment_may_consist_of_any_bytes(self, stage, joined):
         a, _, generation = joined
 
         assert stage.answer(stage.sync(a, generation, {a: b"\xff"})) == given(b"\xff")

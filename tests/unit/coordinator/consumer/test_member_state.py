@@ -236,7 +236,7 @@ def test_topic_hash_of_a_group_is_the_same_as_in_earlier_kohort_versions():
     assert hash_of_topics(["none"], Topics(t=4)) == 0
 
 
-def test_member_that_unsubscribes_from_all_topics_has_its_epoch_as_previous_epoch(stage):
+def test_previous_epoch_of_a_member_that_unsubscribes_from_all_topics_equals_its_member_epoch(stage):
     stage.come("m1", "missing")
     written = len(currents(stage))
 

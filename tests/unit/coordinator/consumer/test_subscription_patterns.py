@@ -144,7 +144,7 @@ def test_shared_pattern_is_removed_when_its_last_member_leaves():
 
 
 @pytest.mark.parametrize("other", ["u.*", ""])
-def test_pattern_is_removed_when_its_last_member_changes_its_subscription(other):
+def test_pattern_is_removed_when_its_last_member_replaces_or_removes_it(other):
     stage = stage_of(t=2, u=1)
     epochs = {member: come(stage, "t.*", member).member_epoch for member in ("a", "b")}
 
@@ -204,7 +204,7 @@ def test_heartbeat_accepts_a_pattern_in_re2_syntax(regex):
     assert come(stage_of(t=1), regex).error_code == ErrorCode.NONE
 
 
-def test_topic_search_takes_several_steps_for_many_topic_names():
+def test_topic_search_among_many_topic_names_takes_several_steps():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
 
     come(stage, "t.*")

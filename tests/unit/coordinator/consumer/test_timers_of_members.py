@@ -162,7 +162,7 @@ def test_classic_member_that_switches_to_the_consumer_protocol_has_no_classic_ti
     assert waiting(stage) == {"member_session"}
 
 
-def test_failover_restarts_the_revocation_timeout(stage):
+def test_failover_restarts_the_time_that_members_have_for_a_revocation(stage):
     write(stage, epochs(6), member("m1", 5, {T: {0: 5}}, pending={T: {1: 5}}), member("m2", 6))
     for _ in range(2):
         stage.advance(29_999)
@@ -191,7 +191,7 @@ def test_removal_of_an_expired_member_is_retried_half_a_second_after_a_failed_ap
 
 
 class TestLoadedSessions:
-    def test_journaled_session_of_a_member_that_sent_no_request_has_no_closed_connection(self, stage):
+    def test_journaled_session_of_a_member_without_request_since_the_failover_has_no_closed_connection(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)

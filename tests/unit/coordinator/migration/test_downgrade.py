@@ -133,7 +133,7 @@ def test_disabled_migration_policy_refuses_join_group_to_a_consumer_group():
     assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group supports no protocol
 
 
-def test_classic_protocol_named_twice_in_a_member_record_counts_once(stage):
+def test_classic_protocol_that_a_member_record_names_twice_counts_a_single_time(stage):
     write(
         stage,
         epochs(5),
@@ -347,7 +347,7 @@ def test_classic_requests_of_a_consumer_protocol_member_are_refused(stage):
     assert stage.heartbeat("stranger", 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leave_group_of_members_of_both_protocols_raises_the_epoch_once(stage):
+def test_leave_group_of_members_of_both_protocols_raises_the_group_epoch_a_single_time(stage):
     classic, epoch = beside(stage)
     stage.come("other", instance_id="i")
 

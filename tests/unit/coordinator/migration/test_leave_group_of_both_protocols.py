@@ -36,7 +36,7 @@ def last_cause(stage: CoordinatorStage):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_leave_group_to_a_consumer_group_answers_one_member_before_v3(stage, version):
+def test_response_to_leave_group_of_a_consumer_group_has_one_result_before_v3(stage, version):
     refused = stage.answer(stage.leave("stranger", version=version))
     left = stage.answer(stage.leave("m3", version=version))
 
@@ -45,7 +45,7 @@ def test_leave_group_to_a_consumer_group_answers_one_member_before_v3(stage, ver
     assert members(stage).keys() == {"m1", "m2"}
 
 
-def test_leave_group_to_a_consumer_group_answers_each_member_since_v3(stage):
+def test_response_to_leave_group_of_a_consumer_group_has_a_result_for_each_member_since_v3(stage):
     fenced = MemberIdentity(member_id="m1", group_instance_id="i")
     unknown = MemberIdentity(member_id="", group_instance_id="j")
 
@@ -69,7 +69,7 @@ def test_leave_group_without_known_member_persists_nothing(stage):
     assert (stage.appended, len(members(stage))) == (written, 3)
 
 
-def test_member_named_twice_in_leave_group_leaves_once(stage):
+def test_member_that_leave_group_names_twice_leaves_a_single_time(stage):
     seen = len(stage.records())
 
     answer = stage.answer(stage.leave("m3", "m3"))
@@ -79,7 +79,7 @@ def test_member_named_twice_in_leave_group_leaves_once(stage):
     assert gone == ["m3"]
 
 
-def test_leave_group_of_several_members_raises_the_epoch_once(stage):
+def test_leave_group_of_several_members_raises_the_group_epoch_a_single_time(stage):
     seen = len(stage.records())
     stage.leave(
         MemberIdentity(member_id="m1"),

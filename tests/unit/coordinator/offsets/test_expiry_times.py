@@ -38,7 +38,7 @@ def moment(of: ClassicGroup, topic: str = "u", value: OffsetCommitValue = COMMIT
     return next((now_ms for now_ms in moments if has_expired(of, topic, value, now_ms, RETENTION_MS)), None)
 
 
-def test_retention_time_of_an_offset_without_group_members_counts_from_its_commit():
+def test_retention_time_of_an_offset_of_a_group_without_members_counts_from_its_commit():
     assert moment(ClassicGroup("g", 5_000)) == 301_000
 
 

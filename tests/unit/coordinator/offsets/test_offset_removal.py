@@ -47,7 +47,7 @@ class TestOffsetDelete:
         assert committed(stage) == {U}
 
     @pytest.mark.parametrize(("group", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("x", ErrorCode.GROUP_ID_NOT_FOUND)])
-    def test_offset_delete_needs_an_existing_group(self, stage, group, code):
+    def test_offset_delete_with_an_empty_or_unknown_group_id_is_refused(self, stage, group, code):
         assert delete(stage, T, group=group) == OffsetDeleteResponse(error_code=code)
 
     def test_offset_delete_removes_all_offsets_of_an_empty_group(self):

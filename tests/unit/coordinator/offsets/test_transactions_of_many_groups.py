@@ -101,7 +101,7 @@ def test_transaction_abort_drops_pending_offsets_of_two_groups():
     assert stage.coordinator.committed("a") is not None
 
 
-def test_offset_may_be_pending_in_either_of_two_transactions():
+def test_offsets_of_different_partitions_may_be_pending_in_two_transactions():
     pending = PendingOffsets()
     pending.put(PRODUCER, "t", 0, OffsetCommitValue(offset=1))
     pending.put(PRODUCER + 1, "u", 0, OffsetCommitValue(offset=1))

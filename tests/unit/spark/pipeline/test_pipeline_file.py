@@ -140,7 +140,11 @@ sinks: [{noop: }]
             "line 12: unknown key 'counts' in sinks[0].parquet; it belongs next to parquet, not in it",
         ),
         ("version: 1", "version: 9", "line 1: version 9 of the pipeline file is not supported: expected version: 1"),
-        ("name: orders", "name: a/b", "line 2: name: 'a/b': expected letters, digits, - and _, not a digit or - first"),
+        (
+            "name: orders",
+            "name: a/b",
+            "line 2: name: 'a/b': expected letters, digits, - and _, beginning with a letter or _",
+        ),
         (
             "format: json",
             "format: jsn",
