@@ -38,7 +38,7 @@ def test_click_on_health_count_filters_groups_and_changes_address(open_page):
     assert len(names(page)) == 1
 
 
-def test_address_has_filters_of_state_and_topic(open_page):
+def test_address_contains_filters_for_state_cause_and_topic(open_page):
     page = open_page("/groups?state=Stable")
     page.get_by_role("heading", name="Groups").wait_for()
     assert len(names(page)) < 5
@@ -118,7 +118,7 @@ def test_keyboard_opens_advice_from_list_of_groups(open_page):
     assert "/rebalances/" in page.url
 
 
-def test_keyboard_help_opens_on_demand(open_page):
+def test_question_mark_opens_help_for_keyboard_shortcuts(open_page):
     page = open_page("/groups")
     page.get_by_role("heading", name="Groups").wait_for()
 

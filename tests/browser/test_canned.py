@@ -65,7 +65,7 @@ def test_canned_answer_about_missing_group_is_error_with_advice(path, status):
     )
 
 
-def test_page_policy_has_hash_of_import_map():
+def test_content_policy_of_page_contains_hash_of_import_map():
     with canned_console() as console:
         console.pages["/p"] = f"<!doctype html>{import_map()}"
         with urllib.request.urlopen(f"{console.address}/p") as got:

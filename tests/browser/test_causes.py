@@ -17,7 +17,7 @@ def test_cells_of_causes_table_with_counts_are_shaded(open_page):
     assert heat.locator("td.shade").count() == sum(bool(cell) for *cells, _ in rows for cell in cells)
 
 
-def test_bar_view_of_causes_is_in_address(open_page):
+def test_address_contains_choice_of_bar_view(open_page):
     page = open_page("/causes")
 
     page.get_by_role("button", name="bars").click()

@@ -58,7 +58,7 @@ def test_rejected_reset_in_live_cluster_names_members(cluster, open_page, proble
     problems.clear()
 
 
-def test_journal_of_live_cluster_has_removed_member_and_reason(cluster, open_page):
+def test_journal_of_live_cluster_shows_removed_member_and_reason(cluster, open_page):
     group = cluster.classic
     page = open_page(f"/groups/{group}/offsets?way=members", at=cluster.console)
     page.get_by_role("checkbox", name=f"{group}-2").check()

@@ -25,7 +25,7 @@ def test_group_views_show_state_of_members(cluster, open_page, finds_nothing, pr
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, indirect=True, scope="module")
-def test_cluster_views_show_their_data(cluster, open_page, finds_nothing):
+def test_views_of_cluster_show_data_of_cluster(cluster, open_page, finds_nothing):
     page = open_page("/doctor", at=cluster.console)
 
     walk.the_cluster(page, cluster, finds_nothing)

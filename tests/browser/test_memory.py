@@ -27,7 +27,7 @@ def grew(before, after):
     return {name: after[name] - before[name] for name in before}
 
 
-def test_changing_views_leaks_no_nodes_or_listeners(canned, open_page):
+def test_change_of_views_leaks_no_dom_nodes_or_listeners(canned, open_page):
     from soak.tabs import Tab
 
     make_live(canned)

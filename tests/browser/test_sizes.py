@@ -75,7 +75,7 @@ def test_list_of_5000_groups_draws_only_visible_rows(canned, open_page):
     assert page.locator("tbody tr").count() < DRAWN_MOST
 
 
-def test_arrow_keys_reach_undrawn_rows(canned, open_page):
+def test_arrow_keys_reach_rows_that_are_not_drawn_yet(canned, open_page):
     make_live(canned)
     serve_groups(canned, many_groups(1000))
     page = open_page("/groups")

@@ -55,7 +55,7 @@ def test_group_events_update_views_of_group(canned, open_page):
     assert "/api/v1/stream?group=checkout" in canned.asked
 
 
-def test_paused_view_is_unchanged_until_back_to_now(canned, open_page):
+def test_paused_view_is_unchanged_until_return_to_now(canned, open_page):
     page = opened_live(canned, open_page)
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("[data-mode=paused]")).to_be_visible()
@@ -95,7 +95,7 @@ def test_replay_shows_states_of_the_past(canned, open_page):
     page.get_by_role("button", name="Stop", exact=True).click()
 
 
-def test_lost_stream_is_shown_and_reconnected(canned, open_page):
+def test_lost_stream_is_reported_and_opened_again(canned, open_page):
     page = opened_live(canned, open_page)
     asked = len([one for one in canned.asked if one == "/api/v1/groups"])
 
@@ -145,7 +145,7 @@ def test_recording_is_shown_without_stream(canned, open_page):
     assert not any("/stream" in one for one in canned.asked)
 
 
-def test_journal_found_later_is_shown_without_reload(canned, open_page):
+def test_journal_found_after_page_load_is_shown_without_reload(canned, open_page):
     told = cluster()
     nobody = {"kind": None, "since_ms": None, "until_ms": None, "stale": False, "why_not": "not read yet"}
     canned.answers["/api/v1/cluster"] = lambda _: {**told, "journal": nobody}

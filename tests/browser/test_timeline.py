@@ -105,7 +105,7 @@ def test_counts_of_timeline_equal_drawn_members_and_rows(timeline):
     expect(page.locator(".timeline-chart")).to_have_attribute("aria-label", re.compile(f"members in {rows} rows"))
 
 
-def test_member_that_delayed_rebalance_has_bracket(timeline):
+def test_member_that_delayed_rebalance_is_marked_with_bracket(timeline):
     page = timeline("billing")
 
     expect(page.locator(".tl-blocker-text")).to_have_text(["11.0 s"])

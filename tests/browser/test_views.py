@@ -102,7 +102,7 @@ def test_what_if_form_is_filled_from_address(open_page):
     assert page.locator("[data-moves]").get_attribute("data-moves") != "0"
 
 
-def test_what_if_request_has_only_form_values(open_page):
+def test_what_if_request_contains_only_form_values(open_page):
     page = open_page("/groups/checkout/what-if", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("combobox", name="Kill").select_option(index=1)
     page.get_by_role("combobox", name="How it ends").select_option("it stops polling")

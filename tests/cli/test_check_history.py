@@ -61,7 +61,7 @@ def test_check_history_rejects_file_without_history(tmp_path, runner):
     assert runner.invoke(main, ["check-history", str(tmp_path / "nowhere")]).exit_code == 2
 
 
-def test_check_history_lists_all_checks(runner):
+def test_list_option_of_check_history_prints_names_of_checks(runner):
     done = runner.invoke(main, ["check-history", "--list"])
     assert done.exit_code == 0
     assert "lost-record" in done.stdout

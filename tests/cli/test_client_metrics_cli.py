@@ -47,7 +47,7 @@ def test_client_metrics_show_without_pushed_metrics_reports_not_found(run):
     assert "no client pushed" in said.stderr
 
 
-def test_client_metrics_show_prints_vitals_of_each_client(run, pushed):
+def test_client_metrics_show_prints_one_row_for_each_client(run, pushed):
     heading, line = run("client-metrics", "show", "--group", "crew").stdout.splitlines()
 
     assert heading.split()[:5] == ["CLIENT-ID", "HOST", "SOFTWARE", "GROUP", "PUSHED-S-AGO"]

@@ -93,7 +93,7 @@ def test_consumer_setting_for_producer_is_rejected_on_command_line_but_not_in_fi
     assert "group.id is an option of a consumer, not of this client" in refused.stderr
 
 
-def test_every_connecting_command_has_connection_options():
+def test_every_command_that_connects_has_connection_options():
     def commands(group, name):
         for each in group.list_commands(None):
             command = group.get_command(None, each)
@@ -112,7 +112,7 @@ def test_every_connecting_command_has_connection_options():
     assert {name.split()[0] for name in found} == set(COMMANDS) | {"sim", "check-history"}
 
 
-def test_shell_completes_profiles_and_names_of_selected_cluster(files, monkeypatch):
+def test_shell_completion_offers_profiles_and_topics_of_selected_cluster(files, monkeypatch):
     for name, value in files.items():
         monkeypatch.setenv(name, value)
     assert complete_profiles(None, None, "h") == ["here"]

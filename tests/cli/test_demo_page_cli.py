@@ -110,7 +110,7 @@ def test_ctrl_c_ends_demo_console_but_keeps_result(broker: kohort.Broker) -> Non
     played(broker, DemoConsole(GROUP, lambda _: None, console=True, stay=interrupted))
 
 
-def test_demo_wait_ends_with_enter_or_end_of_input() -> None:
+def test_demo_waits_until_enter_or_end_of_input() -> None:
     ours, theirs = os.openpty()
     os.write(ours, b"\n")
     wait_for_enter(theirs, at_most_s=60)

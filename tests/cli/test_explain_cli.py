@@ -21,7 +21,7 @@ def test_explain_prints_proof_similar_causes_and_advice():
 
 
 @pytest.mark.parametrize("word", ["22", "ILLEGAL_GENERATION", "IllegalGenerationException"])
-def test_explain_finds_error_code_by_name_and_number(word):
+def test_explain_accepts_name_or_number_of_error_code(word):
     told = explain(word).stdout
 
     assert told.startswith("ILLEGAL_GENERATION (22): The request has another generation")

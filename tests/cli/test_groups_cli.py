@@ -38,7 +38,7 @@ def test_groups_command_shows_state_and_lag(run, ask, orders):
     assert [g["group"] for g in ask("groups", "--state", "stable")["groups"]] == []
 
 
-def test_describe_has_columns_of_kafkas_tool(run, ask, orders):
+def test_describe_has_columns_of_kafka_consumer_groups_tool(run, ask, orders):
     result = run("group", "describe", "g")
 
     assert result.stderr.startswith("g is Empty, no members, 15 records behind")
@@ -97,7 +97,7 @@ def test_reset_offsets_only_prints_plan_without_execute_option(run, ask, orders)
         (["--to-datetime", "2999-01-01T00:00:00+02:00"], 20),
     ],
 )
-def test_reset_offsets_computes_offset_of_each_target(run, ask, orders, where, expected):
+def test_reset_offsets_computes_offset_for_each_target_option(run, ask, orders, where, expected):
     found = ask("group", "reset-offsets", "g", "--topic", "orders:0", *where)
 
     assert [(p["partition"], p["new_offset"]) for p in found["partitions"]] == [(0, expected)]

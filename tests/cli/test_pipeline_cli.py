@@ -262,7 +262,7 @@ def test_pipeline_status_counts_output_rows_of_windows(tmp_path: Path) -> None:
     assert ": 500 rows, 0 dead letters, 3 late, 12 rows out\n" in run("status", str(file))
 
 
-def test_reset_offsets_releases_group_from_another_pipeline(tmp_path: Path) -> None:
+def test_pipeline_may_use_group_of_another_pipeline_after_reset_of_offsets(tmp_path: Path) -> None:
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
     from kohort.spark.pipeline.sources import check_groups

@@ -16,7 +16,7 @@ def test_topic_is_created_listed_described_and_deleted(run, ask):
     assert "orders" not in run("topics", "list").stdout
 
 
-def test_tables_have_kafkas_column_names(run):
+def test_tables_of_topics_have_column_names_of_kafka_topics_tool(run):
     run("topics", "create", "wide", "--partitions", "1")
 
     lines = run("topics", "describe", "wide").stdout.splitlines()

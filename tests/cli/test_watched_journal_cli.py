@@ -105,7 +105,7 @@ def test_groups_command_shows_rebalances_of_many_groups(ask, broker, watched, no
     assert (rows[watched.group]["rebalances_1h"], rows["many-7"]["rebalances_1h"]) == (1, 0)
 
 
-def test_stale_journal_gives_no_rebalance_counts(run, ask, watched, now_ms):
+def test_rebalance_counts_are_unknown_with_stale_journal(run, ask, watched, now_ms):
     watched.keep(until_ms=now_ms - STALE_MS - MINUTE_MS)
     store = "--store", str(watched.path)
 

@@ -51,7 +51,7 @@ def test_what_if_rejects_invalid_scenario(run, group, options, code, words):
     assert words in " ".join(done.stderr.split())
 
 
-def test_what_if_with_rates_predicts_lag(run, group):
+def test_what_if_with_rate_options_predicts_lag(run, group):
     told = run("group", "what-if", group, "--kill", "c-1", "--in-rate", "10", "--drain-rate", "40").stdout
     assert "3 partitions would have no owner" in told
     told = run("group", "what-if", group, "--add", "1", "--in-rate", "10", "--drain-rate", "40").stdout

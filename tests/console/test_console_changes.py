@@ -55,7 +55,7 @@ def test_plan_is_rejected_after_change_of_group(orders, broker, client):
     assert committed(broker) == {0: 7, 1: 10}
 
 
-def test_plan_of_active_group_names_members(member, broker, client):
+def test_plan_for_active_group_contains_members_and_is_not_executed(member, broker, client):
     plan = client.post("/groups/billing/offsets:plan", EARLIEST).json
     assert [name.split()[0] for name in plan["members"]] == ["c-1"]
     told = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": plan["confirm"]})

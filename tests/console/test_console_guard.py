@@ -80,7 +80,7 @@ def test_http_methods_other_than_get_and_post_are_rejected(client):
     assert client.ask("POST", "/").status == 405
 
 
-def test_long_request_is_rejected(client):
+def test_too_long_request_is_rejected(client):
     assert client.get("/groups?x=" + "x" * MOST_TARGET).status == 414
     assert client.get("/groups?" + "&".join(f"a{n}=1" for n in range(100))).status == 400
     whole = {"Content-Type": "application/json", "Origin": f"http://{client.address}", "X-Kohort-Token": client.token()}

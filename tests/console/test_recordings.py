@@ -79,14 +79,14 @@ def test_export_contains_page_and_answers(events, folder):
     assert all(url.startswith("data:text/javascript;base64,") for url in imports.values())
 
 
-def test_export_contains_only_its_group():
+def test_export_contains_only_requested_group():
     told = json_of(exported(read_recording(INCIDENTS), "slow-handler")).decode()
     assert "MAX_POLL_EXCEEDED" in told
     for other in ("killed-dynamic", "killed-static", "not-revoked"):
         assert other not in told
 
 
-def test_export_leaves_out_oldest_events_beyond_size_limit():
+def test_export_omits_oldest_events_beyond_size_limit():
     source = read_recording(INCIDENTS)
     whole = exported(source, "slow-handler")
     room = len(json_of(whole)) * 2 // 3

@@ -69,7 +69,7 @@ class ConsoleAnswers:
         found = known.groups.get(group)
         if found is None:
             if group in known.unknown:
-                raise GroupUnknown(f"group {printable(group)!r} is unknown: {known.unknown[group]}")
+                raise GroupUnknown(f"the state of group {printable(group)!r} is unknown: {known.unknown[group]}")
             verb = "does not exist" if at_ms is None else "did not exist at that time"
             hint = did_you_mean(group, list(known.groups))
             raise NothingThere(f"group {printable(group)!r} {verb}{hint}")

@@ -168,12 +168,12 @@ class Changes:
             raise Rejected(409, "unknown or expired plan", "create a new plan, and confirm it")
         same = msgspec.structs.replace(request, confirm=None) == msgspec.structs.replace(plan.request, confirm=None)
         if (plan.kind, plan.group, plan.user) != (kind, group, user) or not same:
-            raise Rejected(409, "the plan belongs to another change request", "create a new plan, and confirm it")
+            raise Rejected(409, "the plan was made for a different change", "create a new plan, and confirm it")
         with clients.admin() as admin:
             about = described_or_none(admin, group)
             if kind == "offsets" and about is not None and about.members:
                 error = f"group {group!r} is {about.state} and cannot be reset while it has members"
-                raise Rejected(409, error, "stop its members, and create a new plan", _names(about))
+                raise Rejected(409, error, "stop the members of the group, and create a new plan", _names(about))
             changes_offsets = kind in ("offsets", "offsets:delete")
             if _state(about) != plan.state or (changes_offsets and _committed(admin, group) != dict(plan.committed)):
                 error = f"group {group!r} has changed since the plan was made"

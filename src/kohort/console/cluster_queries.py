@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_RECORDS: Final = 100
 CAUSES_BACK_MS: Final = 3_600_000
-"""Maximum age of client metrics in ms, for the report of the client software that triggered rebalances."""
+"""Maximum age of client metrics in ms, for the report of which client software triggered rebalances."""
 
 
 class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,7 +92,7 @@ class ClusterQueries:
     ) -> CausesSoftware:
         """Return the client software of the members that triggered rebalances.
 
-        The journal names the software. If it does not, client metrics pushed within the last hour are used.
+        Looks it up in the journal, and then in client metrics that were pushed within the last hour.
         """
         found = span_of_causes(self._source, since_ms, group, span).every
         groups = {rebalance.group for rebalance in found if rebalance.trigger is not None}
@@ -220,7 +220,7 @@ def _peek_topic(queries: ClusterQueries, query: ApiQuery, names: Sequence[str]) 
 def _partition(query: ApiQuery, topic: str) -> TopicPartition:
     number = query.number("partition")
     if not topic or number is None or number >= 2**31:
-        raise UsageError("expected the parameters topic and partition")
+        raise UsageError("expected the query parameters topic and partition")
     return TopicPartition(topic, number)
 
 

@@ -31,7 +31,10 @@ def json_in_html(result: Any) -> str:
 LEAST_BYTES: Final = 1400
 """Minimum size in bytes of the answers that are compressed. Smaller answers fit into one packet."""
 FAST_LEVEL: Final = 3
-"""gzip level of API answers, which are compressed for each request. Higher levels save a tenth in twice the time."""
+"""gzip level of API answers.
+
+Each request compresses its answer. Higher levels make it a tenth smaller, but take twice as long.
+"""
 BEST_LEVEL: Final = 9
 """gzip level of static files, which are compressed only once."""
 ENCODED: Final = {"content-encoding": "gzip"}

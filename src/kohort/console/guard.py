@@ -57,7 +57,7 @@ def check_host(headers: Mapping[str, str], names: frozenset[str]) -> None:
     """Raise Rejected unless the Host header is one of ``names`` or an IP address. This prevents DNS rebinding."""
     if not is_trusted_host(headers.get("host", ""), names):
         advice = "open the printed address, or start kohort console with --allow-host"
-        raise Rejected(421, "the Host header does not name this console", advice)
+        raise Rejected(421, "the Host header is not a host name of this console", advice)
 
 
 def check_target(raw_path: bytes, query: bytes) -> None:

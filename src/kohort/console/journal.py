@@ -103,7 +103,7 @@ class ConsoleJournal:
     def rebalances(self, since_ms: int, until_ms: int | None, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
         """Return for each group the rebalances that started in a time span.
 
-        Also reads the journal entries of the last ``back_ms`` before the span: they explain its first rebalances.
+        Also reads the journal entries of the ``back_ms`` ms before the span: they explain its first rebalances.
         """
         return {
             group: _since(since_ms, find_rebalances(self.entries(group, until_ms, since_ms - back_ms)))

@@ -21,7 +21,7 @@ TREND_POINTS: Final = 60
 
 
 class LagPoint(msgspec.Struct, frozen=True, gc=False):
-    """Lag of a group at one time: in records, in ms, and in records of each topic with a large lag."""
+    """Lag of a group at one time: in records, in ms, and in records for each topic with a large lag."""
 
     at_ms: int
     lag: int | None

@@ -161,7 +161,7 @@ class LiveSource:
     def _pulse(self) -> None:
         """Request the list of nodes every two seconds, to detect outages.
 
-        Uses its own connection, because a sample of all groups may take long.
+        Uses its own connection, because a sample of all groups may occupy another connection for long.
         """
         while not self._ending.is_set():
             try:

@@ -25,7 +25,7 @@ MOST_SESSIONS: Final = 1_000
 FAILURES: Final = 5
 """Maximum number of wrong passwords from one network in ``FAILED_S`` seconds. Then logins from it must wait."""
 PRESSED: Final = 20 * FAILURES
-"""Number of wrong passwords from all networks in ``FAILED_S`` seconds at which each network may fail only once."""
+"""Limit of wrong passwords from all networks in ``FAILED_S`` seconds. Above it, each network may send only one."""
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024

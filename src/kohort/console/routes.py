@@ -27,7 +27,7 @@ class TimeSpan:
     from_ms: int | None = None
     until_ms: int | None = None
     at_ms: int | None = None
-    """Past time in ms whose state is requested; None: now."""
+    """Past time, in ms, of the requested state; None: now."""
 
     @property
     def end_ms(self) -> int | None:

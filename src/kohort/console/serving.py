@@ -22,7 +22,7 @@ with needs("console", "the console"):
     import uvicorn
 
 HEADERS: Final = 256 << 10
-"""Maximum size of a request head in bytes: percent-encoding triples the length of a group name."""
+"""Maximum size of a request head in bytes. It suffices for the longest group name, percent-encoded."""
 GRACE_S: Final = 1
 FAREWELL_S: Final = 0.1
 """Maximum time in seconds to send a last event to open streams when the server stops."""

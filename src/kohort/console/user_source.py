@@ -40,7 +40,7 @@ class UserRights:
         self._groups: dict[str, tuple[float, bool]] = {}
         self._topics: tuple[float, frozenset[str]] | None = None
         self._lock = threading.Lock()
-        """Lock for queries of the user's rights. Requests that wait for it use the result of the query before them."""
+        """Allows one query of the user's rights at a time. Requests that wait for it then use the cached result."""
 
     def groups(self, names: Collection[str]) -> set[str]:
         with self._lock:

@@ -154,7 +154,7 @@ def test_timeline_escapes_hostile_names():
         assert all(line.isprintable() for line in lines)
 
 
-def test_timeline_with_many_lanes_is_cut_with_note():
+def test_timeline_with_many_lanes_is_shortened_with_note():
     lanes = tuple(LaneFinding(member=member(f"m-{n}"), assignments=(spell(0, None, n),)) for n in range(1000))
     found = TimelineFinding(group="g", from_ms=0, until_ms=MINUTE, columns=(column(1, 0, None),), lanes=lanes)
 

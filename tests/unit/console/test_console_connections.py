@@ -72,7 +72,7 @@ class Site:
         cut_overdue(self.state.connections, asyncio.get_running_loop().time() + after_s)
 
 
-def test_unfinished_request_head_closes_connection_after_limit():
+def test_unfinished_request_head_closes_connection_after_time_limit():
     async def story():
         site = Site()
         one, wire = site.connect()
@@ -88,7 +88,7 @@ def test_unfinished_request_head_closes_connection_after_limit():
     asyncio.run(story())
 
 
-def test_unread_answer_closes_connection_after_limit():
+def test_unread_answer_closes_connection_after_time_limit():
     async def story():
         site = Site()
         one, wire = site.connect()
@@ -104,7 +104,7 @@ def test_unread_answer_closes_connection_after_limit():
     asyncio.run(story())
 
 
-def test_connection_of_slow_reader_stays_open():
+def test_connection_of_slow_client_stays_open():
     async def story():
         site = Site()
         one, wire = site.connect()
