@@ -109,7 +109,7 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that a pipeline reads: row counts, and the end offset of each partition."""
+    """A table that a pipeline reads: row counts, and the offset up to which each partition was read."""
 
     rows: int
     undecoded: int

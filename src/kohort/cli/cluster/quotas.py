@@ -54,9 +54,9 @@ def quotas() -> None:
 
     \b
     producer_byte_rate, consumer_byte_rate   bytes per second, on each broker
-    request_percentage                       percent of one broker thread
-    controller_mutation_rate                 created or deleted partitions per s
-    connection_creation_rate                 connections per second (addresses)
+    request_percentage                       percent of the time of one thread
+    controller_mutation_rate                 new or deleted partitions per second
+    connection_creation_rate                 connections per second; for addresses
     """
 
 

@@ -121,7 +121,7 @@ Examples:
 
 @click.group(short_help="List, describe and abort transactions; find hanging ones.")
 def transactions() -> None:
-    """List, describe and abort transactions; find hanging ones."""
+    """List, describe and abort transactions; find hanging transactions."""
 
 
 @transactions.command("list", help=LIST_HELP, short_help="List transactional ids and their open transactions.")

@@ -1,4 +1,4 @@
-"""``kohort group reset-offsets``, ``delete-offsets``, ``clone`` and ``remove-member``."""
+"""``kohort group reset-offsets``, ``delete-offsets``, ``clone``, ``remove-member``: change offsets and members."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def recent_rebalances(
     except ConfigError:
         raise
     except ApiTimeout:
-        warn(f"rebalances are left out: the journal was not read within {READ_S:.0f} s")
+        warn(f"rebalances are left out: reading the journal took longer than {READ_S:.0f} s")
         return None
     except KohortError as error:
         warn(f"the journal of rebalances cannot be read: {error}")

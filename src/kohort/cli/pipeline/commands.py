@@ -1,4 +1,4 @@
-"""``kohort pipeline``: ``init``, ``validate``, ``status``, ``compact`` and ``reset``."""
+"""``kohort pipeline``, and its subcommands ``init``, ``validate``, ``status``, ``compact`` and ``reset``."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ BY_KIND: Final = (
     (ConnectionFailed, ExitCode.UNREACHABLE),
     (ApiTimeout, ExitCode.UNREACHABLE),
 )
-"""Exit code of each error class; the exit code of an ApiError depends on its error code (``BY_CODE``)."""
+"""Exit code of each error class. The exit code of an ApiError depends on its error code (``BY_CODE``)."""
 
 _NAMES: Final = MappingProxyType(
     {
@@ -111,7 +111,7 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Delay the first Ctrl-C or SIGTERM until the ``with`` block ends; a second one raises KeyboardInterrupt at once.
+    """Delay the first Ctrl-C or SIGTERM until the ``with`` block ends. A second one raises KeyboardInterrupt at once.
 
     Without the delay, ``flush`` of stdout may raise KeyboardInterrupt after the reader has received the bytes.
     """

@@ -186,13 +186,13 @@ def owner(names: dict[str, str], member_id: str | None) -> str | None:
 
 
 def spans(partitions: Iterable[str]) -> str:
-    """Shorten partition names to ranges: ``t-0..3,5 u-1``."""
+    """Shorten partition names to ranges, such as ``t-0..3,5 u-1``."""
     grouped = by_topic(sorted(partitions_named(partitions)))
     return " ".join(f"{topic}-{_runs(numbers, '..')}" for topic, numbers in grouped.items())
 
 
 def in_ranges(partitions: Iterable[TopicPartition]) -> str:
-    """Shorten partitions to ranges: ``orders:0-3,7;payments:1``."""
+    """Shorten partitions to ranges, such as ``orders:0-3,7;payments:1``."""
     return ";".join(f"{topic}:{_runs(of, '-')}" for topic, of in by_topic(sorted(set(partitions))).items())
 
 
