@@ -69,7 +69,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 def _deal_ranges(state: _TopicState, may_take: Callable[[str, TopicPartition], bool], assignment: Assignment) -> None:
     """Assign the partitions of a topic to one subscriber after the other.
 
-    Each subscriber gets the lowest unassigned partitions that ``may_take`` allows, up to its number of partitions.
+    Each subscriber gets the lowest unassigned partitions that ``may_take`` allows, up to the number that it may get.
     """
     for member in state.members:
         allowance = state.allowance(member.member_id)
@@ -92,7 +92,7 @@ def _deal_by_rack(states: Iterable[_TopicState], assignment: Assignment) -> None
 def _deal_alike(states: list[_TopicState], assignment: Assignment) -> None:
     """Assign partition n of all co-partitioned topics to the first member that may take it in each of these topics.
 
-    The member must have fewer partitions than its number in each topic. If it has a rack, replicas of all these
+    In each topic, the member must have fewer partitions than it may get. If it has a rack, replicas of all these
     partitions must be in this rack.
     """
     remaining = [m.member_id for m in states[0].members]

@@ -52,7 +52,7 @@ class SubscribedTopics:
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """Assignor; ``name`` stands in JoinGroup. ``cooperative``: members may keep their partitions while they rejoin."""
+    """Assignor. ``name``: name in JoinGroup. ``cooperative``: members may keep their partitions while they rejoin."""
 
     name: str
     assign: Callable[[SubscribedTopics, Sequence[MemberSubscription]], Assignment]
@@ -86,7 +86,7 @@ def table_size(entries: int) -> int:
 
 
 def java_bucket(code: int, size: int) -> int:
-    """Return the bucket index of a hash code in a Java HashMap of ``size`` buckets. It is the order of iteration."""
+    """Return the bucket index of a hash code in a Java HashMap of ``size`` buckets. Iteration is in index order."""
     code &= 0xFFFFFFFF
     return (code ^ code >> 16) & (size - 1)
 

@@ -49,7 +49,7 @@ class Dealt(NamedTuple):
 
 
 def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: ReadMemberData) -> Dealt:
-    """Assign partitions with as few moves as possible. ``read``: returns the previous partitions of a member."""
+    """Assign partitions with as few moves as possible. ``read`` returns the previous partitions of a member."""
     if not members:
         return Dealt({}, {})
     ordered = in_hash_order(members)

@@ -138,7 +138,7 @@ class EqualSubscriptions:
     def _deal_round(self, unassigned: list[int]) -> None:
         """Assign partitions to members in turn until all have the minimum.
 
-        Then assign the remaining partitions, one to each of the members that have exactly the minimum.
+        Then assign the remaining partitions, at most one to each member that has exactly the minimum.
         """
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0

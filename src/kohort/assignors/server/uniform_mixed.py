@@ -33,7 +33,7 @@ class MixedTargets:
         self._owners: dict[bytes, list[int]] = {}
         """Owners of each topic's partitions 0, 1, ..., as a dict with topic ids as keys.
 
-                Topics with the most partitions per subscriber come first.
+        Topics with the most partitions per subscriber come first.
         """
         self._sizes = [0] * len(members)
 
