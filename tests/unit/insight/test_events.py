@@ -85,7 +85,7 @@ class TestCommitsOfNonMembers:
 
 
 class TestZombies:
-    def test_zombie_commits_are_reported_once_per_generation_with_their_offsets(self, stage):
+    def test_zombie_commits_of_one_generation_are_reported_one_time_with_the_offsets(self, stage):
         member_id, generation = alone(stage)
         stage.commit({("t", 0): 5}, member_id=member_id, generation=generation)
         for _ in range(3):

@@ -105,7 +105,7 @@ def test_partition_without_owner_during_a_rebalance_is_no_stop():
     assert state_of("a", looks) == "ok"
 
 
-def test_unowned_partition_without_commits_is_stop_if_it_has_records():
+def test_unowned_partition_with_records_and_without_commits_is_stop():
     assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 5)])) == ("STOP", ["OK", "STOP"])
     assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 0)])) == ("OK", ["OK", "OK"])
 
@@ -264,7 +264,7 @@ def test_health_of_group_whose_description_is_rejected_is_unknown_and_shows_the_
     assert (found.group.word, found.group.clause) == (None, "GROUP_AUTHORIZATION_FAILED: group 'g'")
 
 
-def test_health_of_group_is_that_of_its_worst_partition():
+def test_group_has_the_health_of_its_worst_partition():
     three = member("a", 0, 1, 2)
     looks = [look(s, [three], {0: (5, 9), 1: (2, 9), 2: (9, 9)}) for s in (0, 20)]
 

@@ -84,7 +84,7 @@ def test_time_to_drain_a_lag_is_computed_from_two_samples():
     assert (found.records, found.eta_ms, found.draining, found.blame) == (600, 30_000, "draining", "catching_up")
 
 
-def test_time_to_drain_the_group_lag_is_that_of_the_slowest_partition():
+def test_time_to_drain_the_group_lag_is_the_time_of_the_slowest_partition():
     first = look(0, [A01], {0: (0, 100), 1: (0, 1000)})
     lag = lag_of([first, look(10, [A01], {0: (50, 100), 1: (100, 1000)})])
 

@@ -117,7 +117,7 @@ class TestRefusedJoin:
         (event,) = [this for this in found(stage) if this.end == "no_rebalance"]
         return event
 
-    def test_join_with_unsupported_assignor_is_journaled_once_with_offered_and_accepted_assignors(self, stage):
+    def test_join_with_unsupported_assignor_is_journaled_one_time_with_offered_and_accepted_assignors(self, stage):
         settled_pair(stage)
         for _ in range(12):
             ticket = stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
@@ -215,7 +215,7 @@ class TestSilenceAtPollLimit:
             stage.beat("m1", answer.member_epoch, client_id="worker", connection=1)
         stage.advance(45_000)
 
-    def test_member_that_stops_heartbeats_at_its_poll_limit_with_lag_has_max_poll_exceeded_as_cause(self, stage):
+    def test_member_with_lag_that_stops_heartbeats_at_its_poll_limit_has_max_poll_exceeded_as_cause(self, stage):
         self.silence(stage, lag=40)
 
         this = rebalance(stage)

@@ -263,7 +263,7 @@ def test_watched_rebalance_has_join_timeout_as_cause_if_a_member_does_not_rejoin
     assert finding.opened_at_ms == stage.seen[-1].rebalancing_seen_ms
 
 
-def test_duration_of_rebalance_is_not_bounded_by_state_poll_before_its_record_is_read(stage):
+def test_duration_of_rebalance_is_not_bounded_by_state_poll_before_the_rebalance_record_is_read(stage):
     group = Group(stage, ["a", "b"])
     stage.advance(1)
     stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)

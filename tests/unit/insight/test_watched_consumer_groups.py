@@ -124,7 +124,7 @@ class TestDepartedMember:
 
         assert (finding.cause, finding.confidence) == ("MEMBER_DEPARTED", "low")
 
-    def test_watched_departure_with_pending_revocation_at_its_timeout_is_revocation_timeout(self):
+    def test_watched_departure_at_the_end_of_the_revocation_timeout_is_revocation_timeout(self):
         stage = WatchedStage()
         stage.come("m1", client_id="one", rebalance_timeout_ms=5_000)
         stage.advance(2_000)

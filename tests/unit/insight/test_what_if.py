@@ -195,7 +195,7 @@ def test_what_if_lag_peaks_after_the_pause_and_drains_with_the_slowest_member():
     assert (swamped.drain.drained_to_s, len(swamped.drain.members_with_growing_lag)) == (None, 2)
 
 
-def test_what_if_drain_time_with_skewed_rates_is_that_of_the_slowest_member():
+def test_what_if_drain_time_with_skewed_rates_is_the_drain_time_of_the_slowest_member():
     members = [member("a", 0), member("b", 1)]
     looks = [
         look(0, members, {0: (0, 100), 1: (0, 100)}, assignor="range"),
@@ -221,7 +221,7 @@ def test_what_if_without_known_rates_has_no_drain_time():
     )
 
 
-def test_what_if_of_unowned_partitions_predicts_that_they_never_drain():
+def test_what_if_predicts_that_unowned_partitions_never_drain():
     snapshot = look(0, [member("a", 0)], {0: (0, 10)}, assignor="range")
     found = what_if(snapshot, Scenario(remove=("a-id",)), cluster=rates(snapshot, in_per_s=1.0, drain_per_s=9.0)).drain
 

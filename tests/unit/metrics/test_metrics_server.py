@@ -187,7 +187,7 @@ def test_timeout_of_http_request_excludes_the_time_to_build_the_page(monkeypatch
             one.close()
 
 
-def test_connection_of_slow_scrape_stays_open_while_it_reads_a_large_page(monkeypatch):
+def test_connection_of_slow_scrape_stays_open_while_the_client_reads_a_large_page(monkeypatch):
     now_s = 1_000.0
     monkeypatch.setattr(served.time, "monotonic", lambda: now_s)
     until: list[float] = []
@@ -276,7 +276,7 @@ def test_scrape_beyond_the_request_limit_gets_503_with_retry_after():
                 one.close()
 
 
-def test_slow_http_request_is_disconnected_while_others_are_served(monkeypatch):
+def test_slow_http_request_is_disconnected_while_other_requests_are_served(monkeypatch):
     monkeypatch.setattr(served, "ANSWER_S", 0.2)
     with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])

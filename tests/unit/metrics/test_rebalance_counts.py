@@ -74,7 +74,7 @@ def first_member(stage: BrokerStage) -> RawMember:
     return ann
 
 
-def test_rebalance_is_counted_once_after_the_grace_period(stage):
+def test_rebalance_is_counted_one_time_after_the_grace_period(stage):
     counts = RebalanceCounts()
     ann = RawMember(watched(stage).connect(), "g", ["t"])
     ann.wire.create("t", 2)

@@ -57,7 +57,7 @@ def test_background_watch_does_not_report_rebalances_before_its_start(stage):
     assert new_rebalances(stage, journal, again) == []
 
 
-def test_background_watch_reads_the_journal_once_for_each_group(stage):
+def test_background_watch_reads_the_journal_one_time_for_each_group(stage):
     journal = Journal()
     news = NewRebalances(journal)
     told = []
