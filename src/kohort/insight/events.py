@@ -37,7 +37,7 @@ EVENTS: Final = (
     EventEntry(
         code="STATIC_RESTART",
         sentence="A static member returned under a new member id and kept its partitions, without a rebalance.",
-        proof="a JoinGroup or heartbeat with its instance id and no member id, in a stable group",
+        proof="a JoinGroup or heartbeat with the member's instance id and no member id, in a stable group",
         look_alikes=(("STATIC_DUPLICATE", "the earlier process still runs"),),
         kafka_log="Updating metadata for static member ...",
     ),
@@ -56,15 +56,15 @@ EVENTS: Final = (
     EventEntry(
         code="CONFIG_CHANGED",
         sentence="Options of the group were changed.",
-        proof="the request that changed them, its client, and each value before and after",
-        look_alikes=(("ASSIGNOR_CHANGED", "a client has another list of assignors"),),
+        proof="the request that changed the options, its sender, and each value before and after",
+        look_alikes=(("ASSIGNOR_CHANGED", "a client changed its list of assignors"),),
         advice="each member uses new timeouts from its next heartbeat on",
     ),
     EventEntry(
         code="OFFSETS_RESET",
         sentence="A client outside of the group reset committed offsets of the group.",
         proof="a commit that has no member id, and moved offsets back or to unread records",
-        look_alikes=(("UNFENCED_COMMIT", "offsets moved forward, as those of a reader do"),),
+        look_alikes=(("UNFENCED_COMMIT", "offsets moved forward, as with a consumer"),),
         advice="records between the old and the new offset are read again, or skipped",
     ),
     EventEntry(
@@ -77,7 +77,7 @@ EVENTS: Final = (
     EventEntry(
         code="ZOMBIE_COMMIT",
         sentence="A removed or outdated member continued to work: the coordinator rejected its commits.",
-        proof="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or a fencing error in response to its commits",
+        proof="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or a fencing error in response to the member's commits",
         look_alikes=(("UNFENCED_COMMIT", "the commit had no member id, and was accepted"),),
         advice="records handled after the removal are handled twice: make handling idempotent; find the removal cause",
     ),

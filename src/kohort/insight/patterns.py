@@ -20,12 +20,12 @@ PATTERNS: Final = (
     PatternEntry(
         code="ROLLING_DEPLOY",
         sentence="Members were replaced one after another by members of the same name: a deploy.",
-        proof="at least two orderly leaves, each with a join of the same client id prefix within two minutes; other "
+        proof="at least two orderly leaves, each with a join under the same client id prefix within two minutes; other "
         "members stayed",
         look_alikes=(
             ("CRASH_LOOP", "the same member departs repeatedly, without an orderly leave"),
             ("GROUP_FORMING", "all members left before the first join"),
-            ("SCALE_IN", "no member replaced the departed ones"),
+            ("SCALE_IN", "no new member replaced a departed member"),
         ),
         advice="use static members (group.instance.id) or the consumer protocol: a deploy then hardly rebalances",
     ),
@@ -54,7 +54,7 @@ PATTERNS: Final = (
     PatternEntry(
         code="REBALANCE_STORM",
         sentence="The group rebalances nearly all the time.",
-        proof="at least ten rebalances within ten minutes; or rebalances for over half of at least five minutes",
+        proof="at least ten rebalances within ten minutes; or rebalances for most of five minutes or longer",
         look_alikes=(("COOPERATIVE_FOLLOWUP", "cooperative follow-ups do not count"),),
         advice="check the most frequent cause; static members and longer timeouts reduce rebalances",
     ),
@@ -78,7 +78,7 @@ PATTERNS: Final = (
         proof="at least three alternations between joins and orderly leaves in the examined time",
         look_alikes=(
             ("CRASH_LOOP", "members depart without an orderly leave"),
-            ("ROLLING_DEPLOY", "the number stays the same"),
+            ("ROLLING_DEPLOY", "the number of members stays the same"),
         ),
         advice="each resize pauses the group: scale on lag over a longer window, and scale in more slowly than out",
     ),

@@ -31,7 +31,7 @@ CHANGES: Final = (
     CauseEntry(
         code="SUBSCRIPTION_CHANGED",
         sentence="A member changed its subscription.",
-        proof="the topics of its subscription, before and after",
+        proof="the topics of the member's subscription, before and after",
         look_alikes=(("TOPIC_CREATED", "the topic is new, and matches the member's subscription pattern"),),
         advice="change the subscription of all members at the same time: one group should read the same topics",
         kafka_log=_REJOINED,
@@ -72,7 +72,7 @@ CHANGES: Final = (
     CauseEntry(
         code="RACK_CHANGED",
         sentence="The rack of a member changed.",
-        proof="the rack in its subscription, before and after (KIP-881)",
+        proof="the rack in the member's subscription, before and after (KIP-881)",
         look_alikes=(("METADATA_CHANGED", "the rack is the same"),),
         advice="keep one client.rack for the lifetime of each process",
         kafka_log=_REJOINED,
@@ -87,9 +87,12 @@ CHANGES: Final = (
     CauseEntry(
         code="METADATA_CHANGED",
         sentence="A member rejoined with changed metadata, which the broker cannot read.",
-        proof="its subscription differs, but not in a known field; confidence is medium if its owned partitions differ",
+        proof="the subscription differs, but not in a known field; medium confidence if owned partitions differ",
         look_alikes=(
-            ("COOPERATIVE_FOLLOWUP", "it owns other partitions, and the previous rebalance left some unassigned"),
+            (
+                "COOPERATIVE_FOLLOWUP",
+                "the member owns other partitions, and the previous rebalance left some unassigned",
+            ),
         ),
         kafka_log=_REJOINED,
     ),
@@ -103,7 +106,7 @@ CHANGES: Final = (
     CauseEntry(
         code="LEADER_REJOIN",
         sentence="The leader rejoined, and the coordinator knows of no change.",
-        proof="its JoinGroup in a stable group, with the same metadata and the same numbers of partitions",
+        proof="the leader's JoinGroup in a stable group, with unchanged metadata and numbers of partitions",
         look_alikes=(
             ("PARTITIONS_CHANGED", "numbers of partitions differ"),
             ("PERIODIC", "the leader rejoins repeatedly, at a fixed period"),

@@ -30,7 +30,7 @@ COORDINATION: Final = (
         code="GENERATION_LOST",
         sentence="Members have a newer generation than the coordinator's log.",
         proof="ILLEGAL_GENERATION in response to requests with a later generation than the loaded one",
-        look_alikes=(("COORDINATOR_FAILOVER", "the members' generation is the one in the log"),),
+        look_alikes=(("COORDINATOR_FAILOVER", "members and log have the same generation"),),
         advice="records of __consumer_offsets were lost: check its replicas, and unclean leader elections",
     ),
     CauseEntry(

@@ -34,7 +34,7 @@ JOINING: Final = (
     CauseEntry(
         code="NEW_MEMBER",
         sentence="A new member joined.",
-        proof="its member id is new, and no removal or rejection of the same client precedes the join",
+        proof="the member id is new, and no removal or rejection of the same client precedes the join",
         look_alikes=(
             ("CLIENT_RESET", "the same client was removed or rejected within the previous ten minutes"),
             ("STATIC_REJOIN", "the group already had a member with its group.instance.id"),
@@ -52,7 +52,7 @@ JOINING: Final = (
     CauseEntry(
         code="STATIC_REJOIN",
         sentence="A static member returned, but the group had to start a new generation.",
-        proof="a JoinGroup with its instance id during a rebalance, or one that changed the group's assignor",
+        proof="a JoinGroup with the member's instance id during a rebalance, or one that changed the group's assignor",
         look_alikes=(("STATIC_RESTART", "the group kept its generation"),),
         advice="give every member the same list of assignors before a rolling restart",
         kafka_log="Updating metadata for static member ...",

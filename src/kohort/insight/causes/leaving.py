@@ -14,9 +14,12 @@ LEAVING: Final = (
     CauseEntry(
         code="MEMBER_LEFT",
         sentence="A member left in an orderly way: closed, scaled down, redeployed.",
-        proof="its LeaveGroup, or heartbeat with epoch -1; an immediate end of its connection confirms it",
+        proof="the member's LeaveGroup or heartbeat with epoch -1; an immediate disconnect confirms the cause",
         look_alikes=(
-            ("MAX_POLL_EXCEEDED", "the client reports a missed poll, or it committed nothing while records waited"),
+            (
+                "MAX_POLL_EXCEEDED",
+                "the client reports a missed poll, or committed nothing although records were available",
+            ),
             ("ADMIN_REMOVED", "another client sent the request"),
         ),
         kafka_log="Preparing to rebalance group ... (reason: explicit `LeaveGroup` request for (...) members.)",
@@ -34,8 +37,8 @@ LEAVING: Final = (
         sentence="A member left because its application did not poll within max.poll.interval.ms.",
         proof="the client's reason (KIP-800), or no commit progress despite heartbeats and an open connection",
         look_alikes=(
-            ("MEMBER_LEFT", "it had no lag, or it closed its connection right after it left"),
-            ("JOIN_TIMEOUT", "the coordinator removed it, since it did not poll during a rebalance"),
+            ("MEMBER_LEFT", "the member had no lag, or closed its connection right after its leave"),
+            ("JOIN_TIMEOUT", "the coordinator removed the member because it did not poll during a rebalance"),
         ),
         advice="raise max.poll.interval.ms, lower max.poll.records, or process off the poll loop",
         kafka_log="Preparing to rebalance group ... (reason: explicit `LeaveGroup` request ...: "

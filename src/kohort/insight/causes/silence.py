@@ -19,7 +19,7 @@ SILENCE: Final = (
         code="SESSION_TIMEOUT",
         sentence="A member's session expired; the journal lacks the member's last signs of life.",
         proof="only the session timer: the coordinator had just loaded the group, or the cluster was only watched",
-        advice="check that its process, its host and its network are up",
+        advice="check that the member's process, host and network are up",
         kafka_log=_EXPIRED,
     ),
     CauseEntry(
@@ -35,7 +35,7 @@ SILENCE: Final = (
         sentence="A member stalled for longer than its session timeout, and returned.",
         proof="the session timer, an open connection, and a later request of the member or join of the same client",
         look_alikes=(
-            ("SESSION_TIMEOUT.unreachable", "it has not returned so far"),
+            ("SESSION_TIMEOUT.unreachable", "the member has not returned so far"),
             ("BROKER_STALL", "the broker itself stalled"),
         ),
         advice="look for long pauses (garbage collector, swap, suspension), or raise session.timeout.ms",
@@ -45,8 +45,8 @@ SILENCE: Final = (
         code="SESSION_TIMEOUT.starved",
         sentence="A member's heartbeats came later and later until its session expired: it lacks CPU time.",
         proof="the session timer, and an earlier silence of more than half a session timeout",
-        look_alikes=(("SESSION_TIMEOUT.frozen", "its heartbeats were punctual until they stopped"),),
-        advice="its heartbeats came later and later: give it CPU, or raise session.timeout.ms",
+        look_alikes=(("SESSION_TIMEOUT.frozen", "the member's heartbeats were punctual until they stopped"),),
+        advice="give the member's process more CPU time, or raise session.timeout.ms",
         kafka_log=_EXPIRED,
     ),
     CauseEntry(
@@ -54,10 +54,10 @@ SILENCE: Final = (
         sentence="A member's session expired while its connection was open: its host or the network failed.",
         proof="the session timer; the connection did not close, and no request came since",
         look_alikes=(
-            ("SESSION_TIMEOUT.process_died", "its connection closed"),
-            ("SESSION_TIMEOUT.frozen", "it returned; until then both look the same"),
+            ("SESSION_TIMEOUT.process_died", "the member's connection closed"),
+            ("SESSION_TIMEOUT.frozen", "the member returned; until then both causes look the same"),
         ),
-        advice="check its host, and the network between it and the broker",
+        advice="check the member's host, and the network between host and broker",
         kafka_log=_EXPIRED,
     ),
     CauseEntry(
@@ -77,7 +77,7 @@ SILENCE: Final = (
         sentence="A static member did not return within its session timeout.",
         proof="the session timer of a member with an instance id",
         look_alikes=(("SESSION_TIMEOUT", "a member without an instance id"),),
-        advice="its partitions had no owner until the expiry: raise session.timeout.ms above its restart time",
+        advice="the member's partitions had no owner until the expiry: raise session.timeout.ms above its restart time",
         kafka_log=_EXPIRED,
     ),
 )

@@ -18,8 +18,8 @@ TIMEOUTS: Final = (
         code="JOIN_TIMEOUT",
         sentence="The coordinator removed a member that did not rejoin within its rebalance timeout.",
         proof="the join phase ended at its timeout without the member's JoinGroup",
-        look_alikes=(("SESSION_TIMEOUT", "its session expired first"),),
-        advice="its poll loop was busy for longer than max.poll.interval.ms; shorten the work between polls",
+        look_alikes=(("SESSION_TIMEOUT", "the member's session expired first"),),
+        advice="the member's poll loop was busy for longer than max.poll.interval.ms; shorten the work between polls",
         kafka_log="Group ... removed dynamic members who haven't joined: ...",
     ),
     CauseEntry(
@@ -49,8 +49,8 @@ TIMEOUTS: Final = (
         code="REVOCATION_TIMEOUT",
         sentence="A member of a consumer group did not revoke its partitions within its rebalance timeout.",
         proof="the timer of the revocation (KIP-848)",
-        look_alikes=(("SESSION_TIMEOUT", "its heartbeats also stopped"),),
-        advice="shorten its revoke callback, or its work between polls, below max.poll.interval.ms",
+        look_alikes=(("SESSION_TIMEOUT", "the member's heartbeats also stopped"),),
+        advice="keep the member's revoke callback, and its work between polls, shorter than max.poll.interval.ms",
         kafka_log="Member ... fenced from the group because it failed to transition from epoch ... within ...ms.",
     ),
 )

@@ -21,8 +21,11 @@ DEPARTURES: Final = (
         sentence="A member left, or its session expired; a watcher cannot distinguish the two.",
         proof="the records of the group no longer contain the member: the cluster was only watched (kohort watch)",
         look_alikes=(
-            ("MEMBER_LEFT", "it committed to the end, and departed before its session can have expired"),
-            ("SESSION_TIMEOUT", "its last sign of life was one session timeout earlier"),
+            (
+                "MEMBER_LEFT",
+                "the member committed until shortly before its departure, so its session cannot have expired",
+            ),
+            ("SESSION_TIMEOUT", "the member's last sign of life was one session timeout earlier"),
         ),
         advice="read the log of that client; a kohort broker knows the reason",
     ),
