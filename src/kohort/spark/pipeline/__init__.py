@@ -1,4 +1,4 @@
-"""Pipelines from topics to tables, declared in a file or in Python; run once or continuously."""
+"""Pipelines from topics to tables, declared in a file or in Python. They run up to the log end, or continuously."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class Sink(SinkWriter):
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """Columns that the sink requires: pairs of a setting and the column that it names."""
+        """Columns that the sink requires: pairs of a setting and the column named by the setting."""
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None: ...

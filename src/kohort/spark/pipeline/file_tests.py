@@ -1,4 +1,4 @@
-"""Runs a pipeline without a broker: the tests in its file, and a dry run of its steps on empty DataFrames."""
+"""Runs a pipeline without a broker: tests in the pipeline file, and a dry run of the steps on empty DataFrames."""
 
 from __future__ import annotations
 

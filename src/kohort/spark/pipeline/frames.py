@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Return a Count for each value of a column: the number of rows, and the XOR of the hashes of their source records.
+    """Return a Count for each value of a column: number of rows, and XOR of the hashes of the rows' source records.
 
     The key "" is for rows with NULL in the column.
     """
@@ -66,7 +66,7 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
 
 
 def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
-    """Add ``_failed``: the indexes of the rules that a row fails, such as ``0,2``; NULL if it passes all rules.
+    """Add ``_failed``: the indexes of the rules that a row fails, such as ``0,2``; NULL for a row without failed rule.
 
     A row fails a rule whose condition is NULL.
     """

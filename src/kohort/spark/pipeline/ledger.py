@@ -147,7 +147,7 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
     """Return the number of rows in open windows for each sink with ``counts``; {} if an entry lacks input counts.
 
-    An entry lacks them if its run was killed before Spark reported the progress of the micro-batch.
+    An entry lacks these counts if the run was killed before Spark reported the progress of the micro-batch.
     """
     found: dict[str, int] = {}
     read = 0

@@ -230,8 +230,8 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
 def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
     """Return the cluster of a section of the pipeline file.
 
-    Client options at the top of the file apply only to sections with the same brokers; options of the section override
-    them.
+    Client options at the top of the file apply only to sections with the same brokers. Options of the section have
+    precedence.
     """
     line = section.line_of("brokers")
     brokers = section.take("brokers", str, default.brokers)

@@ -226,7 +226,7 @@ _clusters: dict[tuple[Any, ...], SourceCluster] = {}
 
 
 def connect(options: SourceOptions) -> SourceCluster:
-    """Return the cluster connection of a read; tasks in one process share it (Spark reuses and forks its workers)."""
+    """Return the cluster connection of a read; tasks in one process share it, as Spark reuses workers."""
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
     if key not in _clusters:
         _clusters[key] = KohortCluster(options)

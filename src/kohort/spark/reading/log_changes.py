@@ -1,6 +1,6 @@
 """Detects records deleted before they were read, and topics deleted or recreated during a query.
 
-With ``failOnDataLoss=true`` such a loss ends the query with an error. Otherwise the query logs it once, and continues
+With ``failOnDataLoss=true`` such a loss ends the query with an error. Otherwise the query logs the loss, and continues
 after the deleted records, or at the beginning of a recreated topic. A recreated topic has the same name and another id
 (KIP-516). The offsets in Spark's checkpoint contain the topic ids, so a topic recreated between two runs is detected
 too, unless the brokers have no topic ids.

@@ -37,7 +37,7 @@ from kohort.spark.values.row_builders import RowBuilder
 log = logging.getLogger(__name__)
 
 OnRevoked = Callable[[Collection[TopicPartition]], None]
-"""Callback for revoked partitions; it can still commit their offsets."""
+"""Callback that receives the revoked partitions, and can still commit their offsets."""
 _CLOSE_MS: Final = 5_000
 
 

@@ -100,7 +100,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        # This method only sets a flag: Spark's Kafka connector crashed when it queried end offsets here (SPARK-53560).
+        # Only set a flag: in Spark's Kafka connector a query of end offsets in this method crashed (SPARK-53560).
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -192,7 +192,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._cluster.earliest(partitions) if partitions else {}
 
     def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
-        """Return the end offsets of a repeated micro-batch, without topics recreated since it was planned.
+        """Return the end offsets of a repeated micro-batch, without topics recreated after the plan.
         The next micro-batch reads these topics from their beginning. Raises DataLost if failOnDataLoss is set.
         """
         if not log_changes.ids_of(end):
@@ -222,7 +222,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return read_ranges(self._cluster, partition.ranges, self._builder, fail_on_data_loss=fail)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: Spark calls this one micro-batch late, so ``latestOffset`` commits."""
+        """Do nothing: ``latestOffset`` commits, because Spark calls this method one micro-batch late."""
 
     def stop(self) -> None:
         self._cluster.close()

@@ -38,7 +38,7 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write_whole(target: Path, text: str, *, executable: bool = False) -> Path:
-    """Write a file by renaming a complete copy, so that no other process reads a part of it."""
+    """Write a file by renaming a complete copy, so that no other process reads an incomplete file."""
     if not target.exists() or target.read_text() != text:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f"{target.name}.{os.getpid()}")
@@ -74,7 +74,7 @@ def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 @cache
 def _temporary_folder() -> Path:
-    """Create a private temporary folder; it is never removed, since child processes may still need it."""
+    """Create a private temporary folder, which is never removed: child processes may still need it."""
     return Path(tempfile.mkdtemp(prefix="kohort-"))
 
 

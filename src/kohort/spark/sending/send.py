@@ -43,7 +43,7 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """Append headers to the headers ``own`` of each record; ``more``: header names, each with its value in each row."""
+    """Append headers to the headers ``own`` of each record; ``more``: header names, each with a value for each row."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -46,7 +46,7 @@ _LOGICAL: Final = {
     ("string", "uuid"): "kohort-uuid",
     ("fixed", "uuid"): "kohort-uuid",
 }
-"""Supported logical types, and the name of the fastavro reader for each: fastavro's own, or one registered here.
+"""Supported logical types, and the fastavro reader for each: fastavro's own, or one that this module registers.
 Other logical types are read as their plain type, as the specification requires.
 """
 

@@ -23,7 +23,7 @@ TYPES: Final = {
     "redelivered": "boolean",
 }
 REDELIVERED: Final = "redelivered"
-"""Column that marks possibly redelivered rows; it is computed only if the read schema contains it."""
+"""Column that is True for rows that may have been delivered before; computed only if the read schema contains it."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 

@@ -1,4 +1,4 @@
-"""Decodes CSV values into columns. Each record is one row: a quote cannot extend into the next record.
+"""Decodes CSV values into columns. Each record is one row: a quoted field cannot extend into the next record.
 
 Quotes follow RFC 4180 (doubled), or Spark's backslash escapes. A record that has another meaning under each of the two
 rules is an error. An empty field is NULL. A quoted empty field is NULL too, except in a text column, where it is an
@@ -58,7 +58,7 @@ class CsvReader:
         return Decoded(pieces, problems)
 
     def read(self, value: bytes) -> list[Any]:
-        """Decode one CSV value to its columns. Raises ValueError if it is not one record of the schema."""
+        """Decode one CSV value to its columns. Raises ValueError unless the value is one record of the schema."""
         try:
             text = value.decode()
         except UnicodeDecodeError as error:

@@ -56,7 +56,7 @@ class BatchRunner:
                 self.error = error
                 raise
             if self.entries and self.entries[-1].batch == batch:
-                self.entries.pop()  # Spark repeats the micro-batch in this run: replace its entry
+                self.entries.pop()  # replace the entry of a micro-batch that Spark repeats in this run
             self.entries.append(entry)
             if not entry.stateful:
                 self._on_entry(entry)

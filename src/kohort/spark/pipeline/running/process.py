@@ -37,7 +37,7 @@ class CurrentRun(NamedTuple):
 
 @contextmanager
 def exclusive_run(pipeline: Pipeline) -> Iterator[None]:
-    """Lock a pipeline for this process while the block runs. Raises KohortError if another process runs it."""
+    """Lock a pipeline for this process while the block runs. Raises KohortError if another process has the lock."""
     target = pipeline.state / _FILE
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a+") as held:

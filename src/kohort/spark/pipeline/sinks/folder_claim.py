@@ -93,7 +93,7 @@ def _owned_ids(folder: ParquetFolder) -> set[str]:
 
 
 def _claim(folder: ParquetFolder, name: str) -> None:
-    """Create the owner file of a folder. Raises SinkRefused if it has another owner, or files of an unknown owner."""
+    """Create the owner file of a folder. Raises SinkRefused if the folder has another owner or foreign files."""
     _check_owners(folder, name)
     claimed = {folder.owner.id, *(owner.id for owner in _owners_of(folder))}
     foreign = next((file for file in folder.all_files() if file.owner not in claimed), None)
