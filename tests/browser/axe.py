@@ -37,7 +37,7 @@ def axe_source() -> str:
 def _fetched() -> bytes:
     npm = shutil.which("npm")
     if npm is None:
-        raise NoAxe("npm is missing: it downloads axe-core")
+        raise NoAxe("npm is missing, but it is needed to download axe-core")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [npm, "pack", f"{NAME}@{VERSION}", "--silent", "--pack-destination", folder],

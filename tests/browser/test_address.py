@@ -15,7 +15,7 @@ def names(page):
     return page.locator("tbody th").all_inner_texts()
 
 
-def test_address_restores_filter_and_order(open_page):
+def test_filter_and_order_of_groups_are_restored_from_address(open_page):
     page = open_page("/groups")
     page.get_by_role("searchbox").fill("/^(pay|bill)/")
     page.get_by_role("button", name="Lag", exact=True).click()
@@ -70,7 +70,7 @@ def test_back_button_opens_previous_view(open_page):
 
 
 @pytest.mark.parametrize("name", ["a/b", "50%", "a b?c#d", "%2F", "日本", "..."])
-def test_any_group_name_is_valid_in_address(canned, open_page, name):
+def test_address_may_contain_any_group_name(canned, open_page, name):
     from urllib.parse import quote
 
     from browser.lively import rows, serve_groups, status_of
@@ -96,7 +96,7 @@ def _of_checkout(what, params):
     return answer("GET", f"groups/checkout/{what}", params).body
 
 
-def test_keyboard_opens_advice_from_list_of_groups(open_page):
+def test_advice_is_opened_from_list_of_groups_by_keyboard(open_page):
     page = open_page("/groups")
     page.get_by_role("searchbox").wait_for()
 
@@ -134,7 +134,7 @@ def test_question_mark_opens_help_for_keyboard_shortcuts(open_page):
     page.get_by_role("heading", name="Groups").wait_for()
 
 
-def test_shortcuts_are_off_in_text_fields(open_page):
+def test_keyboard_shortcuts_are_disabled_in_text_fields(open_page):
     page = open_page("/groups")
     search = page.get_by_role("searchbox")
 
@@ -159,7 +159,7 @@ def test_selected_theme_is_kept_after_reload(open_page):
     assert page.evaluate(of_canvas) == ["#1a1f26", "rgb(213 94 0 / 14%)"]
 
 
-def test_exported_page_keeps_view_in_url_fragment(canned, open_page):
+def test_address_of_exported_page_has_view_in_url_fragment(canned, open_page):
     import json
 
     from browser.answers import answer

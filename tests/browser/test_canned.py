@@ -74,7 +74,7 @@ def test_content_policy_of_page_contains_hash_of_import_map():
     assert policy.startswith(POLICY.partition("{")[0] + " 'sha256-")
 
 
-def test_canned_stream_sends_events_and_resumes_ids():
+def test_canned_stream_sends_events_and_continues_event_ids():
     with canned_console() as console:
         request = urllib.request.Request(f"{console.address}/api/v1/stream", headers={"Last-Event-ID": "41"})
         with urllib.request.urlopen(request) as stream:

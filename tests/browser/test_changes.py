@@ -35,7 +35,7 @@ def test_past_view_allows_no_change(canned, open_page):
     expect(page.get_by_role("button", name="Show the plan")).to_be_disabled()
 
 
-def test_reset_is_executed_after_typed_confirmation(canned, open_page):
+def test_reset_is_executed_after_user_types_confirmation(canned, open_page):
     make_live(canned, allow_changes=True)
     command = "kohort group reset-offsets checkout --to-earliest --execute"
     canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="bound-to-it", command=command)
@@ -85,7 +85,7 @@ def test_rejected_change_shows_advice(canned, open_page, problems):
     problems.clear()
 
 
-def test_member_removal_sends_reason(canned, open_page):
+def test_removal_of_member_sends_reason(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets?way=members")
     show = page.get_by_role("button", name="Show the plan")
@@ -132,7 +132,7 @@ def test_reset_reads_offsets_from_file(canned, open_page, finds_nothing, tmp_pat
     finds_nothing(page)
 
 
-def test_large_offsets_file_is_rejected_with_advice(canned, open_page, tmp_path):
+def test_too_large_offsets_file_is_rejected_with_advice(canned, open_page, tmp_path):
     make_live(canned, allow_changes=True)
     file = tmp_path / "<b>big.csv"
     file.write_text("orders,0,0\n" * 20_000)

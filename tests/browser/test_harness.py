@@ -35,7 +35,7 @@ def test_missing_script_is_reported(canned, open_page, problems):
     assert any("404" in problem for problem in found)
 
 
-def test_axe_finds_image_without_text_alternative(canned, open_page, problems, finds_nothing):
+def test_axe_reports_image_without_text_alternative(canned, open_page, problems, finds_nothing):
     page, found = opened(canned, open_page, problems, HEAD + "</head><body><main><h1>All</h1></main>")
     assert found == []
     finds_nothing(page)

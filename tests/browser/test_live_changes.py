@@ -41,7 +41,7 @@ def test_group_in_live_cluster_is_reset_as_planned_and_then_deleted(cluster, ope
     soon(row_of(page, "Groups", refunds)).to_have_count(0)
 
 
-def test_rejected_reset_in_live_cluster_names_members(cluster, open_page, problems):
+def test_rejected_reset_in_live_cluster_shows_members_of_group(cluster, open_page, problems):
     group = cluster.classic
     page = open_page(f"/groups/{group}/offsets", at=cluster.console)
     soon(page.locator("p.warn-panel")).to_contain_text(f"{group}-1")

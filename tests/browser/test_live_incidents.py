@@ -67,7 +67,7 @@ def test_member_joins_departures_and_crashes_in_live_cluster_are_shown(cluster, 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_slow_member_in_live_cluster_is_named(cluster, opened, protocol):
+def test_member_that_exceeds_max_poll_interval_in_live_cluster_is_shown(cluster, opened, protocol):
     group, crew = cluster.group(protocol), cluster.crew
     slow = f"{group}-slow"
     page = opened(f"/groups/{group}/rebalances")
@@ -106,7 +106,7 @@ def test_lag_of_live_cluster_is_updated(cluster, opened):
     assert before >= WAITING
 
 
-def test_paused_view_is_restored_by_address(cluster, opened, open_page):
+def test_paused_view_is_restored_from_address(cluster, opened, open_page):
     group, crew = cluster.classic, cluster.crew
     late = f"{group}-late"
     page = opened(f"/groups/{group}/members")
@@ -133,7 +133,7 @@ def test_paused_view_is_restored_by_address(cluster, opened, open_page):
 
 
 @pytest.mark.campaign
-def test_replayed_moment_is_restored_by_address(cluster, opened, open_page):
+def test_replayed_moment_is_restored_from_address(cluster, opened, open_page):
     group, guest = cluster.modern, f"{cluster.modern}-visitor"
     page = opened(f"/groups/{group}/rebalances")
     table = page.get_by_role("table", name="Rebalances")

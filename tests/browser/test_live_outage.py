@@ -32,7 +32,7 @@ def site(tmp_path, chromium):
     broker.process.poll() is None and broker.stop()
 
 
-def test_killed_broker_makes_every_view_unknown_until_its_return(site, open_page, problems, finds_nothing):
+def test_every_view_is_unknown_between_kill_and_restart_of_broker(site, open_page, problems, finds_nothing):
     broker, data, console = site
     page = open_page("/groups", at=console)
     soon(page.get_by_text("1 group; none needs attention.")).to_be_visible()

@@ -88,7 +88,7 @@ def test_rebalance_view_shows_cause_evidence_and_advice(open_page):
     page.get_by_text("Similar causes").wait_for()
 
 
-def test_rebalance_outside_time_span_opens_by_address(canned, open_page):
+def test_rebalance_outside_time_span_is_opened_from_address(canned, open_page):
     page = open_page("/groups/checkout/rebalances/2?from=1700000200000&until=1700000250000")
 
     page.get_by_role("heading", name="Moved partitions").wait_for()

@@ -92,7 +92,7 @@ def push(bootstrap, client_id, **says):
         assert client.ask(asked, 0).error_code == 0
 
 
-def test_client_metrics_show_lists_members_of_one_group(run, broker):
+def test_group_option_of_client_metrics_show_excludes_other_groups(run, broker):
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="pair", client_id="one") as consumer:
         consumer.subscribe(["read"])
         eventually(lambda: consumer.poll(100) or consumer.assignment())

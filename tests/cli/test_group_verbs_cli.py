@@ -64,7 +64,7 @@ def test_remove_member_removes_stopped_static_member_with_reason(run, ask, broke
     assert "has no members" in run("group", "remove-member", "g", "--all", "--yes", code=3).stderr
 
 
-def test_remove_member_removes_classic_member_by_member_id(run, ask, broker, orders):
+def test_remove_member_accepts_member_id_of_classic_member(run, ask, broker, orders):
     with member(broker, "g", client_id="reader"):
         (about,) = ask("group", "describe", "g")["members"]
         complete = ShellComplete(main, {}, "kohort", "_KOHORT_COMPLETE")

@@ -109,7 +109,7 @@ def test_reset_and_delete_are_refused_for_group_with_members(run, member):
         assert "while it has members: reader at" in refused.stderr
 
 
-def test_reset_plan_of_active_group_names_members_to_stop(run, member):
+def test_reset_plan_for_active_group_shows_members_to_stop(run, member):
     shown = run("group", "reset-offsets", "g", "--to-earliest")
 
     assert shown.stdout.splitlines()[0].split()[:4] == ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]
@@ -191,7 +191,7 @@ def test_why_without_journal_suggests_kohort_watch(run, monkeypatch, orders, tmp
     assert 'has no rebalance of group "nobody' in told
 
 
-def test_shell_completes_topics_groups_and_members(run, broker, orders):
+def test_shell_completion_offers_topics_groups_and_members(run, broker, orders):
     from click.shell_completion import ShellComplete
 
     from kohort.cli.main import main
@@ -252,7 +252,7 @@ def test_exported_plan_of_several_groups_is_read_from_file(run, ask, orders, tmp
         '"' + "x" * 200_000 + '",0,1',
     ],
 )
-def test_invalid_plan_file_is_reported_with_line(run, orders, tmp_path, text):
+def test_invalid_plan_file_is_reported_with_line_number(run, orders, tmp_path, text):
     file = tmp_path / "plan.csv"
     file.write_text(text)
 

@@ -66,7 +66,7 @@ def test_peek_reports_missing_group_or_partition(run, orders):
     assert "expected TOPIC:NUMBER" in run("group", "peek", "g", "orders:-1", code=2).stderr
 
 
-def test_shell_completes_committed_partitions(broker, orders):
+def test_shell_completion_offers_committed_partitions(broker, orders):
     complete = ShellComplete(main, {}, "kohort", "_KOHORT_COMPLETE")
     words = ["group", "peek", "--bootstrap", broker.bootstrap, "g"]
 

@@ -33,7 +33,7 @@ def may(admin: kohort.Admin, kind: str, name: str) -> None:
     admin.create_acls([AclBinding(kind, name, "User:alice", "describe")])
 
 
-def test_undescribable_group_is_reported_in_exit_code(places):
+def test_group_that_cannot_be_described_is_reported_in_exit_code(places):
     admin, run = places
     may(admin, "cluster", "kafka-cluster")
     may(admin, "group", "g")
@@ -48,7 +48,7 @@ def test_undescribable_group_is_reported_in_exit_code(places):
     assert "the health of some groups is unknown: they could not be sampled" in examined.stderr
 
 
-def test_undescribable_partition_is_reported_in_exit_code(places):
+def test_partition_that_cannot_be_described_is_reported_in_exit_code(places):
     admin, run = places
     may(admin, "group", "m")
     options = {"bootstrap_servers": admin.config.bootstrap_servers, "group_id": "m"}
@@ -64,7 +64,7 @@ def test_undescribable_partition_is_reported_in_exit_code(places):
     assert "the health of some groups is unknown: they could not be sampled" in examined.stderr
 
 
-def test_doctor_of_visible_groups_reports_no_problem(places):
+def test_doctor_reports_no_problem_of_group_and_topics_with_describe_right(places):
     admin, run = places
     for name in ("seen", "hidden"):
         may(admin, "topic", name)

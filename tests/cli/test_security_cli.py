@@ -156,7 +156,7 @@ def test_users_are_added_listed_and_removed(call, told):
     assert "RESOURCE_NOT_FOUND" in call("users", "remove", "alice", "--yes", code=3).stderr
 
 
-def test_users_add_reads_password_from_env_file_or_stdin(call, told, tmp_path):
+def test_users_add_reads_password_from_environment_or_file_or_stdin(call, told, tmp_path):
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\r\nnot this\n")
     call("users", "add", "dave", "--password-file", str(file))

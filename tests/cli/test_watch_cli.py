@@ -113,7 +113,7 @@ def test_to_topic_option_of_watch_is_rejected_for_kohort_brokers(run, broker, to
     assert "the brokers of this cluster are kohort's and write __kohort_journal themselves: omit --to-topic" in told
 
 
-def test_watch_once_reports_cluster_without_groups(run, monkeypatch):
+def test_once_option_of_watch_reports_cluster_without_groups(run, monkeypatch):
     with kohort.Broker() as empty:
         result = run("watch", "--once", "--bootstrap", empty.bootstrap, code=3)
     assert "the cluster has no " in result.stderr

@@ -118,7 +118,7 @@ def test_rebalance_counts_are_unknown_with_stale_journal(run, ask, watched, now_
     assert "the journal ends at" in run("group", "why", watched.group, *store).stderr
 
 
-def test_events_follow_reads_journal_file(broker, watched, now_ms):
+def test_follow_option_of_events_reads_journal_file(broker, watched, now_ms):
     command = [sys.executable, "-m", "kohort", "group", "events", watched.group, "--follow", "--output", "ndjson"]
     following = subprocess.Popen(
         [*command, "--bootstrap", broker.bootstrap, "--store", str(watched.path)], stdout=subprocess.PIPE, text=True

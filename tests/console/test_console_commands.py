@@ -73,7 +73,7 @@ def read_twenty(bootstrap, group="billing"):
         consumer.commit()
 
 
-def test_serve_console_shows_groups_and_stops_with_broker():
+def test_console_of_serve_shows_groups_and_stops_with_broker():
     served = Served("--console", ANYWHERE, "--set", "group.initial.rebalance.delay.ms=0")
     try:
         console = Asked(served.ready["console"])

@@ -140,7 +140,7 @@ def test_api_without_login_is_rejected(orders, guarded):
     assert guarded.get("/cluster").status == 401
 
 
-def test_token_is_valid_for_one_session_only(orders, guarded):
+def test_csrf_token_is_valid_for_one_session_only(orders, guarded):
     tokens = []
     for _ in range(2):
         guarded.headers["Cookie"] = log_in(guarded, "correct horse").headers["set-cookie"].partition(";")[0]
@@ -226,7 +226,7 @@ def test_wrong_passwords_and_sessions_expire():
     assert sessions.of(first) is None
 
 
-def test_half_sent_request_does_not_block_other_requests(client):
+def test_half_sent_request_does_not_block_another_request(client):
     wire = http.client.HTTPConnection(client.address)
     wire.connect()
     wire.sock.sendall(b"GET / HTTP/1.1\r\nHost: ")

@@ -97,7 +97,7 @@ def test_findings_of_groups_with_many_members_are_untracked_by_garbage_collector
     assert len(found[0].partitions) == PARTITIONS
 
 
-def test_samples_share_partition_objects(orders, broker, folder):
+def test_partition_objects_are_reused_by_later_samples(orders, broker, folder):
     source = live(broker)
     with console(source, folder):
         looks = eventually(lambda: found if len(found := source.snapshots(orders)) > 2 else None)

@@ -114,7 +114,7 @@ def segments_of(raw_path: bytes) -> list[str]:
     try:
         return [unquote(part, errors="strict") for part in parts]
     except UnicodeDecodeError as error:
-        raise UsageError("the path is not UTF-8") from error
+        raise UsageError("the path of the address is not UTF-8") from error
 
 
 def params_of(query: bytes) -> dict[str, str]:

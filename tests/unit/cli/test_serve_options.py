@@ -8,7 +8,7 @@ from kohort.config.listeners import listeners_of
 from kohort.errors import ConfigError
 
 
-def test_options_without_effect_are_logged_with_their_source(caplog, tmp_path):
+def test_options_without_effect_are_logged_with_the_file_or_option_that_sets_them(caplog, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("num.io.threads=3\n")
     given = ("log.preallocate=true", "replica.lag.time.max.ms=5", "transaction.state.log.replication.factor=1")
