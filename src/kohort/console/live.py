@@ -55,7 +55,7 @@ class LiveSettings:
     journal_mib: int = 64
     store: Path | None = None
     watch: bool = True
-    """True to start a watcher if the cluster has no journal. The watcher records one."""
+    """True to start a watcher, which records a journal, if the cluster has no journal."""
     end_s: float = 5.0
     """Maximum time in seconds to wait for running requests when the console stops."""
 

@@ -96,7 +96,7 @@ class Attempts:
         self._all: deque[float] = deque(maxlen=PRESSED)
 
     def wait_s(self, address: str) -> float:
-        """Return the seconds until a client address may try to log in again; 0: now."""
+        """Return the time in seconds until a client address may try to log in again; 0: now."""
         now_s = self._clock()
         is_pressed = len(self._all) == PRESSED and now_s - self._all[0] < FAILED_S
         most = 1 if is_pressed else FAILURES

@@ -18,7 +18,7 @@ PULSE_S: Final = 2.0
 PULSE_MS: Final = 6_000
 """Timeout of a request for the cluster's nodes, in ms."""
 OVERDUE_S: Final = 30.0
-"""Delay of a sample at which an outage starts: this many seconds, plus three times the last sample's duration."""
+"""A sample that is late by this many seconds, plus three times the last sample's duration, starts an outage."""
 LONGEST_ERROR: Final = 300
 
 
