@@ -17,7 +17,7 @@ MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
 """Metrics without a member id are ignored if two clients with equal client id and host push within this time in ms."""
 NAME_LETTERS_MAX: Final = 1_000
-"""Maximum letters in a client's names (member id, client id, host) together. Longer ones are not recorded."""
+"""Maximum letters in member id, client id and host of a client together. Longer names are not recorded."""
 NAME_PREFIX_MAX: Final = 300
 """Number of letters in a member id or client id that are compared; the remaining ones are ignored."""
 GROUPS_MOST: Final = 10_000
@@ -63,7 +63,7 @@ def names_fit(*names: str | None) -> bool:
 
 
 def name_prefix(name: str) -> str:
-    """Return the first letters of a member id or client id; names are equal if these letters are."""
+    """Return the first letters of a member id or client id. Only these letters of two names are compared."""
     return name[:NAME_PREFIX_MAX]
 
 

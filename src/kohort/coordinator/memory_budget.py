@@ -50,7 +50,7 @@ NO_LIMIT: Final = -1
 
 
 class Added(NamedTuple):
-    """Maximum bytes that a request adds. ``new``: by new groups and members; ``grown``: by existing ones."""
+    """Maximum bytes that a request adds. ``new``: new groups and members; ``grown``: growth of existing groups."""
 
     new: int = 0
     grown: int = 0
@@ -68,7 +68,7 @@ class MemoryBudget:
         self._measured_ms: int | None = None
         self._measure_above = limit // MEASUREMENTS
         self._measurement: Iterator[tuple[int, int]] | None = None
-        """Measurement in progress. For one group after another it yields memory in bytes, and measuring effort."""
+        """Measurement in progress. It yields each group's memory in bytes, and the effort of measuring it."""
         self._measured = 0
         """Bytes measured so far by the measurement in progress, plus bytes that requests added since its start."""
         self.refused = 0
@@ -170,7 +170,7 @@ def _bytes_of_text(text: str | None) -> int:
 
 
 def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
-    """Return the bytes by which member records enlarge consumer groups, minus those of replaced members."""
+    """Return the bytes by which member records enlarge consumer groups. Bytes of replaced members are subtracted."""
     sizes: dict[tuple[str, str], int] = {}
     before = new = 0
     for record in records:
@@ -230,7 +230,7 @@ def bytes_of_long_names(*names: str | None) -> int:
 
 
 def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
-    """Yield for each group its estimated bytes and the effort to measure it, which one member increases by 1.
+    """Yield each group's estimated bytes, and the effort of measuring it (1: that of a classic member).
 
     Groups may change while the caller handles a result.
     """

@@ -314,7 +314,7 @@ def _offset_place(key: bytes) -> tuple[str, str, int]:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Return True for an offset record value that has kohort's own version, and no commit metadata."""
+    """Return True for an offset record value of the version that kohort writes, without commit metadata."""
     return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
 

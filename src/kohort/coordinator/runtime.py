@@ -97,7 +97,7 @@ class Coordinator:
         self._config = config
 
     def handle(self, request: GroupRequest, now_ms: int) -> list[Reply]:
-        """Answer or hold a request to a group. Return all responses that it causes, also those to other requests."""
+        """Answer or hold a request to a group. Return all responses that it causes, also to other waiting requests."""
         ctx = self._at(now_ms)
         api = GROUP_APIS[type(request.message)]
         if isinstance(api, SeveralGroupsApi):
@@ -154,7 +154,7 @@ class Coordinator:
             self._carry_out_all(shard, shard.topics_deleted(deleted_topics, ctx), ctx)
 
     def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
-        """Commit or drop the pending offsets of a transaction, as its marker says."""
+        """Commit the pending offsets of a transaction, or drop them if its marker is an abort marker."""
         shard = self._shards.active_at(partition)
         if shard is None:
             return  # the marker is replayed when the partition is loaded

@@ -104,7 +104,7 @@ def describe_group(
 def filter_of(
     names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
 ) -> Steps[frozenset[str] | None]:
-    """Return those names in a ListGroups filter that are known, in lower case; None if there is no filter.
+    """Return the known names in a ListGroups filter, in lower case; None if the request has no filter.
 
     ``blanks``: strip blanks from the names.
     """

@@ -19,7 +19,7 @@ SORT_US: Final = 0.5
 """Estimated cost in microseconds to hash and sort one member id."""
 
 _FIBONACCI: Final = 0x9E3779B97F4A7C15
-"""2**64 divided by the golden ratio. Kafka's timeline hash tables multiply hash codes by it."""
+"""2**64 divided by the golden ratio. Kafka's timeline hash tables multiply hash codes by this number."""
 
 
 def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:

@@ -26,7 +26,7 @@ class Presence:
     """Session of a member (classic or consumer protocol), with times and counts for the journal. Never persisted."""
 
     expires_at_ms: int
-    """Time in ms at which the session ends. A heartbeat moves it forward; the session timer stays as it is."""
+    """Time in ms at which the session ends. A heartbeat increases this time, but does not set the session timer."""
     last_seen_ms: int
     connection: int = -1
     longest_gap_ms: int = 0
@@ -89,7 +89,7 @@ class Member(Presence):
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """Restart the member's session timeout. The session timer stays as it is; when it fires, it is set again."""
+        """Restart the member's session timeout. The session timer is not set now; it is set again when it fires."""
         self.expires_at_ms = now_ms + (NEW_MEMBER_TIMEOUT_MS if self.is_new else self.session_timeout_ms)
 
     @property

@@ -31,7 +31,7 @@ FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 NAMES_PARSED_MAX: Final = 20_000
 """Maximum number of topic names that the coordinator parses from one generation's subscriptions (some 25 ms)."""
 SUBSCRIPTIONS_COMPARED: Final = 8
-"""A subscription is not parsed if one of this number of recent ones has the same topics: most have."""
+"""Number of parsed subscriptions kept for comparison: an equal list of topics is not parsed again."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:

@@ -59,7 +59,7 @@ def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, 
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Return a group's existing topics and, if they have changed since the last heartbeat, the previous ones."""
+    """Return a group's existing topics; also its previous topics if they changed since the last heartbeat."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()
@@ -71,7 +71,7 @@ def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dic
 def changed_names(
     group: ModernGroup, before: Collection[ConsumerMetadata], after: ConsumerMetadata | None
 ) -> tuple[list[str], list[str]]:
-    """Return the topics that the group newly subscribes to, and those that it no longer subscribes to.
+    """Return the newly subscribed topics of the group, and its no longer subscribed topics.
 
     ``before``: previous metadata of members. ``after``: metadata in its place; None: the members are removed.
     """

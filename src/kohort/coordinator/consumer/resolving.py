@@ -1,7 +1,8 @@
 """Search for the topics that match a group's subscription patterns, in steps between heartbeats (ADR 11).
 
 The rules: protocol/consumer-groups.md#regular-expressions. A search uses the topic names that exist when it begins.
-Each step persists the matching topics that it found. If these have changed, it also raises the group epoch.
+Each step persists the matching topics that it found. If a pattern matches other topics than before, the step also
+raises the group epoch.
 """
 
 from __future__ import annotations

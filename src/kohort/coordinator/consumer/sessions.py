@@ -1,7 +1,7 @@
 """Sessions of consumer group members, and the timers of their deadlines.
 
-The rules: protocol/consumer-groups.md#timers. A heartbeat moves ``Presence.expires_at_ms`` forward and leaves the
-session timer as it is. When the timer fires, it compares ``expires_at_ms`` with the clock.
+The rules: protocol/consumer-groups.md#timers. A heartbeat increases ``Presence.expires_at_ms``, but does not set the
+session timer. When the timer fires, the coordinator compares ``expires_at_ms`` with the clock.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def begin_all(group: ModernGroup, ctx: Context) -> list[SetTimer]:
 
 
 def awaits_revocation(member: ConsumerMember) -> bool:
-    """Return True if the member has partitions to revoke within its rebalance timeout."""
+    """Return True if a member with the consumer protocol must revoke partitions within its rebalance timeout."""
     return (
         member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
         and member.epoch != LEAVING_FOR_A_WHILE_EPOCH

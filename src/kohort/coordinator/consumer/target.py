@@ -57,7 +57,7 @@ class ResolvedSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """Subscriptions of all members, for one target assignment. Unchanged ones come from the previous assignment."""
+    """Subscriptions of all members, for one target assignment. Unchanged ones are resolved only one time."""
 
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
@@ -147,7 +147,7 @@ def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
 
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
-    """Do the next step of a large group's target assignment: compute or persist a part of it."""
+    """Compute or persist the next part of the target assignment of a large group."""
     out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
     if pending is None or group.target_epoch >= pending.epoch:  # the group's last member left during the computation
         group.volatile.pending_target = None
@@ -175,7 +175,7 @@ def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
 def _write_some(
     group: ModernGroup, pending: PendingTarget, computed: ComputedTarget, ctx: Context, out: Outcome
 ) -> None:
-    """Persist the target assignments of the next members; after those of the last member, persist the target epoch."""
+    """Persist the target assignments of the next members. After the last member, also persist the target epoch."""
     end = pending.written + WRITTEN_AT_ONCE
     for member_id in computed.changed[pending.written : end]:
         now_id = _id_now(group, member_id, computed.specs[member_id])

@@ -211,7 +211,7 @@ def is_too_long(metadata: str | None, limit: int) -> bool:
 
 
 def note_progress(member: Committer, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
-    """Record the time of a member's commit, provided that it moves an offset forward."""
+    """Record the time of a member's commit if the commit moves an offset forward."""
     for record in out.records:
         assert isinstance(record, OffsetCommitted)
         assert record.value is not None
