@@ -33,7 +33,7 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         ("CLIENT_RESET", "ZOMBIE_COMMIT", "SESSION_TIMEOUT", "JOIN_TIMEOUT"),
     ),
     ErrorCode.ILLEGAL_GENERATION: ErrorEntry(
-        "The request has another generation than the group: handling took longer than a rebalance.",
+        "The request has another generation than the group: the group rebalanced before the member sent the request.",
         "the client rejoins by itself; a commit with this error has no effect",
         ("ZOMBIE_COMMIT", "GENERATION_LOST"),
     ),
@@ -44,7 +44,7 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
     ),
     ErrorCode.MEMBER_ID_REQUIRED: ErrorEntry(
         "The coordinator gave a new member its id (KIP-394).",
-        "no action needed: the client joins with it",
+        "no action needed: the client joins with this id",
         ("NEW_MEMBER",),
     ),
     ErrorCode.FENCED_INSTANCE_ID: ErrorEntry(
@@ -77,7 +77,9 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         ("INCOMPATIBLE_ASSIGNORS", "ASSIGNOR_CHANGED"),
     ),
     ErrorCode.UNSUPPORTED_ASSIGNOR: ErrorEntry(
-        "The broker has no such assignor (KIP-848).", "use one of group.consumer.assignors", ("ASSIGNOR_CHANGED",)
+        "The broker has no such assignor (KIP-848).",
+        "use an assignor that the broker lists in group.consumer.assignors",
+        ("ASSIGNOR_CHANGED",),
     ),
     ErrorCode.INVALID_REGULAR_EXPRESSION: ErrorEntry(
         "The subscription pattern is invalid.",
@@ -85,7 +87,7 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         ("REGEX_RESOLVED",),
     ),
     ErrorCode.INVALID_SESSION_TIMEOUT: ErrorEntry(
-        "session.timeout.ms is out of bounds.", "stay within the broker's group.{min,max}.session.timeout.ms"
+        "session.timeout.ms is out of bounds.", "choose a value within the broker's group.{min,max}.session.timeout.ms"
     ),
     ErrorCode.INVALID_GROUP_ID: ErrorEntry("The group.id is empty or invalid.", "give the consumer a group.id"),
     ErrorCode.GROUP_ID_NOT_FOUND: ErrorEntry(
@@ -94,17 +96,17 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         ("GROUP_DELETED",),
     ),
     ErrorCode.NON_EMPTY_GROUP: ErrorEntry(
-        "The group has members, but the request needs an empty group.", "stop its members first"
+        "The group has members, but the request needs an empty group.", "stop the group's members first"
     ),
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: ErrorEntry(
-        "Offsets of a subscribed topic cannot be deleted.", "stop its members, or unsubscribe first"
+        "Offsets of a subscribed topic cannot be deleted.", "stop the group's members, or unsubscribe first"
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: ErrorEntry(
-        "The client may not use this group.", "grant it READ on the group: kohort acls add"
+        "The client may not use this group.", "grant the client READ on the group: kohort acls add"
     ),
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: ErrorEntry(
         "The client may not read a topic; members with different rights see different topics.",
-        "grant it READ on the topic: kohort acls add",
+        "grant the client READ on the topic: kohort acls add",
     ),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorEntry(
         "The coordinator still loads the group from its log.",
@@ -120,10 +122,10 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         "The group has moved to another broker.", "no action needed: clients find it", ("COORDINATOR_FAILOVER",)
     ),
     ErrorCode.OFFSET_METADATA_TOO_LARGE: ErrorEntry(
-        "The metadata of a committed offset is too long.", "keep it below offset.metadata.max.bytes"
+        "The metadata of a committed offset is too long.", "keep the metadata below offset.metadata.max.bytes"
     ),
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: ErrorEntry(
-        "A commit is larger than the largest record.", "commit fewer partitions at once"
+        "A commit is larger than the largest allowed record.", "commit fewer partitions at once"
     ),
     ErrorCode.UNSTABLE_OFFSET_COMMIT: ErrorEntry(
         "An open transaction has offsets of the group (KIP-447).",
@@ -152,7 +154,7 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         "abort, and read the input again from the group's offsets",
     ),
     ErrorCode.PRODUCER_FENCED: ErrorEntry(
-        "Another producer has the same transactional.id, or the producer's partitions moved to another member.",
+        "Another producer has the same transactional.id, or the consumer's partitions moved to another member.",
         "end this producer; give each process its own transactional.id",
     ),
     ErrorCode.UNSUPPORTED_VERSION: ErrorEntry(

@@ -32,20 +32,20 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ADVICE: Final[dict[str, str]] = {
-    "no-consumer": "start its members, or delete the group if it is no longer used",
+    "no-consumer": "start the group's members, or delete the group if no application uses it",
     "no-owner": "find the reason: kohort group why; the next rebalance assigns the partition again",
-    "stalled": "check that member's handling of the next record: kohort group describe shows its offset",
+    "stalled": "check how the member processes its next record: kohort group describe shows the offset",
     "no-commits": "check the job that commits for the group without being a member, such as Spark or Flink; delete the "
     "group if it is no longer used",
     "commits-alone": "sample for longer (--watch-for 60s): only moving offsets show that a consumer runs",
-    "never-committed": "commit handled records, or set enable.auto.commit; expected if offsets are stored elsewhere",
+    "never-committed": "commit processed records, or set enable.auto.commit; expected if offsets are stored elsewhere",
     "rewound": "if you did not reset offsets, look for a member that commits old offsets after a rebalance",
     "slow": "process records faster, or add members up to the number of partitions",
     "skew": "spread the keys: more members do not help if one partition gets most records",
     "hot": "check whether its partitions get more records than other partitions (keys), or its host is slower",
-    "open-transaction": "find its producer: kohort transactions list, or find-hanging; both can abort it",
-    "records-lost": "raise retention, or read faster; deleted records cannot be read again",
-    "retention-near": "raise retention before unread records are deleted, or read faster",
+    "open-transaction": "find its producer: kohort transactions list or find-hanging; end it: kohort transactions abort",
+    "records-lost": "raise retention, or consume faster; deleted records are lost for the group",
+    "retention-near": "raise retention before unread records are deleted, or consume faster",
     "beyond-the-end": "the topic was recreated or truncated: reset the offsets with kohort group reset-offsets",
     "topic-deleted": "no action needed: the leftover offset expires",
     "topic-missing": "the topic is still assigned to a member: create it again, or change the subscription",
@@ -54,7 +54,7 @@ ADVICE: Final[dict[str, str]] = {
     "refused": "give every member a common entry in partition.assignment.strategy; see kohort group fenced",
     "full": "raise group.max.size, or run fewer members",
     "idle": "no action needed: members in excess of the partitions are standby members",
-    "lag-unknown": "grant DESCRIBE, or retry",
+    "lag-unknown": "grant DESCRIBE on the topic and the group, or retry",
 }
 SEVERITY_OF: Final[dict[str, Severity]] = {
     **dict.fromkeys(("no-consumer", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused"), "error"),
