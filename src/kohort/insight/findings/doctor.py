@@ -43,7 +43,7 @@ ADVICE: Final[dict[str, str]] = {
     "slow": "process records faster, or add members up to the number of partitions",
     "skew": "spread the keys: more members do not help if one partition gets most records",
     "hot": "check whether its partitions get more records than other partitions (keys), or its host is slower",
-    "open-transaction": "find its producer: kohort transactions list or find-hanging; end it: kohort transactions abort",
+    "open-transaction": "find its producer: kohort transactions list, find-hanging; end it: kohort transactions abort",
     "records-lost": "raise retention, or consume faster; deleted records are lost for the group",
     "retention-near": "raise retention before unread records are deleted, or consume faster",
     "beyond-the-end": "the topic was recreated or truncated: reset the offsets with kohort group reset-offsets",
