@@ -173,7 +173,7 @@ class TestUniformDifferentSubscriptions:
 
         assert found == {"A": "T3:0", "B": "", "C": "T1:0,1"}
 
-    def test_uniform_assignor_for_mixed_subscriptions_moves_partitions_to_the_least_loaded(self):
+    def test_uniform_assignor_for_mixed_subscriptions_moves_partitions_to_the_least_loaded_members(self):
         members = {
             "A": wants("T1", "T1:0,1,2"),
             "B": wants("T1 T2", "T1:3 T2:0"),

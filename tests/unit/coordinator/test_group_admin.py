@@ -84,7 +84,7 @@ class TestDescribeGroups:
         assert describe(stage, GROUP)[0].authorized_operations == -(2**31)
 
     @pytest.mark.parametrize("version", [0, 5])
-    def test_describe_groups_shows_an_unknown_group_as_dead_up_to_v5(self, stage, version):
+    def test_describe_groups_up_to_v5_shows_an_unknown_group_as_dead(self, stage, version):
         assert describe(stage, "nobody", version=version) == [DescribedGroup(group_id="nobody", group_state="Dead")]
 
     def test_describe_groups_returns_group_id_not_found_from_v6(self, stage):
@@ -143,7 +143,7 @@ class TestListGroups:
             (["stable"], ["classic"], {"stable"}),
         ],
     )
-    def test_list_groups_filters_by_state_and_type(self, stage, states, types, names):
+    def test_list_groups_returns_only_groups_of_the_requested_state_and_type(self, stage, states, types, names):
         assert list_groups(stage, states, types).keys() == names
 
     def test_list_groups_is_refused_while_a_consumer_offsets_partition_is_loading(self, stage):

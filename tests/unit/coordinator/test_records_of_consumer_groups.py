@@ -99,7 +99,7 @@ def test_replayed_member_owns_its_assigned_partitions_and_those_with_pending_rev
     assert group.assignor_votes == {"uniform": 1}
 
 
-def test_replay_of_member_tombstones_leaves_no_state():
+def test_replay_of_member_tombstones_removes_the_state_of_the_members():
     groups = written(
         *RECORDS,
         CurrentWritten("g", "m", None),

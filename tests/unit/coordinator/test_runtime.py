@@ -25,7 +25,7 @@ FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 class TestFailedFirstJoin:
-    def test_failed_append_of_the_first_join_group_leaves_no_group(self, stage):
+    def test_failed_append_of_the_first_join_group_creates_no_group(self, stage):
         stage.refuse_with = FULL
 
         answer = stage.answer(stage.join())

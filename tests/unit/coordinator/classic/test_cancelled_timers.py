@@ -44,7 +44,7 @@ def test_new_rebalance_cancels_the_timer_that_limits_the_wait_for_sync_group(sta
     assert waits(stage) == sessions | {TimerKey("round", GROUP)}
 
 
-def test_deleted_group_leaves_no_timers(stage):
+def test_deletion_of_a_group_removes_its_timers(stage):
     pending = stage.answer(stage.join(session_ms=1_000_000)).member_id
     assert waits(stage) == {TimerKey("pending", GROUP, pending)}
 
@@ -53,7 +53,7 @@ def test_deleted_group_leaves_no_timers(stage):
     assert waits(stage) == set()
 
 
-def test_group_of_an_unloaded_partition_leaves_no_timers(stage):
+def test_unloading_a_partition_removes_the_timers_of_its_groups(stage):
     (a, _), _ = stage.stable(2)
     stage.join()
     stage.join(a)
@@ -64,7 +64,7 @@ def test_group_of_an_unloaded_partition_leaves_no_timers(stage):
     assert waits(stage) == set()
 
 
-def test_failed_append_of_a_generation_leaves_no_timers_of_members_that_were_not_persisted(stage):
+def test_failed_append_of_a_generation_removes_the_timers_of_members_that_were_not_persisted(stage):
     a = stage.answer(stage.join(version=3)).member_id
     stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
     pending = stage.answer(stage.join()).member_id

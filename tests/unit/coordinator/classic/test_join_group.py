@@ -67,7 +67,7 @@ class TestFirstMember:
         assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
 
     @pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
-    def test_refused_join_group_without_protocols_leaves_an_empty_group(self, stage, protocol_type, protocols):
+    def test_refused_join_group_without_protocols_creates_an_empty_group(self, stage, protocol_type, protocols):
         ticket = stage.join(protocol_type=protocol_type, protocols=protocols)
 
         assert stage.answer(ticket) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

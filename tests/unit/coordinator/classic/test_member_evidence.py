@@ -22,7 +22,7 @@ class TestLongestGap:
 
         assert last_vitals(stage).longest_gap_ms == 0
 
-    def test_journaled_gap_between_requests_is_zero_if_the_member_leaves_as_its_generation_begins(self, stage):
+    def test_journaled_gap_between_requests_is_zero_if_the_member_leaves_when_its_generation_begins(self, stage):
         member_id, _ = stage.enter()
 
         stage.leave(member_id)
@@ -111,7 +111,7 @@ class TestLeave:
         assert by == [None, "admin", "app"]
         assert stage.heartbeat(c, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_leave_group_of_several_members_journals_all_of_them(self, stage):
+    def test_journal_entry_of_leave_group_names_each_of_several_members(self, stage):
         (a, b, c, _), _ = stage.stable(4)
 
         stage.leave(a, b, c)

@@ -141,7 +141,7 @@ class TestConsumerGroupDescribe:
         assert [g.error_code for g in describe(stage, GROUP)] == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_list_groups_filters_by_group_type(stage):
+def test_list_groups_returns_only_groups_of_the_requested_type(stage):
     write(stage, epochs(5))
     stage.stable(1, group="old")
 

@@ -188,7 +188,7 @@ def test_failed_append_of_a_target_assignment_is_repeated_after_half_a_second(mi
     assert group_of(midway).volatile.pending_target is None
 
 
-def test_failed_append_of_a_join_leaves_no_pending_target_assignment():
+def test_failed_append_of_a_join_discards_the_pending_target_assignment():
     stage = CoordinatorStage(**NEWEST)
     stage.come("m1")
     stage.refuse_with = StorageError("disk is full")

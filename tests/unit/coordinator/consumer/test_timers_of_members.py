@@ -82,7 +82,7 @@ def test_member_with_expired_session_or_rebalance_timeout_is_removed_with_a_retr
 
 
 @pytest.mark.parametrize("what", ["session", "revocation", "expressions", "rejoin and resync"])
-def test_consumer_group_of_an_unloaded_partition_leaves_no_timers(what):
+def test_unloading_a_partition_removes_the_timers_of_its_consumer_groups(what):
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0, topics=Topics(t=4, **many(3_000)))
     stage.come("m1")
     if what == "revocation":

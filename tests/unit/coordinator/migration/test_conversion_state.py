@@ -304,7 +304,7 @@ class TestAssignmentFormat:
         assert parse_assignment(told).partitions == [TopicPartition("t", 0), TopicPartition("t", 3)]
 
 
-def test_conversion_by_a_static_member_removes_its_previous_topics_from_the_topic_hash():
+def test_topic_hash_omits_previous_topics_of_a_static_member_that_converts_the_group():
     stage = newest()
     joined = stage.answer(stage.join(instance_id="i"))
     given = {joined.member_id: assignment(("t", 0))}

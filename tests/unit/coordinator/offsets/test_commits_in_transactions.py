@@ -171,7 +171,7 @@ def test_deletion_of_a_topic_removes_its_pending_transactional_offsets(stage):
     assert fetch(stage, T, U, stable=True) == [(0, -1), (0, 6)]
 
 
-def test_failed_append_of_txn_offset_commit_leaves_no_pending_offsets(stage):
+def test_failed_append_of_txn_offset_commit_adds_no_pending_offsets(stage):
     stage.refuse_with = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
 
     assert commit(stage, {T: 5, ("nope", 0): 1}) == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

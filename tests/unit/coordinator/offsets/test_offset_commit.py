@@ -245,7 +245,7 @@ class TestFailedAppend:
         assert stage.answer(rejoin) is None
 
 
-def test_removal_entry_has_the_number_of_commits_and_the_last_progress_of_the_member(stage):
+def test_removal_entry_has_the_members_commit_count_and_time_of_last_progress(stage):
     (a, _), generation = stage.stable(2)
     stage.commit({("t", 0): 5}, member_id=a, generation=generation)
     at_ms = stage.now

@@ -73,7 +73,7 @@ class RunReport:
 STARTS_MOST: Final = 4
 POLL_S: Final = 1.0
 LAST_EVENT_S: Final = 60.0
-"""Maximum wait in seconds for Spark's progress event of a complete micro-batch; the event usually takes milliseconds."""
+"""Maximum wait for the progress event of a complete micro-batch, in seconds; Spark usually sends it in milliseconds."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
 """Spark's error if the Python process of a source needs over ten seconds to start; no option changes the limit."""
 
