@@ -29,7 +29,7 @@ def test_explain_accepts_name_or_number_of_error_code(word):
 
 
 def test_explain_reports_error_code_unrelated_to_groups():
-    assert "It says nothing about the group" in explain("TOPIC_ALREADY_EXISTS").stdout
+    assert "The error does not concern the group" in explain("TOPIC_ALREADY_EXISTS").stdout
 
 
 def test_explain_suggests_nearest_name_for_unknown_word():

@@ -131,7 +131,7 @@ class TestSessionTimeout:
         _, explanation = told(stage)
 
         assert explanation.cause == "SESSION_TIMEOUT.starved"
-        assert "longest earlier silence was 7.0 s" in explanation.sentence
+        assert "longest silence before was 7.0 s" in explanation.sentence
 
     def test_rebalance_that_an_expiry_delayed_has_the_expiry_as_main_cause(self, stage):
         ids, generation = trio(stage)
