@@ -276,7 +276,7 @@ def test_usage_errors_explain_the_mistake(make):
             with pytest.raises(UsageError, match="await unsubscribe"):
                 consumer.subscribe([])
         async with AsyncConsumer(bootstrap_servers="127.0.0.1:1", group_id="g") as nowhere:
-            with pytest.raises(ApiTimeout, match="the offsets .*in time"):
+            with pytest.raises(ApiTimeout, match=r"the offsets .*in time"):
                 await nowhere.end_offsets([TopicPartition("t", 0)], timeout_ms=100)
 
     run(story())

@@ -56,7 +56,7 @@ def test_node_is_stopped_and_started(nodes, cluster):
     assert "is not stopped" in nodes("start", "1", code=5).stderr
 
 
-def test_nodes_move_moves_leaders_and_coordinators(nodes, cluster):
+def test_command_nodes_move_changes_leaders_and_coordinators(nodes, cluster):
     with kohort.Consumer(bootstrap_servers=cluster.bootstrap, group_id="crew") as consumer:
         consumer.subscribe(["orders"])
         consumer.poll(100)

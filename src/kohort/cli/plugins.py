@@ -26,7 +26,7 @@ def plugins() -> dict[str, str]:
 
 
 def plugin_command(name: str) -> click.Command | None:
-    """Return the command ``name`` of another Python package; None if no package declares it.
+    """Return the command called ``name``, if an installed Python package declares one; else None.
 
     If the import fails, returns a command that raises the import error.
     """

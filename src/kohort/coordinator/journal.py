@@ -394,7 +394,7 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     present: tuple[str, ...] | None = None
     """Ids of the members in the first sample with the rebalance; None if there is no such sample."""
     before: GenerationSeen | None = None
-    """Copy of the previous generation, without ``signs``, because its own journal entry may be deleted."""
+    """Copy of the previous generation, whose own journal entry may be deleted; without ``signs``."""
 
 
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):

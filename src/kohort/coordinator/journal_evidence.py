@@ -87,7 +87,7 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count deletions as expiry. ``deleted``: value of ``self.deleted`` before these deletions."""
+        """Count as expired what was added to ``self.deleted``, whose earlier value was ``deleted``."""
         self.expired += self.deleted - deleted
         self.deleted = deleted
 

@@ -83,7 +83,7 @@ def describe_group(
         authorized_operations=allowed,
     )
     name = rebalance.protocol_name
-    taken = [  # copy all members now: the group may change between the steps of the response
+    taken = [  # copy all members now: the group may change while the response is built in steps
         (m, m.metadata_of(name) if stable else b"", m.assignment) for m in rebalance.members.values()
     ]
     for member, metadata, assignment in taken:
@@ -189,7 +189,7 @@ def describe_consumer_group(
         assignor_name=preferred_assignor(group, ctx),
         authorized_operations=operations,
     )
-    taken = [  # copy all members now: the group may change between the steps of the response
+    taken = [  # copy all members now: the group may change while the response is built in steps
         (m.member_id, m.metadata, m.current, group.target(m.member_id)) for m in group.members.values()
     ]
     for member_id, metadata, current, target in taken:

@@ -47,7 +47,7 @@ def test_group_records_has_one_row_for_each_record_of_consumer_offsets() -> None
     assert (rows[2]["generation"], rows[2]["protocol"], rows[2]["leader"], rows[2]["members"]) == (3, "range", "m1", 0)
 
 
-def test_unknown_entries_of_the_group_journal_become_no_rebalance_rows() -> None:
+def test_table_of_rebalances_omits_unknown_journal_entries() -> None:
     assert rebalance_rows([b'{"kind": "from-the-future"}', b"not json", None]) == []
 
 

@@ -210,7 +210,7 @@ def test_query_with_commit_offsets_false_commits_nothing() -> None:
     assert cluster.commits == []
 
 
-def test_stream_respects_its_row_limit_and_available_now_ends_at_the_initial_log_end() -> None:
+def test_trigger_available_now_respects_the_row_limit_and_stops_at_the_initial_log_end() -> None:
     cluster = DictionaryCluster(p0=list(range(10)))
     reader = stream(cluster, startingOffsets="earliest", maxOffsetsPerTrigger="4")
     reader.prepareForTriggerAvailableNow()

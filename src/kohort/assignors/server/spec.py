@@ -79,7 +79,7 @@ class PreviousTargets:
         self._counts = partition_counts
 
     def read(self, ordered: Iterable[str], members: Mapping[str, MemberSpec], pace: Pace) -> Steps[None]:
-        """Read the previous target assignments of members, in the order of their ids in ``ordered``."""
+        """Read the previous target assignment of each member, in the order of the member ids in ``ordered``."""
         for member_id in ordered:
             kept = self.by_member[member_id] = self._of(members[member_id])
             if pace.is_due(MEMBER_US + TOPIC_US * len(kept)):

@@ -118,11 +118,16 @@ def _alter_topic(
         option = options.get(option_name)
         if operation == option_changes.DELETE:
             overrides.pop(option_name, None)
-        elif option is None:
+        elif value is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"option {option_name} has no value")
+        elif operation == option_changes.SET or option is None:
             overrides[option_name] = value  # `check_config` rejects unknown options
+        elif option.type is not list:
+            text = f"option {option_name} is not a list: only SET and DELETE are possible"
+            raise ApiError(ErrorCode.INVALID_CONFIG, text)
         else:
-            present = getattr(topic.config, option.attribute) if option.type is list else None
-            overrides[option_name] = option_changes.new_value(option_name, operation, value, present)
+            present = getattr(topic.config, option.attribute)
+            overrides[option_name] = ",".join(option_changes.edited(present, operation, value))
     state.topics.check_config(overrides)
     if not validate_only:
         state.topics.alter_config(name, overrides)

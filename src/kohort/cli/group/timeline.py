@@ -111,7 +111,7 @@ def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
 
 
 def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return a member's last assignment in a timeline column, and whether it is a member when the column ends.
+    """Return a member's last assignment in the time of a column, and whether it is in the group when that time ends.
 
     The assignment is None if the client is not a member in this column.
     """

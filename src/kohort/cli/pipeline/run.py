@@ -356,7 +356,7 @@ def _sink_line(ledger: Ledger, name: str) -> str:
     # windows and joins write rows that correspond to no single input row
     if ledger.sources and stands_for is None:
         return f"  sink {name}: {', '.join([rows_in, *terms])}; {out:,} rows of windows or joins out"
-    # windows and joins change the number of rows: print ``=`` only if the number of rows in open windows is known
+    # after windows and joins the rows add up (``=``) only with the rows in open windows, if their number is known
     equal = "=" if not ledger.sources or name in ledger.held else "->"
     first = f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} closed windows"
     return f"  sink {name}: {rows_in} {equal} {' + '.join([first, *terms])}"

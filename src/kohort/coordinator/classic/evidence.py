@@ -95,7 +95,7 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
 
 
 def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
-    """Return what a member's new JoinGroup changes, and how its topics changed since the generation began."""
+    """Compare a new JoinGroup of a member with its earlier one, and the topics with those of the generation."""
     before = after = None
     topics = ctx.topics
     if rebalance.protocol_type == PROTOCOL_TYPE:

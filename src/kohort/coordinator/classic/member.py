@@ -94,7 +94,7 @@ class Member(Presence):
 
     @property
     def is_excused(self) -> bool:
-        """Return True if the session cannot expire: a JoinGroup or SyncGroup of the (not new) member is unanswered."""
+        """Return True while the session cannot expire, because a JoinGroup or SyncGroup of the member is unanswered."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def note_commit(self, connection: int, now_ms: int) -> None:

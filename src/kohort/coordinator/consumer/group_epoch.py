@@ -147,7 +147,7 @@ def raised_epoch(
         if assignor != preferred_assignor(group, ctx):
             cause = EpochCause(event="assignor_changed", member=who, assignor=assignor)
     if cause is None and group.volatile.converted_amid_rebalance:
-        # A converted group needs a new epoch even if a returning static member changes nothing else.
+        # A converted group needs a new epoch, also if a static member returns with the same subscription.
         cause = EpochCause(event="converted", member=who)
     group.volatile.converted_amid_rebalance = False
     version = ctx.topics.version

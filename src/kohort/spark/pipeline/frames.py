@@ -161,7 +161,7 @@ class StepFailed(KohortError):
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Run all steps on ``rows``, the first stream; the result of each step is the view ``input`` of the next step.
+    """Run all steps. The first one reads ``rows`` as the view ``input``, each other one the result of the step before.
 
     The other sources must be views before the query starts: micro-batches use the views that existed at that time.
     """

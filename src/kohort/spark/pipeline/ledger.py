@@ -56,7 +56,7 @@ class Entry:
     """Number of input rows of each source, for stateful pipelines; empty until Spark reports the progress."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """Number of source rows that the output rows of each sink aggregate, for stateful pipelines."""
+    """Number of source rows in the aggregates that each sink wrote, for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
     """Number of rows that each Spark operator keeps in its state for later micro-batches."""
 

@@ -26,7 +26,7 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import SourceCluster
 
 QUERY_KEY: Final = "kohort:query"
-"""JSON key under which a query's offsets hold the query's number, beside the topics; no topic can have this name."""
+"""JSON key of the query number in the offsets of a query, beside the topics; no topic can have this name."""
 _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 

@@ -206,7 +206,7 @@ class LetterSender(RowSender):
             self._send_smaller(topic, batch)
 
     def _send_smaller(self, topic: str, letter: pa.RecordBatch) -> None:
-        """Send a dead letter without its value, then without key and headers. Raises ApiError if still too large."""
+        """Send a dead letter without its value or, if too large, also without key and headers. Raises ApiError."""
         without_value, without_record = smaller_letters(letter)
         try:
             self._wait_for(self._producer.send_arrow(topic, without_value))

@@ -87,7 +87,7 @@ class TestLongestGap:
         assert (told[a], told[b]) == (None, None)
         assert told[c].last_seen_ms == stage.now - 600
 
-    def test_member_loaded_from_the_log_has_no_closed_connection(self, stage):
+    def test_member_loaded_from_the_log_has_no_time_of_a_closed_connection(self, stage):
         (a,), _ = stage.stable(1)
         stage.restart()
         stage.coordinator.connection_closed(0, stage.now)

@@ -36,7 +36,7 @@ def last_cause(stage: CoordinatorStage):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_response_to_leave_group_of_a_consumer_group_has_one_result_before_v3(stage, version):
+def test_leave_group_before_version_3_gets_one_result_from_a_consumer_group(stage, version):
     refused = stage.answer(stage.leave("stranger", version=version))
     left = stage.answer(stage.leave("m3", version=version))
 

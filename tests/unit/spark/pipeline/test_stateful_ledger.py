@@ -131,7 +131,7 @@ def counting(tmp_path: Path, text: str) -> str:
     return counting_column(parse_pipeline(text, tmp_path / "clicks.yaml", {}))
 
 
-def test_count_aggregate_of_a_window_is_its_counting_column(tmp_path: Path) -> None:
+def test_count_column_of_a_window_step_is_found_without_the_counts_setting(tmp_path: Path) -> None:
     text = WINDOWS.replace(", counts: n", "")
 
     assert counting(tmp_path, text) == "n"

@@ -39,7 +39,7 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
 
 
 def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
-    """True if a row that fails these rules becomes a dead letter; False if it fails only ``drop`` rules."""
+    """True if one of the failed rules sends the row to the dead letters; False if all are ``drop`` rules."""
     return any(r.otherwise == "quarantine" for r in failed_rules(verdict, rules))
 
 
