@@ -100,7 +100,7 @@ class AnswerBudget:
 
     @asynccontextmanager
     async def sending(self, size: int) -> AsyncIterator[None]:
-        """Reserve memory for an answer of ``size`` bytes while it is sent. Newer answers that need the memory abort it."""
+        """Reserve memory for an answer of ``size`` bytes while it is sent. A newer answer may take the memory over."""
         if size <= PIECE:  # small answers need no reservation: they fit into the buffers of the connection
             yield
             return
