@@ -170,7 +170,10 @@ Examples:
 @click.command(help=WHY_HELP, short_help="Explain why a group rebalanced.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
-    "--last", type=click.IntRange(min=0), help="Explain the N latest rebalances [1]; 0: all. Excludes --since."
+    "--last",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Explain the N latest rebalances [1]; 0: all. Excludes --since.",
 )
 @click.option(
     "--since", "since_ms", type=DURATION, help="Maximum age of the rebalances to explain, such as 30m, 1h or 2d."
