@@ -1,7 +1,7 @@
 """Spark source and sink for Kafka topics, and pipelines from topics to tables.
 
-``session()`` starts a SparkSession without setup; ``format("kohort")`` reads and writes topics; ``to_records``
-converts any DataFrame into one that the sink accepts.
+``session()`` starts a SparkSession and needs no configuration. ``format("kohort")`` reads and writes topics.
+``to_records`` converts any DataFrame into a DataFrame that the sink accepts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Spark tables of consumer groups: records of ``__consumer_offsets``, and rebalances from kohort's group journal.
 
 ``group_records`` is a pipeline step (``python: kohort.spark.group_tables:group_records``). It converts each raw record
-of ``__consumer_offsets``, written by kohort or by Apache Kafka, into one row. The column ``kind`` of a record of an
-unknown type is ``other``.
+of ``__consumer_offsets`` into one row, whether kohort or Apache Kafka wrote the record. A record of an unknown type
+becomes a row whose ``kind`` is ``other``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ COLUMNS: Final = (
     "kind string, group string, topic string, partition int, committed bigint, metadata string, at timestamp, "
     "generation int, protocol string, leader string, members int, removed boolean"
 )
-"""Columns of ``group_records``. ``kind`` is commit, group or other; ``removed`` is True for a tombstone, which deletes
-the offset or the group.
+"""Columns of ``group_records``. The value of ``kind`` is commit, group or other. The value of ``removed`` is True for
+a tombstone, which deletes an offset or a group.
 """
 _SOURCE: Final = "_source"
 
@@ -95,11 +95,11 @@ REBALANCES: Final = (
 def rebalance_table(
     spark: SparkSession, brokers: str = "", *, profile: str = "", options: Mapping[str, str] = MappingProxyType({})
 ) -> DataFrame:
-    """Return a row for each rebalance in the group journal of a kohort cluster, with its cause, cost and description.
+    """Return one row for each rebalance in the group journal of a kohort cluster: its cause, cost and description.
 
     Give ``brokers``, or the ``profile`` of a cluster in clusters.toml. ``options``: further options of the source, such
-    as ``{"kafka.security.protocol": "SSL"}``. The principal needs permission READ on the topic ``__kohort_journal``.
-    Raises AnalysisException for an unknown option and for a missing permission.
+    as ``{"kafka.security.protocol": "SSL"}``. The principal needs the permission READ on the topic
+    ``__kohort_journal``. Raises AnalysisException for an unknown option and for a missing permission.
     """
     frame = (
         spark.read.format("kohort")
@@ -117,7 +117,7 @@ def source_options(brokers: str, profile: str, options: Mapping[str, str]) -> di
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
-    """Convert record values of the group journal into rows of the table REBALANCES; skip entries of unknown kinds."""
+    """Convert record values of the group journal into rows of the table REBALANCES; skip records of unknown kinds."""
     reader = JournalReader()
     for value in values:
         reader.add(None, None if value is None else bytes(value))

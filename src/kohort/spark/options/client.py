@@ -1,7 +1,7 @@
 """Kafka client options in the form of Spark options: lower-case names with the prefix ``kafka.``, string values.
 
-Any option name of Kafka's clients is accepted and translated to kohort's name. Secret values become ``Secret`` objects,
-which hide the value when printed; docs/guides/connecting.md says which option values Spark itself shows.
+Every option name of Kafka's clients is accepted and translated to kohort's name. Secret values become ``Secret``
+objects, which hide the value when printed. See docs/guides/connecting.md for the option values that Spark itself shows.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ TOKENS: Final = "sasl.oauth.token.provider"
 def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "") -> dict[str, Any]:
     """Check a client's options and translate their names; explicitly given options override those of the profile.
 
-    The driver replaces ``${KAFKA_PASSWORD}`` in a value by that environment variable. Raises ConfigError with the
-    prefixed option name for an unknown option and for an invalid value.
+    The driver replaces ``${KAFKA_PASSWORD}`` in an option value by the environment variable of this name. Raises
+    ConfigError with the prefixed option name for an unknown option and for an invalid value.
     """
     said: dict[str, Any] = {}
     for name, value in given.items():
@@ -55,7 +55,7 @@ def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for connections (brokers, security), the same for producers, consumers and admin clients."""
+    """Return the connection options (brokers, security), which producers, consumers and admin clients share."""
     known = {o.name for o in options_of(AdminConfig)} - {"client.id"}
     return {name: value for name, value in client.items() if name in known}
 

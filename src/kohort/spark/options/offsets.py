@@ -1,6 +1,6 @@
-"""Offsets of a Spark query: JSON form, row limit of a micro-batch, division of offset ranges into tasks.
+"""Offsets of a Spark query: their JSON form, the row limit of a micro-batch, the division of offset ranges into tasks.
 
-The JSON is that of Spark's Kafka connector: ``{"orders": {"0": 1000}}``.
+The JSON form is that of Spark's Kafka connector: ``{"orders": {"0": 1000}}``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from kohort.model import TopicPartition
 
 OffsetsByTopic = dict[str, dict[int, int]]
-"""Offsets as in the user's JSON: a dict of topics, each with a dict of partition number to offset."""
+"""Offsets as in the user's JSON: topic to partition number to offset."""
 PartitionOffsets = dict[TopicPartition, int]
 
 
 class Range(NamedTuple):
-    """Offset range of one partition for one task, from ``start`` up to but without ``end``.
-    Records below ``redelivered_below`` may have been delivered before, in an earlier attempt at this micro-batch or to
-    the partition's previous owner.
+    """Offset range that one task reads from one partition. ``start`` is inclusive, ``end`` is exclusive.
+    Records below ``redelivered_below`` may have been delivered before: in an earlier attempt at this micro-batch, or to
+    the previous owner of the partition.
     """
 
     topic: str
@@ -56,7 +56,7 @@ class Loss(NamedTuple):
 
 
 def parse_offsets(text: str) -> OffsetsByTopic:
-    """Parse JSON of the form ``{"topic": {"partition": offset}}``. Raises ValueError with the reason."""
+    """Parse JSON of the form ``{"topic": {"partition": offset}}``. Raises ValueError with the mistake."""
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -89,11 +89,11 @@ def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> PartitionOffsets:
 def share_limit(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int
 ) -> PartitionOffsets:
-    """Return the end offsets of a micro-batch; partitions share ``max_rows`` in proportion to their backlogs.
+    """Return the end offsets of a micro-batch. Divide ``max_rows`` among partitions in proportion to their backlogs.
 
-    Each partition with records gets at least one row, as in Spark's Kafka connector: with more partitions than
-    ``max_rows``, the micro-batch exceeds the limit. Rows that remain after rounding down go to the partitions that
-    lost most by the rounding.
+    Each partition with a backlog gets at least one row, as in Spark's Kafka connector. So the micro-batch exceeds the
+    limit if more than ``max_rows`` partitions have a backlog. Shares are rounded down; the remaining rows go to the
+    partitions that lost most by the rounding.
     """
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())
@@ -113,9 +113,9 @@ def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartit
 
 
 def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 1) -> list[list[Range]]:
-    """Divide offset ranges into tasks of about ``records_per_task`` records, but into at least ``min_tasks`` tasks.
-    Small partitions share a task, since each task costs Spark about 60 ms; large partitions are split. Fewer records
-    than ``min_tasks`` give fewer tasks.
+    """Divide offset ranges into tasks of about ``records_per_task`` records, and into at least ``min_tasks`` tasks.
+    Large partitions are split. Several small partitions form one task, since each task costs Spark about 60 ms. If the
+    ranges have fewer than ``min_tasks`` records, there is one task for each record.
     """
     total = sum(r.rows for r in ranges)
     if not total:

@@ -1,4 +1,4 @@
-"""Options of ``format("kohort")`` as a sink: the options of Spark's Kafka connector, and more options for headers."""
+"""Options of ``format("kohort")`` as a sink: the options of Spark's Kafka connector, and options for headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BY_LOWER_NAME: Final = {o.name.lower(): o for o in SINK_TABLE}
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Checked options of the sink. ``client``: producer options under Kafka's names."""
+    """Checked options of the sink. ``client`` contains producer options under Kafka's names."""
 
     client: dict[str, Any] = field(default_factory=dict)
     topic: str = ""

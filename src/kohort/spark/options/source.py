@@ -1,4 +1,4 @@
-"""Options of a Spark read, parsed from strings and checked. Spark's option names ignore case."""
+"""Options of a Spark read: parses and checks their string values. Spark ignores case in option names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED,
 
 
 class ByTime(NamedTuple):
-    """Start or end of a read, given as one timestamp for all partitions or one for each partition.
+    """Start or end of a read, given as one timestamp for all partitions or one timestamp for each partition.
 
-    ``strict``: True to raise an error for a partition without a record at or after the timestamp; False to use the log
-    end offset of such a partition.
+    ``strict`` concerns a partition without a record at or after its timestamp. True: raise an error. False: use the log
+    end offset of the partition.
     """
 
     times: int | OffsetsByTopic
@@ -74,7 +74,7 @@ class SourceOptions:
 
     @property
     def stream_start(self) -> Start | ByTime:
-        """Start offsets of a streaming query that has no checkpoint."""
+        """Start of a streaming query that has no checkpoint yet."""
         return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
 
     @property
@@ -97,9 +97,9 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Metadata of the commit that stores a stream's start offsets in the group of the query.
+        """Metadata of the commit that stores the start offsets of a stream in its group.
 
-        It contains a digest of the options that select topics and start offsets.
+        The metadata contains a digest of the options that select topics and start offsets.
         """
         what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
@@ -148,7 +148,7 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:
-    """Raise ConfigError for options that contradict ``group.mode=member``, where the group decides what is read."""
+    """Raise ConfigError for options that contradict ``group.mode=member``, where the group assigns the partitions."""
     if not streaming:
         raise ConfigError("group.mode=member is for streams: a batch read commits no offsets")
     if not options.group_id:

@@ -1,6 +1,6 @@
-"""Options of the source ``format("kohort")``: names as in Spark's Kafka connector, parsers, rejected options.
+"""Options of the source ``format("kohort")``: names as in Spark's Kafka connector, value parsers, rejected options.
 
-Parsers raise ConfigError with the option, its value and the allowed values.
+A parser raises ConfigError with the option, its value and the allowed values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SparkOption(NamedTuple):
     doc: str
     parse: Callable[[str, str], Any]
     special_field: str | None = None
-    """Field of SourceOptions or SinkOptions, if its name is not the option's; "" for an option without effect."""
+    """Field of SourceOptions or SinkOptions, if it is not named like the option; "" if the option has no effect."""
 
     @property
     def field(self) -> str:
@@ -43,10 +43,10 @@ class SparkOption(NamedTuple):
 def parse_values(
     given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the options of a read or write. Return a dict of field values, and the ``kafka.`` options without prefix.
+    """Parse the options of a read or write. Return two dicts: field values, and ``kafka.`` options without the prefix.
 
-    ``known``: kohort's options; ``refused``: rejected options; ``of_spark``: options of Spark itself. All their names
-    are in lower case. Raises ConfigError for any other option.
+    ``known``: kohort's options. ``refused``: options that kohort rejects. ``of_spark``: options of Spark itself, which
+    are skipped. All names in these arguments are in lower case. Raises ConfigError for any other option.
     """
     values: dict[str, Any] = {}
     client: dict[str, Any] = {}
@@ -159,7 +159,7 @@ def times(name: str, given: str) -> OffsetsByTopic:
 
 
 def duration_ms(name: str, given: str) -> int:
-    """Parse a duration in ms: ``15m``, ``30 seconds``, ``250`` (ms)."""
+    """Parse a duration such as ``15m``, ``30 seconds`` or ``250`` (ms); return milliseconds."""
     found = _DURATION.fullmatch(given.strip())
     if not found:
         raise ConfigError(f"{name}={given!r}: expected a time such as 15m, 30s or 250ms")

@@ -1,4 +1,7 @@
-"""Pipelines from topics to tables, declared in a file or in Python. They run up to the log end, or continuously."""
+"""Pipelines from topics to tables, declared in a file or in Python.
+
+A run ends at the log end offsets, or is continuous.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: parsing a pipeline file then loads no module that runs pipelines."""
+    """Import a public name at its first use, so that parsing a pipeline file loads no module that runs pipelines."""
     if name not in __all__:
         raise AttributeError(f"module 'kohort.spark.pipeline' has no attribute {name!r}")
     from kohort.spark.pipeline.running import run

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""Call of a builder method: settings, Python file, line, and the section of a pipeline file with these settings."""
+"""Call of a builder method: its settings, Python file, line, and the equivalent section of a pipeline file."""
 
 
 class StreamSettings(TypedDict, total=False):
     """Settings of ``PipelineBuilder.read``, as in a pipeline file.
 
-    ``start``: earliest, latest or group; ``group_mode``: standalone or member; ``watermark``: time column and maximum
-    lateness; ``kafka``: client options under Kafka's names; ``decode``: settings of the section ``decode``, as an
-    alternative to ``json``.
+    ``start``: earliest, latest or group. ``group_mode``: standalone or member. ``watermark``: time column, and maximum
+    lateness of rows. ``kafka``: client options under Kafka's names. ``decode``: settings of the section ``decode``,
+    instead of ``json``.
     """
 
     brokers: str
@@ -52,7 +52,7 @@ class StreamSettings(TypedDict, total=False):
 
 
 class PipelineBuilder:
-    """Builder of a pipeline: collects settings, which ``build`` checks. Relative paths start at ``folder``."""
+    """Builder of a pipeline. Methods collect settings; ``build`` checks them. Relative paths start at ``folder``."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class PipelineBuilder:
     ) -> Self:
         """Add a stream of topics.
 
-        ``json``: schema of the values; ``rows``, ``size``: maximum number of rows and maximum size (``64m``) of a
-        micro-batch.
+        ``json``: schema of JSON values. ``rows``, ``size``: maximum number of rows and maximum size (such as ``64m``)
+        of a micro-batch.
         """
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
         settings: dict[str, Any] = {"limit": limit} if limit else {}
@@ -98,12 +98,12 @@ class PipelineBuilder:
         return self._add_source(name, topics, json, settings)
 
     def table(self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> Self:
-        """Add topics as a table, which a run reads a single time: when the run begins."""
+        """Add topics as a table. A run reads the topics of a table only at its beginning."""
         settings = {"group": group} if group else {}
         return self._add_source(name, topics, json, {**settings, "read": "table", **more})
 
     def sql(self, text: str, *, filters: bool = False) -> Self:
-        """Add a SQL step, whose query may use the sources and ``input``, the result of the previous step."""
+        """Add a SQL step. Its query may read the sources, and ``input``: the result of the previous step."""
         return self._add("steps", {"sql": text, "filters": filters})
 
     def step(self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> Self:
@@ -111,13 +111,17 @@ class PipelineBuilder:
         return self._add("steps", {"function": function, "filters": filters})
 
     def window(self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str) -> Self:
-        """Add a step that aggregates rows in windows of the column ``time``. ``more``: ``watermark`` and ``slide``."""
+        """Add a step that aggregates rows in windows of the column ``time``.
+
+        ``more``: the settings ``watermark`` and ``slide``.
+        """
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self, **rule: str) -> Self:
-        """Add a rule for rows: ``not_null`` (a column) or ``check`` (a SQL condition), with ``name`` and ``reason``.
+        """Add a rule that rows must satisfy.
 
-        ``otherwise``: what happens to rows that fail the rule: quarantine, drop or fail.
+        ``rule``: ``not_null`` (a column) or ``check`` (a SQL condition), and optionally ``name``, ``reason`` and
+        ``otherwise``: the action for rows that fail the rule (quarantine, drop or fail).
         """
         if "otherwise" in rule:
             rule["else"] = rule.pop("otherwise")
@@ -134,7 +138,7 @@ class PipelineBuilder:
     ) -> Self:
         """Add a Parquet sink. ``counts``: column with the number of source rows that an output row aggregates.
 
-        ``compact_every``: merge small files after each such number of micro-batches; 0: never.
+        ``compact_every``: merge small files after every N micro-batches; 0: never.
         """
         body = {"path": path, "partition_by": list(partition_by), "compact_every": compact_every}
         return self._add("sinks", {"parquet": body, "name": name, "counts": counts})
@@ -149,19 +153,19 @@ class PipelineBuilder:
         return self._add("sinks", {"noop": None, "name": name})
 
     def summary(self, name: str, sql: str, path: str, **more: str) -> Self:
-        """Add a summary: a table that a SQL query computes from all rows of the Parquet sinks at the end of a run.
+        """Add a summary: a table that a run computes at its end by a SQL query on all rows of the Parquet sinks.
 
         ``more``: the settings ``counts`` and ``of``.
         """
         return self._add("summaries", {"name": name, "sql": sql, "path": path, **more})
 
     def dead_letters(self, topic: str, *, partitions: int = 1) -> Self:
-        """Set the topic for rows that cannot be decoded, and for rows that a rule quarantines."""
+        """Set the dead-letter topic, for rows that cannot be decoded and rows that fail a quarantine rule."""
         self._singles["dlq"] = self._call({"topic": topic, "partitions": partitions}, "dlq")
         return self
 
     def every(self, interval: str) -> Self:
-        """Run continuously, not only to the log end offsets: start a micro-batch every ``interval`` (``2 seconds``)."""
+        """Make runs continuous: start a micro-batch every ``interval``, such as ``2 seconds``."""
         self._singles["trigger"] = self._call({"every": interval}, "trigger")
         return self
 

@@ -1,8 +1,9 @@
 """Checks the SQL of a pipeline without Spark: syntax, and the existence of columns.
 
 sqlglot resolves names against the columns of the tables. The check must never reject a valid query; ``dry-run`` finds
-the mistakes that the check misses. So it accepts queries on tables with unknown columns, and queries whose columns
-depend on data (PIVOT). A Python step may add any columns: after it, only columns that later SQL defines are known.
+the mistakes that the check misses. So the check accepts queries on tables with unknown columns, and queries whose
+columns depend on data (PIVOT). A Python step may add any columns. So after a Python step, only the columns that later
+SQL steps define are known.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ROWS: Final = "_rows"
 _UNSURE: Final = re.compile(
     r"\b(transform|match_recognize|tablesample|cluster|distribute|sort|void|identifier)\b|\|>|\w:\w|\{\{", re.IGNORECASE
 )
-"""Spark syntax that sqlglot may not know: SQL with such syntax is checked only by Spark."""
+"""Spark syntax that sqlglot may not know. Only Spark itself checks SQL with such syntax."""
 _UNRESOLVED: Final = re.compile(r"(?:Column '|Unknown column: |Cannot automatically join: )`?([^'`.\s]+)")
 
 
@@ -67,7 +68,7 @@ def check_sql(pipeline: Pipeline) -> None:
 
 
 def columns_of_source(source: Source) -> Columns:
-    """Return the columns that a source offers to steps; a stream also has ``_source``, the origin of each row."""
+    """Return the columns of a source for steps. A stream also has ``_source``, the source record of each row."""
     names = tuple(parse_schema(source.decode.schema)) if source.decode.schema else _RAW
     return names if source.table else (*names, SOURCE)
 
@@ -119,7 +120,7 @@ def _require_column(name: str, columns: Columns, key: str) -> None:
 
 @contextmanager
 def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
-    """Convert a SqlProblem raised in the block into a PipelineError with this line of the pipeline file."""
+    """Convert a SqlProblem raised in the ``with`` block into a PipelineError with this line of the pipeline file."""
     try:
         yield
     except SqlProblem as problem:
@@ -131,9 +132,9 @@ def check_expression(text: str, columns: Columns) -> None:
 
 
 def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: bool = False) -> Columns:
-    """Return the columns of a query's result; None if only Spark can determine them.
-    ``tables``: columns of each table, under its lower-case name; ``any_table``: True if other tables may exist. Raises
-    SqlProblem for invalid SQL, and for an unknown table or column.
+    """Return the columns of a query's result; None if only Spark can determine the columns.
+    ``tables``: lower-case table name to columns. ``any_table``: True if other tables may exist. Raises SqlProblem for
+    invalid SQL, and for an unknown table or column.
     """
     tree = _parsed(text)
     if tree is None:
@@ -191,7 +192,7 @@ def _parsed(text: str) -> exp.Query | None:
     with needs("pipeline", "the check of SQL"):
         import sqlglot
         from sqlglot import errors, exp
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # sqlglot would warn about syntax that it skips
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # stop sqlglot's warnings about syntax that it skips
     try:
         trees = sqlglot.parse(text, dialect="spark")
     except errors.SqlglotError as error:

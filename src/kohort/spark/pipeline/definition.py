@@ -39,9 +39,9 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Decoding of record values: ``json``, ``csv`` or ``avro`` into columns, or ``raw`` for the columns of the record.
+    """Decoding of record values: ``json``, ``csv`` or ``avro`` into columns; ``raw`` keeps the columns of the record.
 
-    ``avro_schema``: the writer's schema; ``framing``: none or confluent; ``tombstones``: row, drop or bad.
+    ``avro_schema``: the writer's schema. ``framing``: none or confluent. ``tombstones``: row, drop or bad.
     """
 
     format: str = "raw"
@@ -61,10 +61,10 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of a pipeline: topics under a name that steps use.
+    """Source of a pipeline: topics, under a name that steps use.
 
-    ``table``: True if a run reads the topics only when the run begins. ``watermark``: a time column, and the maximum
-    lateness of rows. ``member``: True if the run is a member of the group, which assigns the partitions;
+    ``table``: True if a run reads the topics only at its beginning. ``watermark``: a time column, and the maximum
+    lateness of rows. ``member``: True if the run is a member of the group, which assigns the partitions.
     ``member_line``: line of ``group_mode`` in the pipeline file.
     """
 
@@ -91,10 +91,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Aggregation of rows for each window of the column ``time`` and each value of the columns ``by``.
+    """Aggregation of rows: one result for each window of the column ``time`` and each value of the columns ``by``.
 
-    ``agg``: name and SQL of each aggregate. ``late``: maximum lateness of rows; "" to use the source's watermark.
-    Without ``slide`` windows do not overlap.
+    ``agg``: pairs of an aggregate's name and its SQL. ``late``: maximum lateness of rows; "" to use the source's
+    watermark. ``slide``: distance between the starts of overlapping windows; without it windows do not overlap.
     """
 
     time: str
@@ -109,8 +109,8 @@ class Window:
 class Step:
     """Step of a pipeline: a SQL query, a Python function, or a window.
 
-    A SQL query reads the sources and ``input``, the result of the previous step. If ``kind`` is "python", ``text``
-    names a function in a file or module; if it is "function", ``function`` is the function given to the builder.
+    A SQL query reads the sources, and ``input``: the result of the previous step. If ``kind`` is "python", ``text``
+    names a function in a file or module. If ``kind`` is "function", ``function`` is the function given to the builder.
     """
 
     kind: str
@@ -139,18 +139,18 @@ class SinkWriter:
 
     @property
     def has_types(self) -> bool:
-        """True if the sink already contains rows, whose column types new rows must match."""
+        """True if the sink already has rows; the column types of new rows must then match."""
         return False
 
     def begin(self, batch: int) -> None:
-        """Remove the rows of this micro-batch and of later ones, which an interrupted run may have written."""
+        """Remove the rows that an interrupted run may have written for this micro-batch and later micro-batches."""
 
     def check(self, schema: StructType) -> None: ...
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the rows of a micro-batch. Return their number, or the sum of the column ``counts`` if it is given.
+        """Write the rows of a micro-batch. Return the number of rows, or the sum of the column ``counts`` if given.
 
-        ``passed``: the number of rows in ``rows``.
+        ``passed``: number of rows in ``rows``.
         """
         raise NotImplementedError
 
@@ -165,23 +165,23 @@ def source_rows(rows: DataFrame, counts: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink(SinkWriter):
-    """Sink of a pipeline; each kind is a subclass in ``sinks/``, registered in ``sinks/registry.py``.
+    """Sink of a pipeline. Each kind of sink is a subclass in ``sinks/``, registered in ``sinks/registry.py``.
 
     ``counts``: column with the number of source rows that an output row aggregates.
     """
 
     kind: ClassVar[str] = ""
     has_keys: ClassVar[bool] = True
-    """False for a kind of sink that has no settings in a pipeline file."""
+    """False if this kind of sink has no settings in a pipeline file."""
     stores_rows: ClassVar[bool] = False
-    """True if this kind of sink adds rows to a folder and never replaces earlier rows. A summary needs such a sink."""
+    """True if this kind of sink adds rows to a folder and never replaces rows. Summaries need such a sink."""
     name: str
     counts: str = ""
     line: int = field(default=0, compare=False)
 
     @property
     def place(self) -> str:
-        """Output folder or topic of the sink; "" for a sink that has neither."""
+        """Output folder or topic of the sink; "" if the sink has neither."""
         return ""
 
     @property
@@ -190,7 +190,7 @@ class Sink(SinkWriter):
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """Columns that the sink requires: pairs of a setting and the column named by the setting."""
+        """Columns that the settings of the sink name: pairs of a setting and the column."""
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None: ...
@@ -202,7 +202,7 @@ class Sink(SinkWriter):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Table computed by SQL at the end of a run over all rows of the Parquet sinks."""
+    """Table that a run computes at its end by a SQL query on all rows of the Parquet sinks."""
 
     name: str
     sql: str
@@ -214,7 +214,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Dead-letter topic, for rows that cannot be decoded or that a rule quarantines."""
+    """Dead-letter topic, for rows that cannot be decoded and rows that fail a quarantine rule."""
 
     brokers: str
     topic: str
@@ -264,7 +264,7 @@ class Pipeline:
 
     @property
     def stateful(self) -> bool:
-        """True if steps have windows, watermarks or joined streams, which combine rows of different micro-batches."""
+        """True if steps combine rows of different micro-batches, by windows, watermarks or joins of streams."""
         windows = any(s.kind == "window" for s in self.steps)
         return windows or len(self.streams) > 1 or any(s.watermark for s in self.streams)
 

@@ -1,4 +1,4 @@
-"""Runs a pipeline without a broker: tests in the pipeline file, and a dry run of the steps on empty DataFrames."""
+"""Runs a pipeline without a broker: the tests in a pipeline file, and a dry run of the steps on empty DataFrames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLOSE: Final = 1e-9
 
 
 def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
-    """Describe the expected rows that are missing; if no row is missing, describe the unexpected rows.
+    """Describe the expected rows that were not found. If all were found, describe the unexpected rows.
 
     A column that an expected row omits may have any value.
     """
@@ -60,7 +60,10 @@ def _equal_columns(row: Cells, other: Cells) -> int:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """True if a test value equals a value from Spark. Times are compared as instants, structs field by field."""
+    """True if a value in a test equals a value from Spark.
+
+    Times are compared as instants, structs field by field.
+    """
     if isinstance(found, datetime) or isinstance(expected, datetime):
         return _instant(expected) == _instant(found)
     if isinstance(found, date) or isinstance(expected, date):
@@ -92,7 +95,7 @@ def _instant(value: Any) -> datetime | None:
 
 
 def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Convert the records of a test into raw rows, in partition 0 of the source's first topic with offsets from 0."""
+    """Convert the records of a test into raw rows, with offsets from 0 in partition 0 of the source's first topic."""
     rows = []
     for offset, record in enumerate(records):
         value = record["raw"] if "raw" in record else record["value"]
@@ -103,7 +106,7 @@ def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping
 
 
 def as_bytes(value: Any) -> bytearray | None:
-    """Encode a test value as a JSON producer does: objects as JSON, text unchanged, None as a tombstone."""
+    """Encode a value of a test as a JSON producer does: objects as JSON, text unchanged, None as a tombstone."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=_json_text)
@@ -121,9 +124,9 @@ def _json_text(value: Any) -> str:
 def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Decode the test records of each source into a DataFrame; its column ``_problem`` has the decoding errors.
+    """Decode the test records of each source into a DataFrame, whose column ``_problem`` has the decoding errors.
 
-    The decodable rows of each source, except of the first stream, become a SQL view.
+    The decodable rows of each source become a SQL view, except those of the pipeline's first stream.
     """
     decoded = {
         s.name: frames.decode_records(records_frame(spark, s, given.get(s.name, ())), s.decode)

@@ -1,11 +1,11 @@
 """DataFrames of a pipeline: decoded rows with their source records, results of steps, and the rules that rows fail.
 
-``_source`` is a struct with the original record (topic, partition, offset, timestamp, key, value, headers), and with
-``redelivered``: True if the row may have been delivered before. Steps that select ``*`` keep the column. The column
-contains the original bytes, which dead letters need.
+``_source`` is a struct with the source record of a row (topic, partition, offset, timestamp, key, value, headers), and
+with ``redelivered``: True if the record may have been delivered before. Steps that select ``*`` keep the column. Its
+key, value and headers are the original bytes, which dead letters need.
 
-In a run, the tasks that read a topic also decode it (``value.format`` of ``format("kohort")``). Tests and dry runs have
-no topic: the same row builder decodes their records.
+In a run, the tasks that read a topic also decode the records (``value.format`` of ``format("kohort")``). Tests and dry
+runs have no topic: the same row builder decodes the test records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Return a Count for each value of a column: number of rows, and XOR of the hashes of the rows' source records.
+    """Return a Count for each value of a column: the number of rows, and the XOR of the hashes of their source records.
 
     The key "" is for rows with NULL in the column.
     """
@@ -42,9 +42,9 @@ def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """Return a Count for each decoding error of a source (column ``_problem``), and the count of redelivered rows.
+    """Return a Count for each decoding error of a source (column ``_problem``), and the number of redelivered rows.
 
-    Rows that were possibly delivered before count as redelivered.
+    Rows that may have been delivered before count as redelivered. The key "" is for rows without a decoding error.
     """
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
     rows = _grouped(decoded, PROBLEM, again.alias("again"))
@@ -66,9 +66,9 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
 
 
 def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
-    """Add ``_failed``: the indexes of the rules that a row fails, such as ``0,2``; NULL for a row without failed rule.
+    """Add the column ``_failed`` with the indexes of the rules that a row fails, such as ``0,2``; NULL for no rule.
 
-    A row fails a rule whose condition is NULL.
+    A row fails a rule whose condition is NULL for the row.
     """
     if not rules:
         return frame.withColumn(FAILED, f.lit(None).cast("string"))
@@ -121,7 +121,7 @@ def decode_options(spark: SparkSession, decode: Decode) -> dict[str, str]:
 def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
     """Return the schema of a decoded row: nullable columns of the value, ``_error``, record columns (``_topic``, ...).
 
-    A value may lack any column, as in ``from_json``.
+    Value columns are nullable since a value may lack any of the columns, as in ``from_json``.
     """
     columns = [StructField(f.name, _nullable(f.dataType)) for f in StructType.fromDDL(decode.schema).fields]
     names = {column.name for column in columns}
@@ -153,7 +153,7 @@ def _raw_rows(records: DataFrame) -> DataFrame:
 
 
 _WATERMARK: Final = "spark.watermarkDelayMs"
-"""Key that Spark sets in the metadata of a column with a watermark."""
+"""Key that Spark sets in the metadata of a column that has a watermark."""
 
 
 class StepFailed(KohortError):
@@ -161,9 +161,9 @@ class StepFailed(KohortError):
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Run all steps. The first one reads ``rows`` as the view ``input``, each other one the result of the step before.
+    """Run all steps. The view ``input`` is ``rows`` for the first step, then the result of the previous step.
 
-    The other sources must be views before the query starts: micro-batches use the views that existed at that time.
+    The other sources must be views before the query starts: micro-batches see only the views of that time.
     """
     rows.createOrReplaceTempView(pipeline.stream.name)
     current = rows
@@ -187,7 +187,7 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
 
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
-    """Aggregate rows for each window: return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
+    """Aggregate rows in windows. Return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
 
     Rows keep the watermark of their source or of a previous window: Spark rejects a second watermark.
     """

@@ -1,8 +1,8 @@
-"""Ledger of a pipeline (row accounting): rows read = rows written to each sink + rows dropped or sent as dead letters.
+"""Ledger of a pipeline: rows read = rows written to each sink + rows dropped + rows sent as dead letters.
 
-Row counts alone would miss the loss of one row if another row is duplicated. So the ledger also compares marks: the
-XOR of a hash of each row's topic, partition and offset, before and after the steps. Equal counts and marks mean the
-same rows.
+Row counts alone would miss the loss of one row if another row is duplicated. So the ledger also compares marks before
+and after the steps. A mark is the XOR of a hash of each row's topic, partition and offset. Equal counts and equal marks
+mean the same rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTHING: Final = Count()
 
 @dataclass(slots=True)
 class Entry:
-    """Row counts of one micro-batch. ``marked``: True if the steps kept ``_source``, the column for the marks."""
+    """Row counts of one micro-batch. ``marked``: True if the steps kept ``_source``, from which marks are computed."""
 
     batch: int
     rows_in: Count = NOTHING
@@ -53,12 +53,12 @@ class Entry:
     stateful: bool = False
     """True for pipelines with windows or joins of streams, whose output rows differ from the input rows."""
     sources: dict[str, int] = field(default_factory=dict)
-    """Number of input rows of each source, for stateful pipelines; empty until Spark reports the progress."""
+    """Number of input rows of each source, for stateful pipelines; empty until Spark reports progress."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
     """Number of source rows in the aggregates that each sink wrote, for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
-    """Number of rows that each Spark operator keeps in its state for later micro-batches."""
+    """Number of rows that each Spark operator keeps in state for later micro-batches."""
 
 
 @dataclass(slots=True)
@@ -74,10 +74,10 @@ class Ledger:
     redelivered: int = 0
     problems: list[str] = field(default_factory=list)
     late: int = 0
-    """Number of rows that a window or a join ignored, because their time was below the watermark."""
+    """Number of rows that windows and joins ignored because the rows' times were below the watermark."""
     stands_for: dict[str, int] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    """Number of rows in each sink's open windows (Spark's state) before the first micro-batch of this ledger."""
+    """Number of rows in open windows (Spark's state) before the first micro-batch of this ledger, for each sink."""
     held: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
@@ -91,7 +91,10 @@ class Ledger:
 
 
 def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
-    """Add up ledger entries, and check that each entry balances; ``filters``: a step may drop rows on purpose."""
+    """Add up ledger entries, and check that each entry balances.
+
+    ``filters``: True if a step may drop rows on purpose.
+    """
     ledger = Ledger()
     for entry in entries:
         ledger.batches += 1
@@ -118,7 +121,7 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
         problems.append(f"{entry.redelivered:,} redelivered rows, but only {entry.rows_in.rows:,} rows read")
     decoded = entry.rows_in.without(entry.undecoded)
     if entry.stateful:
-        pass  # in pipelines with windows or joins, output rows differ from input rows
+        pass  # in pipelines with windows or joins of streams, the numbers of output rows and input rows differ
     elif entry.stepped.rows < decoded.rows and not filters:
         problems.append(
             f"the steps lost {decoded.rows - entry.stepped.rows:,} of {decoded.rows:,} rows; "
@@ -145,9 +148,9 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 
 
 def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the number of rows in open windows for each sink with ``counts``; {} if an entry lacks input counts.
+    """Return the number of rows in open windows, for each sink with ``counts``; {} if any entry lacks ``sources``.
 
-    An entry lacks these counts if the run was killed before Spark reported the progress of the micro-batch.
+    An entry lacks ``sources`` if the run was killed before Spark reported the progress of the micro-batch.
     """
     found: dict[str, int] = {}
     read = 0
@@ -165,7 +168,7 @@ def _add(into: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 class LedgerStore:
-    """Store of ledger entries: one file for each micro-batch. A repeated micro-batch replaces its file."""
+    """Store of ledger entries, with one file for each micro-batch. A repeated micro-batch overwrites its file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,7 @@
-"""Prometheus metrics of a running pipeline over HTTP, if the pipeline file has ``metrics: {http: 127.0.0.1:9108}``."""
+"""Prometheus metrics of a running pipeline over HTTP.
+
+Needs ``metrics: {http: 127.0.0.1:9108}`` in the pipeline file.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ _HELP: Final = {
 class Metrics:
     """Row counts of one pipeline run, as Prometheus metrics.
 
-    Counters of the package prometheus-client are not used: each would add a series ``_created``.
+    The class does not use Counter of the package prometheus-client: each Counter would add a series ``_created``.
     """
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:
@@ -78,8 +81,10 @@ class Metrics:
 
 @contextmanager
 def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
-    """Serve ``/metrics`` on ``address`` (HOST:PORT) while the block runs; yield the URL. Raises ConfigError if the port
-    is in use, MissingExtra without prometheus-client."""
+    """Serve ``/metrics`` on ``address`` (HOST:PORT) until the ``with`` block ends; yield the URL.
+
+    Raises ConfigError if the port is in use, MissingExtra if prometheus-client is not installed.
+    """
     with needs("pipeline", "metrics of a pipeline"):
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_wsgi_server
 

@@ -1,4 +1,4 @@
-"""Parses a pipeline file into its definition, without brokers and Spark."""
+"""Parses a pipeline file into a Pipeline. Needs neither brokers nor Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeli
 
 
 def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipeline:
-    """Parse the text of a pipeline file; relative paths in the file start at the folder of ``path``."""
+    """Parse the text of a pipeline file. Relative paths in the text start at the folder of ``path``."""
     return pipeline_of(parse_document(text, str(path), environ), path)
 
 

@@ -1,7 +1,7 @@
 """Parses the source sections of a pipeline file: decoding of values, and connection to the cluster.
 
 ``profile``, ``brokers`` and ``kafka`` at the top of the file apply to all sources, sinks and dead letters. A section
-with other brokers needs its own credentials: those at the top are never sent to other brokers. Spark schemas
+with other brokers needs its own credentials: top-level credentials are never sent to other brokers. Spark schemas
 (``id long, place struct<x: int>``) are checked without Spark.
 """
 
@@ -41,7 +41,8 @@ class SchemaProblem(ValueError):
 
 def parse_schema(text: str) -> list[str]:
     """Return the column names of a Spark schema. Raises SchemaProblem for an invalid schema.
-    NOT NULL, COMMENT, DEFAULT and COLLATE after a type are skipped."""
+    The parser skips NOT NULL, COMMENT, DEFAULT and COLLATE after a type.
+    """
     reader = _SchemaParser([match[1] for match in _TOKEN.finditer(text.strip())])
     columns = reader.columns(end="")
     first: dict[str, str] = {}
@@ -213,7 +214,7 @@ class KafkaCluster:
 
 
 def default_cluster(top: YamlSection) -> KafkaCluster:
-    """Return the cluster named at the top of a pipeline file; its brokers are "" if the file names none."""
+    """Return the cluster that the top of a pipeline file names. Its ``brokers`` are "" if the top names no cluster."""
     line, name = top.line_of("profile"), top.take("profile", str, "")
     by_profile: dict[str, Any] = {}
     if name:
@@ -230,8 +231,7 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
 def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
     """Return the cluster of a section of the pipeline file.
 
-    Client options at the top of the file apply only to sections with the same brokers. Options of the section have
-    precedence.
+    Top-level client options apply only if the section has the same brokers. Options in the section override them.
     """
     line = section.line_of("brokers")
     brokers = section.take("brokers", str, default.brokers)
@@ -249,7 +249,7 @@ def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -
 
 
 def connection_of(source: Source) -> ClientSettings:
-    """Return a source's client options, for the sinks of a pipeline file without top-level brokers."""
+    """Return the connection settings of a source. Sinks use them if the top of the pipeline file names no brokers."""
     return tuple(connecting(translated(dict(source.kafka))).items())
 
 

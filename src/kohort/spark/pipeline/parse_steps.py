@@ -64,7 +64,10 @@ def _window(section: YamlSection) -> Window:
 
 
 def _check_function(section: YamlSection, text: str, root: Path, line: int) -> None:
-    """Check that ``file.py:name`` or ``package.module:name`` is a top-level function, without running its module."""
+    """Check that ``text`` names a top-level function, without running its module.
+
+    ``text`` is ``file.py:name`` or ``package.module:name``.
+    """
     file, _, name = text.rpartition(":")
     if not file or not name.isidentifier():
         raise section.error(f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION", line)
@@ -111,9 +114,9 @@ RECORD_KEYS: Final = ("value", "raw", "key", "headers", "timestamp")
 
 
 def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> PipelineTest:
-    """Parse an entry of ``tests`` in a pipeline file.
+    """Parse one test of the section ``tests`` in a pipeline file.
 
-    ``given`` is a list of records, if the pipeline has one source, or a dict: source name to list of records.
+    ``given`` is a list of records if the pipeline has one source, else a dict: source name to list of records.
     """
     name = section.take("name", str, f"tests[{index}]")
     given_line = section.line_of("given")

@@ -1,8 +1,9 @@
 """Owner of output folders and of a group: a pipeline with its checkpoint.
 
-The owner's id is a random number, stored in the checkpoint (``owner.json``). So the owner stays the same if the
-checkpoint is moved, and a reset of the checkpoint creates a new owner. Names of data files end with the owner's id.
-Output folders and commits contain the owner's id, pipeline and checkpoint, so that errors can name both pipelines.
+The owner's id is a random number in the checkpoint's file ``owner.json``. So the owner stays the same if the checkpoint
+is moved, and a reset of the checkpoint creates a new owner. The name of each data file ends with the owner's id. Output
+folders and commits contain the owner's id, pipeline and checkpoint, so that an error can name both pipelines of a
+conflict.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ _FILE: Final = "owner.json"
 _TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")
 _LONGEST_NAME: Final = 60
 _LONGEST_PATH: Final = 150
-"""Maximum length of a path in an owner's text: the text is a file name, limited to 255 bytes."""
+"""Maximum length of the checkpoint path in an owner's text. The text is part of a file name, limited to 255 bytes."""
 
 
 class PipelineOwner(NamedTuple):
-    """Owner of outputs: a pipeline and its checkpoint. ``group``: digest of the group whose members share folders."""
+    """Owner of outputs: a pipeline and its checkpoint.
+
+    ``group``: digest of the group whose members may share output folders; "" if folders are not shared.
+    """
 
     id: str
     pipeline: str
@@ -65,15 +69,16 @@ def parse_owner(text: str) -> PipelineOwner | None:
 
 
 def owner_of(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner record in the pipeline's checkpoint; its id is "" before the first run and after a reset."""
+    """Return the owner stored in the pipeline's checkpoint. Its id is "" before the first run and after a reset."""
     return _owner(pipeline, str(_read(pipeline).get("id", "")))
 
 
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner record in the pipeline's checkpoint; the first run creates it.
+    """Return the owner stored in the pipeline's checkpoint; create it at the first run.
 
-    Raises KohortError if the checkpoint belongs to other topics, to another group, or to another existing pipeline file
-    with other sinks: each of the two pipelines would write only a part of the rows.
+    Raises KohortError if the checkpoint belongs to other topics or to another group. Also raises
+    KohortError if another existing pipeline file with other sinks uses the checkpoint: each pipeline would write only a
+    part of the rows.
     """
     _check_sources(pipeline)
     known, file = _read(pipeline), str(pipeline.file.absolute())
@@ -100,7 +105,7 @@ def _owner(pipeline: Pipeline, number: str) -> PipelineOwner:
 
 
 def _short(text: str, most: int) -> str:
-    """Shorten a text to ``most`` characters: replace its beginning by a digest of the text."""
+    """Shorten a text to ``most`` characters: replace the beginning by a digest of the whole text."""
     if len(text) <= most:
         return text
     return f"~{hashlib.sha256(text.encode()).hexdigest()[:8]}~{text[10 - most :]}"

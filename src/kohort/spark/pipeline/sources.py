@@ -1,8 +1,8 @@
-"""Sources of a pipeline: their options for ``format("kohort")``, their lag, and the owner of their group.
+"""Sources of a pipeline: options for ``format("kohort")``, lag, and owner of the group.
 
-Two pipelines cannot share a group, since their commits would overwrite each other. Members of the group
-(``group_mode: member``) may share it. A pipeline's commits name their owner, so a run of another pipeline in the group
-is rejected.
+Two pipelines cannot share a group, since each would overwrite the other's commits. Runs of one pipeline may share a
+group if they are its members (``group_mode: member``). The metadata of a commit names the owner, so that a run of
+another pipeline in this group is rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kohort.spark.reading.cluster import KohortCluster, selected_partitions
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
-    """Return the ``format("kohort")`` options of a stream source. ``owner``: owner that the stream's commits name."""
+    """Return the ``format("kohort")`` options of a stream source. ``owner``: owner to name in the stream's commits."""
     options = _options(source) | {"includeHeaders": "true"}
     if source.group and owner is not None:
         options["groupOwner"] = owner.text
@@ -51,7 +51,7 @@ def lookup_options(source: Source) -> SourceOptions:
 
 @contextmanager
 def source_cluster(source: Source, *, absent_ok: bool = False) -> Iterator[tuple[KohortCluster, set[TopicPartition]]]:
-    """Connect to a source's cluster, outside of Spark; yield the connection and the source's partitions."""
+    """Connect to a source's cluster, outside of Spark. Yield the connection and the partitions of the source."""
     options = lookup_options(source)
     with closing(KohortCluster(options)) as cluster:
         yield cluster, selected_partitions(cluster, options, absent_ok=absent_ok)
@@ -110,7 +110,7 @@ def refuse_other_owner(
 ) -> None:
     """Raise KohortError if commits of the group name another owner.
 
-    A reset checkpoint is a new owner with the same pipeline name and path: it may continue with the group.
+    A reset checkpoint is a new owner with the same pipeline name and checkpoint path: it may continue with the group.
     """
     for tp, offset in sorted(commits.items()):
         other = parse_owner(offset.metadata.rpartition(":")[2])

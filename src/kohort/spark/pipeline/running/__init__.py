@@ -1,1 +1,1 @@
-"""Runs a pipeline: its process, its micro-batches, and its ledger."""
+"""Runs a pipeline: process, micro-batches and ledger."""

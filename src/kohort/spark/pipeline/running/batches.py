@@ -1,4 +1,4 @@
-"""One micro-batch of a pipeline: decoding, steps, rules, sinks, dead letters, and its entry in the ledger."""
+"""One micro-batch of a pipeline: decoding, steps, rules, sinks, dead letters, and the ledger entry."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ExpectationFailed(KohortError):
 
 
 class RunStopping(KohortError):
-    """Error: Spark began a micro-batch after a stop request; the micro-batch wrote nothing."""
+    """Error: Spark began a micro-batch after a stop request. The micro-batch writes nothing."""
 
 
 class BatchRunner:
-    """Callable for Spark's ``foreachBatch``; ``error``: last error of a micro-batch, before Spark wraps it."""
+    """Function for Spark's ``foreachBatch``. ``error``: last error of a micro-batch, before Spark wraps the error."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None
@@ -56,7 +56,7 @@ class BatchRunner:
                 self.error = error
                 raise
             if self.entries and self.entries[-1].batch == batch:
-                self.entries.pop()  # replace the entry of a micro-batch that Spark repeats in this run
+                self.entries.pop()  # Spark repeated a micro-batch in this run: replace its entry
             self.entries.append(entry)
             if not entry.stateful:
                 self._on_entry(entry)
@@ -79,9 +79,9 @@ class BatchRunner:
             self._complete.notify_all()
 
     def end(self, timeout_s: float) -> None:
-        """Begin no new micro-batch. Wait up to ``timeout_s`` until Spark records the current micro-batch as complete.
+        """Reject new micro-batches. Wait up to ``timeout_s`` until Spark records the current micro-batch as complete.
 
-        The next run repeats a micro-batch that Spark did not record.
+        If Spark does not record it in time, the next run repeats the micro-batch.
         """
         self._stopping = True
         with self._batch_lock:
@@ -121,7 +121,7 @@ class BatchRunner:
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             if any(s.counts for s in pipeline.sinks):
-                # Output rows are aggregated: the sum of the column ``counts`` must equal the number of source rows.
+                # Output rows are aggregates. Their column ``counts`` must add up to the number of decoded source rows.
                 entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
                 entry.marked = False
             entry.sinks = {sink.name: self._write(sink, passed, entry) for sink in pipeline.sinks}

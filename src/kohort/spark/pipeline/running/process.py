@@ -1,7 +1,7 @@
-"""Process of a pipeline run: its lock beside the checkpoint, and the signals that end it.
+"""Process of a pipeline run: the file lock beside the checkpoint, and the signals that end the run.
 
-The operating system releases the file lock however the process ends. So a checkpoint never has two runs, and
-``kohort pipeline status`` can distinguish a run from the lock file of a killed run.
+The operating system releases the file lock however the process ends. So two runs never use one checkpoint, and
+``kohort pipeline status`` can tell an active run from a lock file that a killed run left.
 
 pyspark's Ctrl-C handler cancels jobs and raises an error in the main thread, which waits for the JVM: the run would
 end with tracebacks. So the first Ctrl-C or SIGTERM only sets a flag, which the run checks between micro-batches. A
@@ -37,7 +37,10 @@ class CurrentRun(NamedTuple):
 
 @contextmanager
 def exclusive_run(pipeline: Pipeline) -> Iterator[None]:
-    """Lock a pipeline for this process while the block runs. Raises KohortError if another process has the lock."""
+    """Lock a pipeline for this process until the ``with`` block ends.
+
+    Raises KohortError if another process has the lock.
+    """
     target = pipeline.state / _FILE
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a+") as held:
@@ -76,7 +79,10 @@ _STDERR: Final = 2
 
 
 class StopRequest:
-    """Sets ``requested`` at the first SIGINT or SIGTERM. No effect outside the main thread or on ignored signals."""
+    """Sets ``requested`` at the first SIGINT or SIGTERM.
+
+    Has no effect outside the main thread, or on ignored signals.
+    """
 
     def __init__(self, say: str = "") -> None:
         self._say = say
@@ -96,7 +102,7 @@ class StopRequest:
         if not self.requested.is_set():
             self.requested.set()
             if self._say:
-                # the signal may interrupt a print(), which cannot be nested
+                # not print(): the signal may interrupt another print(), and print() is not reentrant
                 os.write(_STDERR, f"{self._say}\n".encode())
             return
         before = self._before[number]
@@ -113,9 +119,9 @@ class StopRequest:
 
 @contextmanager
 def exit_on_signal(code: int) -> Iterator[Callable[[], None]]:
-    """End this process, and Spark with it, at SIGINT or SIGTERM within the block.
+    """End this process, and Spark with it, if SIGINT or SIGTERM arrives in the ``with`` block.
 
-    Yields a function that sets the handlers again, after pyspark has replaced them at the start of a session.
+    Yields a function that sets the signal handlers again: pyspark replaces the handlers when a session starts.
     """
 
     def end(_number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,7 @@
-"""Receives all progress events of a Spark query from the listener bus; ``recentProgress`` keeps only the last 1,000."""
+"""Receives all progress events of a Spark query from Spark's listener bus.
+
+Spark's ``recentProgress`` has only the last 1,000 events.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Listener that passes each progress event of the Spark query ``query_name`` to the function ``done``."""
+    """Listener that calls ``done`` with each progress event of the Spark query ``query_name``."""
 
     def __init__(self, query_name: str, done: Callable[[Any], None]) -> None:
         super().__init__()
@@ -30,7 +33,7 @@ class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark h
             return
         try:
             self._done(event.progress)
-        except Exception:  # Spark would ignore an error of the listener
+        except Exception:  # Spark would ignore an error raised by the listener
             log.exception("the progress event of micro-batch %s could not be processed", event.progress.batchId)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name

@@ -1,8 +1,8 @@
 """Runs a pipeline on a Spark session and reports the row counts of sources, sinks and dead letters.
 
-One query reads the stream. A run reads each table only when the run begins, up to the current end offsets of
-the table's topics, and joins it as a static DataFrame. All micro-batches join the same table: a row without a match
-does not get one later in the run. A join of two streams instead waits for matching rows, up to the watermarks.
+One Spark query reads the streams. A run reads each table only at its beginning, up to the log end offsets at that time,
+and joins the table as a static DataFrame. All micro-batches join the same table: a row without a match gets no match
+later in the run. A join of two streams, in contrast, waits for matching rows, up to the watermarks.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class RunReport:
 STARTS_MOST: Final = 4
 POLL_S: Final = 1.0
 LAST_EVENT_S: Final = 60.0
-"""Maximum wait for the progress event of a complete micro-batch, in seconds; Spark usually sends it in milliseconds."""
+"""Maximum wait for the progress event of a complete micro-batch, in seconds. Spark usually sends it within some ms."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
-"""Spark's error if the Python process of a source needs over ten seconds to start; no option changes the limit."""
+"""Spark's error if the Python process of a source takes over ten seconds to start. No option changes this limit."""
 
 
 class PipelineRun:
@@ -95,7 +95,7 @@ class PipelineRun:
         owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, on_entry)
         if self._runner.has_types and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            # check the sinks' column types before the run, but do not call Python steps before rows arrive
+            # check the column types of the sinks before the run, without calling Python steps before rows arrive
             self._runner.check_types(dry_run_frame(pipeline, spark))
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
@@ -113,7 +113,7 @@ class PipelineRun:
     def run(self, stop: threading.Event) -> None:
         """Run the query until it ends, or until ``stop`` is set.
 
-        Raises PipelineStopped for an error of Spark's; an error of a step or sink is raised without Spark's wrapper.
+        Raises PipelineStopped for an error of Spark. Raises an error of a step or a sink without Spark's wrapper.
         """
         from kohort.spark.pipeline.running.progress_events import ProgressEvents
 
@@ -136,7 +136,7 @@ class PipelineRun:
                     events.wait_ended(str(query.runId), LAST_EVENT_S)
                     return
         finally:
-            with suppress(Exception):  # Spark may already have ended
+            with suppress(Exception):  # Spark may have ended already
                 if query is not None and query.isActive:
                     query.stop()
                 self._spark.streams.removeListener(events)
@@ -144,7 +144,7 @@ class PipelineRun:
     def _stop(self, query: StreamingQuery) -> None:
         if query.isActive:
             self._runner.end(LAST_EVENT_S)
-            with suppress(Exception):  # a micro-batch begun after the stop request has written nothing
+            with suppress(Exception):  # a micro-batch that began after the stop request has written nothing
                 query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
@@ -168,7 +168,7 @@ class PipelineRun:
         return report
 
     def _read_table(self, source: Source) -> DataFrame:
-        """Read a table source up to its topics' current end offsets. The run commits these offsets when it finishes."""
+        """Read a table source up to the current log end offsets, which the run commits when it finishes."""
         with source_cluster(source) as (cluster, partitions):
             upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
@@ -209,7 +209,7 @@ class PipelineRun:
 
 
 def claim(pipeline: Pipeline) -> PipelineOwner:
-    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; does not need Spark.
+    """Claim checkpoint, groups and output folders for a pipeline, and create its topics. Does not need Spark.
 
     Raises KohortError if the checkpoint, a group or a folder belongs to another pipeline.
     """
@@ -228,12 +228,12 @@ def run_pipeline(
     every: str = "",
     locked: bool = False,
 ) -> RunReport:
-    """Run a pipeline to the current end of its topics (``once``), or until Ctrl-C; return its row counts and lag.
+    """Run a pipeline up to the log end offsets (``once``), or until Ctrl-C; return its row counts and its lag.
 
-    Arguments: ``on_entry``: called after each micro-batch; ``every``: trigger interval of a continuous run if the
-    pipeline's trigger is available-now; ``locked``: True if the caller has locked the pipeline (``exclusive_run``).
-    Raises KohortError if another process runs the pipeline, PipelineStopped for an error of Spark's, KeyboardInterrupt
-    for a second Ctrl-C.
+    ``on_entry``: called after each micro-batch. ``every``: trigger interval of a continuous run, if the pipeline's own
+    trigger is available-now. ``locked``: True if the caller has locked the pipeline (``exclusive_run``). Raises
+    KohortError if another process runs the pipeline, PipelineStopped for an error of Spark, KeyboardInterrupt for a
+    second Ctrl-C.
     """
     with nullcontext() if locked else exclusive_run(pipeline), ExitStack() as stack:
         if pipeline.metrics:
@@ -251,7 +251,7 @@ def run_pipeline(
 
 
 def without_stack_trace(error: Exception) -> Exception:
-    """Convert an error of Spark's into one message without stack traces; return other errors unchanged."""
+    """Convert an error of Spark into one message without stack traces. Return any other error unchanged."""
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException):

@@ -1,8 +1,8 @@
 """Stateful pipelines, whose steps combine rows of different micro-batches: windows, watermarks, joins of streams.
 
-All their steps are one streaming plan with Spark's state, instead of a batch plan for each micro-batch. So input rows
-are counted by Spark's observed metrics, and the decoding tasks send bad values as dead letters. The number of output
-rows differs from the number of input rows: the ledger includes rows in state and late rows.
+All steps form one streaming plan with state in Spark, instead of a batch plan for each micro-batch. So Spark's observed
+metrics count the input rows, and the decoding tasks send bad values as dead letters. The numbers of output rows and
+input rows differ: the ledger includes rows in state and late rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a stream of a source's decodable rows, with the source's watermark. Spark observes the row counts."""
+    """Return a stream of a source's decodable rows, with the source's watermark. Spark's metrics count the rows."""
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
@@ -72,7 +72,7 @@ def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
 def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
     """Raise StepFailed if Spark would reject the steps when the streaming query starts.
 
-    Spark itself makes this check when the query starts, and has no public API for it.
+    The method of Spark that checks this has no public API.
     """
     jvm = frame.sparkSession._jvm
     mode = jvm.org.apache.spark.sql.streaming.OutputMode
@@ -87,10 +87,13 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
 
 
 class StatefulRunner(BatchRunner):
-    """Applies rules to the result of the steps and writes the rows; Spark's progress event has the input row counts."""
+    """Applies rules to the rows that the steps return, and writes them.
+
+    Spark's progress event has the input row counts.
+    """
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
-        # Persist the rows: a second run of their plan would change the state of the stream again.
+        # Persist the rows: running the plan a second time would change the state in Spark a second time.
         judged = frames.judge(raw, self._pipeline.rules).persist()
         entry = Entry(batch, marked=False, stateful=True)
         try:
@@ -133,7 +136,7 @@ class StatefulRunner(BatchRunner):
             if name in with_counts:
                 rows = ledger.stands_for.get(name, 0)
                 ledger.problems.append(f"sink {name} counts {rows:,} rows, {-held:,} more than were read")
-            else:  # a step before the window converts one source row into several: row counts differ
+            else:  # a step before the window converts one source row into several, so the row counts cannot be compared
                 del ledger.held[name]
                 ledger.stands_for.pop(name, None)
                 ledger.waited.pop(name, None)
@@ -143,7 +146,7 @@ class StatefulRunner(BatchRunner):
 def counting_column(pipeline: Pipeline) -> str:
     """Return the column in which the last step, a window, counts source rows; "" if no column has the exact number.
 
-    Overlapping windows count a record several times. If a rule removes rows, the windows in a sink lack these rows.
+    Overlapping windows count a row several times. If a rule drops rows, the sink lacks these rows.
     """
     windows = [step.window for step in pipeline.steps if step.window is not None]
     last = pipeline.steps[-1].window if pipeline.steps else None
@@ -162,7 +165,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
             entry.rows_in += Count(found[_ROWS])
             entry.undecoded += Count(found[_BAD])
             entry.redelivered += found[_AGAIN]
-            # the decoding tasks have sent these dead letters: otherwise the micro-batch would have failed
+            # the decoding tasks have already sent these dead letters: otherwise the micro-batch would have failed
             entry.dead_letters += found[_BAD]
     entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
     for operator in progress.stateOperators:

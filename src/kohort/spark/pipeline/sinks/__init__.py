@@ -1,1 +1,1 @@
-"""Sinks of a pipeline, one module for each kind, and dead letters."""
+"""Sinks of a pipeline, with one module for each kind of sink, and dead letters."""

@@ -1,4 +1,4 @@
-"""Pipeline sinks for trials: print rows, or only count them."""
+"""Pipeline sinks for trials: one prints rows, one only counts rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters of a pipeline: original records, with headers for the reason and the origin."""
+"""Dead letters of a pipeline: source records, with added headers for the reason and the origin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
-    """Send rows whose ``_failed`` is one of ``verdicts`` as dead letters; return the number of acknowledged letters."""
+    """Send the rows whose ``_failed`` is in ``verdicts`` as dead letters. Return the number of acknowledged letters."""
     letters = _letters_of(pipeline)
     names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
     for verdict in verdicts:

@@ -1,8 +1,8 @@
 """Ownership of output folders by pipelines: an empty file ``_kohort.OWNER`` in the folder names the owner.
 
-Parquet readers skip names that start with ``_``; Polars also requires that the file is empty. A folder cannot be in a
-folder of another owner, nor contain one. Members of one group that run the same pipeline may share a folder: the name
-of each data file contains the id of the member's owner.
+Parquet readers skip file names that start with ``_``; Polars also requires that the file is empty. The folder of one
+owner must not be inside the folder of another owner. Group members that run the same pipeline may share a folder: the
+name of each data file contains the id of the owner that wrote it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK: Final = "_kohort."
 def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     """Claim the folder of a Parquet sink for a pipeline, and complete an interrupted compaction.
 
-    Raises SinkRefused if the folder belongs to another pipeline or to an earlier checkpoint.
+    Raises SinkRefused if the folder belongs to another pipeline or to a previous checkpoint.
     """
     folder, name = folder_of(pipeline, sink), f"sink {sink.name}"
     _claim(folder, name)
@@ -31,7 +31,7 @@ def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
 
 
 def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
-    """Claim the folder of a summary for a pipeline, and remove the summary of an earlier checkpoint.
+    """Claim the folder of a summary for a pipeline, and remove the summary that a previous checkpoint wrote.
 
     Raises SinkRefused if the folder has files of another owner.
     """
@@ -68,7 +68,7 @@ def owned_files(pipeline: Pipeline, output: FolderOutput) -> OwnedFiles:
 
 
 def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
-    """Yield a pair of folder and owner for each owner file in ``path``, in its parents and in its subfolders."""
+    """Yield a pair (folder, owner) for each owner file in ``path``, in its parent folders and in its subfolders."""
     whole = path.absolute()
     marks = [found for parent in whole.resolve().parents for found in parent.glob(f"{_MARK}*")]
     for mark in (*marks, *sorted(path.rglob(f"{_MARK}*"))):
@@ -82,9 +82,9 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return the ids under which this pipeline owns the folder: its checkpoint's current id, and ids before resets."""
+    """Return this pipeline's owner ids of the folder: the checkpoint's current id, and its ids before resets."""
     mine = folder.owner
-    # The same checkpoint path may belong to another group member, in a container with its own volume.
+    # An equal checkpoint path may belong to another group member, which runs in a container with its own volume.
     return {
         owner.id
         for owner in _owners_of(folder)
@@ -93,7 +93,7 @@ def _owned_ids(folder: ParquetFolder) -> set[str]:
 
 
 def _claim(folder: ParquetFolder, name: str) -> None:
-    """Create the owner file of a folder. Raises SinkRefused if the folder has another owner or foreign files."""
+    """Create the owner file in a folder. Raises SinkRefused if the folder or a file has another owner."""
     _check_owners(folder, name)
     claimed = {folder.owner.id, *(owner.id for owner in _owners_of(folder))}
     foreign = next((file for file in folder.all_files() if file.owner not in claimed), None)

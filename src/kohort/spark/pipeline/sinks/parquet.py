@@ -1,7 +1,7 @@
 """Parquet sink, exactly once: file names contain the micro-batch, so a repeated micro-batch replaces its files.
 
-Readers take the types of one file for the whole folder, so a column keeps its type. Rows of a narrower type are widened
-without loss, rows of any other type are rejected. Columns may be added or omitted. See parquet_folder.py.
+Readers take the types of one file for the whole folder, so a column keeps its type. The sink widens values of a
+narrower type without loss, and rejects values of any other type. Rows may add or omit columns. See parquet_folder.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KnownType(NamedTuple):
 
 class FolderTypes:
     def __init__(self, sink: str, partition_by: tuple[str, ...], folder: ParquetFolder) -> None:
-        """Read the column types of a folder's files. Raises SinkRefused if subfolders do not match ``partition_by``."""
+        """Read column types from a folder's files. Raises SinkRefused if subfolders do not match ``partition_by``."""
         self._sink = sink
         self._partition_by = partition_by
         self._folder = folder.path
@@ -48,7 +48,7 @@ class FolderTypes:
         return bool(self._known)
 
     def casts(self, schema: StructType) -> dict[str, str]:
-        """Return the columns to widen, with their SQL types in the files. Raises SinkRefused for other type changes."""
+        """Return the columns to widen: name to SQL type in the files. Raises SinkRefused for other changes of type."""
         found = {}
         for field in schema.fields:
             known = self._known.get(field.name.lower())
@@ -64,7 +64,7 @@ class FolderTypes:
         return found
 
     def cast_to_folder(self, rows: DataFrame) -> DataFrame:
-        """Cast rows to the column types of the folder's files, and store types of new columns. Raises SinkRefused."""
+        """Cast rows to the column types in the folder, and remember the types of new columns. Raises SinkRefused."""
         casts = self.casts(rows.schema)
         if casts:
             rows = rows.withColumns({name: rows[f"`{name}`"].cast(kind) for name, kind in casts.items()})
@@ -93,13 +93,13 @@ def schema_of(path: Path) -> StructType:
         if note is not None:
             return StructType.fromJson(json.loads(note))
         found: StructType = from_arrow_schema(metadata.schema.to_arrow_schema())
-    except (OSError, ValueError, KeyError) as error:  # these classes include pyarrow's errors
+    except (OSError, ValueError, KeyError) as error:  # these classes include the errors of pyarrow
         raise SinkRefused(f"Parquet file {path} cannot be read: {error}") from None
     return found
 
 
 def is_same_type(one: Any, other: Any) -> bool:
-    """True if two Spark types are equal, apart from nullability and from fields that only one of two structs has."""
+    """True if two Spark types are equal, ignoring nullability and fields that only one of two structs has."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(one, StructType) and isinstance(other, StructType):
@@ -113,7 +113,7 @@ def is_same_type(one: Any, other: Any) -> bool:
 
 
 def widens(narrow: Any, wide: Any) -> bool:
-    """True if a cast from ``narrow`` to ``wide`` is lossless: to a longer integer, to double, or to more digits."""
+    """True if a cast from ``narrow`` to ``wide`` is lossless: to a longer integer, double, or more decimal digits."""
     from pyspark.sql.types import DecimalType
 
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):

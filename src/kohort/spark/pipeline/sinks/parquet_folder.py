@@ -36,7 +36,7 @@ _GROUP_BYTES: Final = 64 * 1024 * 1024
 
 
 def rows_in(files: Sequence[Path], counts: str = "") -> int:
-    """Return the number of rows in Parquet files, or the sum of the column ``counts`` if it is given."""
+    """Return the number of rows in Parquet files, or the sum of the column ``counts`` if given."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -52,7 +52,10 @@ def by_schema(files: Sequence[DataFile]) -> list[list[DataFile]]:
 
 
 def merge_files(files: Sequence[Path], target: Path) -> None:
-    """Write the rows of Parquet files with one schema to ``target``, in order, with Spark's metadata; fsync it."""
+    """Write the rows of Parquet files with equal schemas to ``target``, in the order of ``files``; fsync the target.
+
+    The target keeps Spark's metadata.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -84,7 +87,7 @@ def _compression(file: Path) -> str:
 
 
 LARGE_BYTES: Final = 128 * 1024 * 1024
-"""Approximate maximum size of a merged file; readers split larger files anyway."""
+"""Approximate maximum size of a merged file in bytes. Readers split larger files anyway."""
 
 _OF_BATCH: Final = re.compile(r"batch-(\d+)-\d+-([0-9a-f]{8})\.parquet")
 _MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]{8}-([0-9a-f]{8})\.parquet")
@@ -102,7 +105,7 @@ class FolderOutput(Protocol):
 
 
 class DataFile(NamedTuple):
-    """Data file of a Parquet sink: first and last micro-batch of its rows, and the id of its owner."""
+    """Data file of a Parquet sink: first and last micro-batch with rows in the file, and the id of the owner."""
 
     path: Path
     first: int
@@ -117,7 +120,7 @@ class Compacted:
 
 
 class ParquetFolder:
-    """Files of one owner in the output folder ``path``; ``work``: the owner's staging folder, which readers ignore."""
+    """Files of one owner in the output folder ``path``. ``work``: the owner's staging folder, which readers skip."""
 
     def __init__(self, path: Path, work: Path, owner: PipelineOwner) -> None:
         self.path = path
@@ -156,8 +159,8 @@ class ParquetFolder:
     def begin(self, batch: int) -> None:
         """Remove the files of this micro-batch and of later micro-batches, which Spark will repeat.
 
-        Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if a merged file has rows
-        of these micro-batches.
+        Lists the folder only at the first micro-batch of a run and at a repeated micro-batch. Raises SinkRefused if a
+        merged file has rows of these micro-batches.
         """
         before, self._begun = self._begun, batch
         if before is not None and batch == before + 1:
@@ -174,11 +177,11 @@ class ParquetFolder:
             file.path.unlink(missing_ok=True)
 
     def publish(self, batch: int) -> list[Path]:
-        """Rename the staged files of a micro-batch into the output folder; return their new paths."""
+        """Rename the staged files of a micro-batch into the output folder. Return the new paths."""
         return list(self.publishing(batch))
 
     def publishing(self, batch: int) -> Iterator[Path]:
-        """Rename the staged files. Yields each renamed file, so that tests can stop between two files."""
+        """Rename the staged files. Yields each renamed file, so that a test can stop between two files."""
         staged = sorted(p for p in self.staging.rglob("*.parquet") if not p.name.startswith((".", "_")))
         for number, source in enumerate(staged):
             folder = self.path / source.parent.relative_to(self.staging)
@@ -211,7 +214,7 @@ class ParquetFolder:
             return Compacted(sum(map(len, groups)), len(groups))
 
     def merging(self, group: Sequence[DataFile]) -> Iterator[str]:
-        """Merge data files of one folder and schema. Yields after each change on disk, so that tests can stop there."""
+        """Merge data files of one folder and schema. Yields after each change on disk, where tests can stop."""
         first, last = min(f.first for f in group), max(f.last for f in group)
         name = f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}-{self.owner.id}.parquet"
         output = group[0].path.with_name(name)
@@ -233,9 +236,11 @@ class ParquetFolder:
         return self._work / "compaction.json"
 
     def _complete_compaction(self) -> None:
-        """Complete an interrupted compaction: its note file lists the merged file and the input files."""
+        """Complete an interrupted compaction. Its note file lists the merged file and the input files."""
         if not self._note.exists():
-            for incomplete in self._work.glob("*.parquet"):  # the note is written after the merged file
+            for incomplete in self._work.glob(
+                "*.parquet"
+            ):  # the note is written after the merged file: without a note, merged files are incomplete
                 incomplete.unlink(missing_ok=True)
             return
         try:
@@ -280,15 +285,15 @@ def folder_of(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
 
 
 def committed_upto(pipeline: Pipeline) -> int:
-    """Return the number of the last complete micro-batch in Spark's checkpoint; -1 if there is none."""
+    """Return the number of the last complete micro-batch in Spark's checkpoint; -1 if no micro-batch is complete."""
     commits = (pipeline.state / "spark" / "commits").glob("*")
     return max((int(path.name) for path in commits if path.name.isdigit()), default=-1)
 
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
-    """Divide the small data files of each folder, oldest first, into groups to merge, of at most about ``large`` bytes.
+    """Divide the small data files of each folder, oldest first, into groups of at most about ``large`` bytes to merge.
 
-    Omits files of at least half of ``large``, and groups of one file.
+    Omits files of at least ``large`` / 2 bytes, and groups with a single file.
     """
     folders: dict[Path, list[DataFile]] = {}
     for file in files:

@@ -1,4 +1,4 @@
-"""Kinds of pipeline sinks. A new kind is a class in a module of this folder, and an entry in ``KINDS``."""
+"""Kinds of pipeline sinks. To add a kind, add a module with its class to this folder, and an entry to ``KINDS``."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ class TopicSink(Sink):
 def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
     """Send rows with the columns topic, key, value and headers to Kafka; return the number of acknowledged rows.
 
-    Raises an error if a row is not acknowledged. At least once: Spark may repeat a task. ``letters``: True if the rows
-    are dead letters; a dead letter above the size limit is sent without its value.
+    Raises an error if a row is not acknowledged. Delivery is at least once: Spark may repeat a task. ``letters``: True
+    if the rows are dead letters. A dead letter that exceeds the size limit is sent without its value.
     """
     settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
