@@ -1,1 +1,1 @@
-"""All input and output of clients and brokers: sockets, clocks, threads. Other packages never block."""
+"""Input and output of clients and brokers: sockets, clocks, threads. The other packages never block."""

@@ -1,4 +1,4 @@
-"""Resolve a host name and connect to its addresses in turn, so that one dead address does not block the client.
+"""Resolve a host name and connect to its addresses in turn, so that an unreachable address does not block the client.
 
 A DNS lookup continues after the timeout of the connection attempt that started it; the next attempt uses its result.
 """
@@ -56,14 +56,14 @@ def _remove(lookups: dict[tuple[str, int], Lookup], key: tuple[str, int], done: 
     if lookups.get(key) is done:
         del lookups[key]
     if not done.cancelled():
-        done.exception()  # read the lookup's error: asyncio logs an exception that was never retrieved
+        done.exception()  # retrieve the error of the lookup: asyncio logs exceptions that are never retrieved
 
 
 async def first_connected(addresses: Sequence[AddressInfo], limit_s: float) -> socket.socket:
     """Connect to the first address that answers.
 
-    Each address but the last has an equal part of ``limit_s`` seconds to answer. The last address has no time limit:
-    the caller cancels the call after ``limit_s`` seconds. Raises the OSError of the last address.
+    ``limit_s`` seconds are divided equally among the addresses. Only the attempt at the last address has no time limit
+    of its own: the caller cancels the call after ``limit_s`` seconds. Raises the OSError of the last address.
     """
     share_s = limit_s / (len(addresses) + 1)
     last_error: OSError = OSError(0, "the host name has no address")

@@ -170,8 +170,8 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     ) -> Results[TopicPartition, None]:
         """Make the preferred (first) replica of each partition its leader (KIP-460).
 
-        ``partitions=None`` means all partitions. With ``unclean=True`` partitions without a leader elect any replica,
-        and may lose records. Raises ApiError for a refused partition, such as ELECTION_NOT_NEEDED.
+        ``partitions=None`` means all partitions. With ``unclean=True`` any replica becomes the leader of a partition
+        without a leader, and records may be lost. Raises ApiError for a refused partition, such as ELECTION_NOT_NEEDED.
         """
         limit = self._limit(timeout_ms)
         operation = node_operations.elect_leaders(self._metadata, partitions, unclean=unclean, timeout_ms=limit)
@@ -184,11 +184,11 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Start to move the replicas of partitions to other nodes (KIP-455).
+        """Start the reassignment of partitions: move their replicas to other nodes (KIP-455).
 
-        ``targets`` maps each partition to node ids, the preferred leader first; None cancels the partition's
-        reassignment in flight. Does not wait for the end of a reassignment (see ``list_reassignments``). Raises
-        ApiError for a refused partition.
+        ``targets`` maps each partition to the node ids of its new replicas, the preferred leader first. None cancels
+        the partition's reassignment in flight. The call does not wait for the end of a reassignment (see
+        ``list_reassignments``). Raises ApiError for a refused partition.
         """
         operation = node_operations.reassign_partitions(self._metadata, targets, timeout_ms=self._limit(timeout_ms))
         return await self._change("reassign_partitions", operation, timeout_ms, check)
@@ -209,9 +209,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         return await self._run("list_groups", operation, timeout_ms)
 
     async def list_groups_by_broker(self, *, timeout_ms: int | None = None) -> Results[int, list[GroupListing]]:
-        """Return a mapping of node ids to the groups that this broker coordinates.
+        """Return a mapping of node ids to groups: for each broker the groups that it coordinates.
 
-        ``results[node_id]`` raises the error of that broker.
+        ``results[node_id]`` raises the error of a broker that failed.
         """
         return await self._run("list_groups", group_operations.list_groups_by_broker(self._metadata), timeout_ms)
 
@@ -256,7 +256,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Commit offsets for a group without members: its next members start there (KIP-396).
+        """Commit offsets for a group without members; later members start at these offsets (KIP-396).
 
         An int is an offset without metadata. Raises ApiError for a refused partition, such as UNKNOWN_MEMBER_ID
         while the group has members.
@@ -317,9 +317,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def delete_records(
         self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, int]:
-        """Delete the records before an offset in each partition (KIP-107).
+        """Delete from each partition the records before an offset (KIP-107).
 
-        ``before`` maps each partition to this offset; ``"latest"`` deletes all records. Returns the new log start
+        ``before`` maps each partition to its offset; ``"latest"`` deletes all records. Returns the new log start
         offset of each partition. Raises ApiError for a refused partition, such as
         OFFSET_OUT_OF_RANGE, and UsageError for an invalid offset.
         """

@@ -82,7 +82,7 @@ class PositionCalls(AdminCalls):
     async def list_offsets_of_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, Results[TopicPartition, OffsetAndMetadata | None]]:
-        """Return a mapping of group ids to all committed offsets of the group; a request covers many groups (KIP-709).
+        """Return all committed offsets of each group. One request queries many groups (KIP-709).
 
         ``results[group]`` raises ApiError if the client may not describe the group. Raises UsageError for a bare
         string.
@@ -108,8 +108,8 @@ class PositionCalls(AdminCalls):
     ) -> Results[PartitionOffset, FirstRecord | None]:
         """Fetch the first record at or after each given offset, and return its offset and timestamp.
 
-        The result is None if there is no such record before the end of the log, which is the last stable offset with
-        read_committed. Skips transaction markers, offsets without a record and, with read_committed, aborted records.
+        The result is None if there is no such record before the end of the log (with read_committed: before the last
+        stable offset). Skips transaction markers, offsets without a record and, with read_committed, aborted records.
         ``results[place]`` raises ApiError for an offset outside of the log (OFFSET_OUT_OF_RANGE), and CorruptRecord for
         a damaged batch.
         """
@@ -134,7 +134,7 @@ class TransactionCalls(AdminCalls):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TransactionDescription]:
-        """Return for each transactional id its open transaction: partitions, start time and coordinator (KIP-664).
+        """Describe the open transaction of each transactional id: partitions, start time, coordinator (KIP-664).
 
         ``results[id]`` raises ApiError (TRANSACTIONAL_ID_NOT_FOUND) for an unknown id. Raises UsageError for a bare
         string.
@@ -145,7 +145,7 @@ class TransactionCalls(AdminCalls):
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
-        """Fence the producers of transactional ids, so that they cannot send, and abort their open transactions.
+        """Fence the producers of transactional ids: they can send nothing more, and open transactions are aborted.
 
         Raises ApiError for a refused id, and UsageError for a bare string.
         """
@@ -171,7 +171,7 @@ class TransactionCalls(AdminCalls):
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """Abort a hanging transaction: write an abort marker to the partition without a coordinator (KIP-664).
+        """Abort a hanging transaction: write an abort marker to the partition, bypassing the coordinator (KIP-664).
 
         Take the ids and epochs from ``describe_producers``; a ``coordinator_epoch`` of None or -1 counts as 0. If a
         coordinator still has the transaction, use ``fence_producers`` instead: that coordinator could commit it later.
@@ -262,9 +262,9 @@ class SecurityCalls(AdminCalls):
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
         """Return the quotas of each entity (KIP-546).
 
-        An entity consists of user, client id and address, or of some of them. ``wanted=None`` means all entities; else
-        only entities that contain all components of ``wanted``, and with ``strict`` no other component. Raises ApiError
-        for an invalid filter.
+        An entity has up to three components: user, client id and address. ``wanted=None`` means all entities. Otherwise
+        only entities that contain all components of ``wanted``; with ``strict`` they contain no other component. Raises
+        ApiError for an invalid filter.
         """
         entity = ClientQuotaEntity() if wanted is None else wanted
         operation = quota_operations.describe_client_quotas(entity, strict=strict)
@@ -283,7 +283,7 @@ class SecurityCalls(AdminCalls):
             admin.alter_client_quotas({ClientQuotaEntity(user="alice"): {"producer_byte_rate": 1_000_000}})
 
         With ``validate_only`` the broker checks the request and changes nothing. Raises ApiError for a refused entity,
-        and UsageError for an empty one.
+        and UsageError for an entity without components.
         """
         operation = quota_operations.alter_client_quotas(self._metadata, changes, validate_only=validate_only)
         return await self._change("alter_client_quotas", operation, timeout_ms, check)

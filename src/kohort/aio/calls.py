@@ -1,7 +1,7 @@
 """Client methods as generators, written once for the blocking and the asyncio API.
 
-A generator yields a wait request where the method waits, and continues with the result of the wait. ``run_call`` blocks
-the caller's thread for each wait; ``run_call_async`` awaits each wait. ``consuming/waits.py`` and
+Where a method waits, its generator yields a wait request, and continues with the result of the wait. ``run_call``
+blocks the caller's thread for each wait; ``run_call_async`` awaits each wait. ``consuming/waits.py`` and
 ``consuming/async_waits.py`` implement the waits of a consumer.
 
 No method yields while it holds the client's lock: an interrupt (Ctrl-C) that ends a wait would leave the lock taken.
@@ -94,7 +94,7 @@ def _with_result_type(method: R, call: Callable[..., Any]) -> R:
 
 
 def documented_as(blocking_class: type) -> Callable[[F], F]:
-    """Copy docstrings of the blocking class to the methods of an asyncio class that have none."""
+    """Copy docstrings of the blocking class to those methods of the asyncio class that have no docstring."""
 
     def document(client: F) -> F:
         for name, method in vars(client).items():
@@ -124,7 +124,7 @@ class WaitFor:
 class WaitUntil:
     """Wait request: call ``ready`` under the lock until it returns a value; the result is None after ``timeout_ms``.
 
-    A rebalance in flight does not continue during the wait.
+    During the wait a rebalance in flight makes no progress.
     """
 
     ready: Callable[[], Any]
@@ -164,7 +164,7 @@ Call = Generator[Wait, Any, R]
 
 
 class Waits:
-    """Runs the wait requests of a consumer's calls, and calls the rebalance listener, whose first error it stores."""
+    """Runs the wait requests of a consumer's calls. Calls the rebalance listener, and stores its first error."""
 
     machine: ConsumerMachine
     listener: Any
@@ -180,7 +180,7 @@ class Waits:
         """Wake the waiting client calls, so that they check their conditions."""
 
     def run_listener(self, callback: CallbackNeeded) -> Any:
-        """Call the rebalance listener and store its first error. In asyncio, return an awaitable that does so."""
+        """Call the rebalance listener and store its first error. In asyncio, return an awaitable that does both."""
 
     def run_anywhere(self, call: Call[Any]) -> Any:
         """Run a client call in the current thread. In asyncio, return an awaitable that runs it in the current task."""

@@ -157,7 +157,7 @@ class Driver:
             self.loop.call_soon_threadsafe(self._on_kick)
         except RuntimeError:  # the event loop is closed
             pass
-        except BaseException:  # an interrupt (Ctrl-C) may precede the scheduling of the call
+        except BaseException:  # an interrupt (Ctrl-C) may occur before the call is scheduled
             self._kicked = False
             raise
 
@@ -220,7 +220,7 @@ class Driver:
                 await asyncio.wait_for(self._drained.wait(), CLOSE_GRACE_S)
 
     def linked(self, connection: ConnectionId, link: _Link | _TlsLink) -> None:
-        if connection not in self._connecting:  # the engine closed the connection while the driver opened it
+        if connection not in self._connecting:  # the engine has closed the connection while the driver was opening it
             link.transport.abort()
             return
         self._links[connection] = link
@@ -327,7 +327,7 @@ def _reason_of_loss(error: Exception | None) -> str:
 
 
 def _message_of(error: OSError) -> str:
-    """Return the operating system's message for an error; asyncio replaces this message with its own."""
+    """Return the operating system's message for an error, because asyncio replaces it with its own message."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 

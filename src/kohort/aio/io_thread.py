@@ -1,7 +1,7 @@
 """The background thread with one event loop that all blocking clients of the process share.
 
-The first client of a process starts it, also in a forked child process. At the exit of the process it closes all open
-clients and ends.
+The first client of a process starts the thread, also in a forked child process. When the process exits, the thread
+closes all open clients and ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kohort.errors import KohortError, UsageError
 
 T = TypeVar("T")
 EXIT_GRACE_S: Final = 5.0
-"""Maximum time in seconds for which the exit of the process waits for the close of a client."""
+"""Maximum time in seconds for which the exit of the process waits until a client is closed."""
 log = logging.getLogger(__name__)
 
 

@@ -75,7 +75,7 @@ def _settle(future: asyncio.Future[T], error: Exception | None, value: T | None)
 def run_soon(
     loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]], tasks: set[asyncio.Task[None]]
 ) -> None:
-    """Run ``work`` as a task of ``loop``; any thread may call this. Has no effect after the end of the loop.
+    """Run ``work`` as a task of ``loop``; any thread may call this. Has no effect on a closed event loop.
 
     ``tasks`` has a reference to the task until its end, because an event loop has only weak references to tasks.
     """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 ARROW_BYTES: Final = 16 << 20
-"""Default maximum of fetched bytes for one ``poll_arrow`` table: decoding them blocks the event loop."""
+"""Default maximum of fetched bytes for one ``poll_arrow`` table; the decoding blocks the event loop."""
 T = TypeVar("T")
 
 

@@ -1,4 +1,4 @@
-"""Implement the waits of an asyncio consumer (``waits.py``: of a blocking consumer).
+"""Implement the waits of an asyncio consumer. ``waits.py`` implements those of a blocking consumer.
 
 No lock is needed: no code awaits while it uses the consumer's state. One task at a time polls; during its poll other
 tasks may seek, commit or query offsets.
@@ -27,7 +27,7 @@ WAIT_SLICE_MS: Final = 1000
 
 
 class AsyncRebalanceListener(Protocol):
-    """Rebalance listener of an ``AsyncConsumer``. The rebalance waits for methods that are coroutines."""
+    """Rebalance listener of an ``AsyncConsumer``. Methods may be coroutines; the rebalance waits for their end."""
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
         """Handle the revocation of ``partitions``. The member owns them, and may commit, until this method returns."""
@@ -94,7 +94,7 @@ class AsyncConsumerWaits(Waits):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Count the member as polling while the block runs. Raises UsageError if another task polls."""
+        """Count the member as polling while the ``with`` block runs. Raises UsageError if another task polls."""
         self.check_usable()
         if self.closing:
             raise UsageError("the consumer is being closed")
@@ -175,7 +175,7 @@ class AsyncConsumerWaits(Waits):
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until ``ready`` returns a value. No rebalance continues: for calls other than polls and in listeners."""
+        """Wait in a listener, or in a call other than a poll, until ``ready`` returns a value. Rebalances pause."""
 
         def checked() -> T | None:
             value = ready()

@@ -1,7 +1,7 @@
-"""The blocking consumer: the methods of Kafka's consumer with Python's names; the process's I/O thread does its I/O.
+"""The blocking consumer: the methods of Kafka's consumer under Python names. The I/O thread sends its requests.
 
-The caller's thread and the I/O thread share the consumer's state under a lock. Waiting calls check their condition each
-time that the request engine has run. Listeners run, and records are decoded, in the caller's thread without the lock.
+The caller's thread and the I/O thread share the consumer's state under a lock. Waiting calls check their condition
+after each run of the request engine. Listeners run, and records are decoded, in the caller's thread without the lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Consumer methods that the blocking and the asyncio API share: immediate methods, and calls that wait for brokers.
 
 Each waiting call is a generator of wait requests (``calls.py``); ``blocking`` and ``awaiting`` make it a method.
-``poll`` and the iterators are separate in each API: two more generators would slow them down.
+Each API has its own ``poll`` and iterators: two more generators would slow them down.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
-        """Give one caller exclusive access to the consumer's state; afterwards wake the request engine."""
+        """Give one caller exclusive access to the consumer's state; at its end wake the request engine."""
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this consumer, under Kafka's names (docs/guides/client-metrics.md).
@@ -161,9 +161,9 @@ class ImmediateCalls(OtherNames, ABC):
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return the lag of each assigned partition in offsets, as of its last fetch.
+        """Return for each assigned partition its lag in offsets at the time of its last fetch.
 
-        Omits partitions that were not fetched yet.
+        Omits partitions that have not been fetched yet.
         """
         with self._use() as machine, self._held:
             return machine.lag()
@@ -287,7 +287,7 @@ class ConsumerCalls:
             promise = self._machine.commit(offsets, self._waits.now_ms() + limit_ms)
         yield from self._timed("commit", WaitFor(promise, limit_ms, COMMIT_TOO_LATE))
         for before in earlier:
-            with suppress(KohortError):  # the callback of the earlier commit gets its error
+            with suppress(KohortError):  # the callback of the earlier commit_async() gets this error
                 yield WaitFor(before, limit_ms, "the coordinator did not answer an earlier commit in time", check=False)
         self._callbacks.run_due()
 

@@ -62,7 +62,7 @@ class RecordReader:
             yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Return the next fetched data with unread records, decoded. Raises CorruptRecord if its start is damaged."""
+        """Decode and return the next fetched data with unread records. Raises CorruptRecord if its start is damaged."""
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_batch()
@@ -88,8 +88,8 @@ class RecordReader:
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
         """Return buffered records as Arrow batches; None if there are none. The records count as consumed.
 
-        Returns records of about ``max_bytes`` bytes as fetched. Raises CorruptRecord if the first record is damaged.
-        Batches after a damaged batch return to the buffer.
+        The limit is about ``max_bytes`` bytes, in the size in which they were fetched. Raises CorruptRecord if the
+        first record is damaged. Batches after a damaged batch return to the buffer.
         """
         with self._guard:
             taken = self._machine.take_batches(max_bytes)

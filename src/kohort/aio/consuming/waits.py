@@ -1,7 +1,7 @@
-"""Implement the waits of a blocking consumer. A lock protects the state that it shares with the I/O thread.
+"""Implement the waits of a blocking consumer. A lock protects the state shared by caller and I/O thread.
 
-A waiting call sleeps on the condition of this lock, and wakes each time that the request engine has run. Listeners run
-in the caller's thread. A call from a second thread at the same time raises UsageError.
+A waiting call sleeps on a ``threading.Condition`` of this lock. It wakes after each run of the request engine.
+Listeners run in the caller's thread. A call from a second thread at the same time raises UsageError.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ConsumerWaits(Waits):
         self.io = io
         self._closed = False
         self._step = threading.Condition(guard)
-        """Condition of the lock ``guard``. Enter ``guard``, never this condition.
+        """``threading.Condition`` on which waiting calls sleep; its lock is ``guard``. Enter only ``guard``.
 
         An interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken; then the I/O thread would block
         forever.
@@ -82,7 +82,7 @@ class ConsumerWaits(Waits):
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Exclude other threads from the consumer while the block runs.
+        """Exclude other threads from the consumer while the ``with`` block runs.
 
         Raises UsageError if the consumer is closed, or if another thread uses it; the message names both threads.
         """
@@ -98,9 +98,9 @@ class ConsumerWaits(Waits):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Exclude other threads, and count the member as polling, while the block runs.
+        """Exclude other threads, and count the member as polling, while the ``with`` block runs.
 
-        It does not call ``using``: a second generator would noticeably slow down polls that return one record.
+        Does not call ``using``: a second generator would noticeably slow down polls that return one record.
         """
         with self.guard:
             me = self._checked_thread()
@@ -190,7 +190,7 @@ class ConsumerWaits(Waits):
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until ``ready`` returns a value. No rebalance continues: for calls other than polls and in listeners.
+        """Wait in a listener, or in a call other than a poll, until ``ready`` returns a value. Rebalances pause.
 
         Calls ``ready`` under the lock.
         """

@@ -1,1 +1,1 @@
-"""Sources of OAuth tokens, and SASL logins of clients that need slow computation, the network or user code."""
+"""Sources of OAuth tokens, and those SASL logins that need slow computation, the network or user code."""

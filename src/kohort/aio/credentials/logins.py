@@ -31,8 +31,8 @@ def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float
     """Return the time at which to renew a token that was fetched at ``now_ms``; None if its expiry is unknown.
 
     The renewal is due after the part of the lifetime that ``sasl.login.refresh.window.factor`` sets, but not within the
-    configured minimum period after the fetch, and not within the configured buffer before the expiry. If period and
-    buffer together exceed the lifetime, both are ignored (KIP-255).
+    configured minimum period after the fetch, and not within the configured buffer time before the expiry. If minimum
+    period and buffer time together exceed the lifetime, both are ignored (KIP-255).
     """
     if token.expires_ms is None:
         return None
@@ -97,7 +97,7 @@ class TokenCache:
         if token.expires_ms is not None and token.expires_ms <= now_ms:
             ago_s = (now_ms - token.expires_ms) / 1000
             raise AuthenticationFailed(f"the fetched token expired {ago_s:.0f} s ago by this machine's clock")
-        # random.random() suffices: the renewal time is not a secret
+        # the renewal time is no secret, so random.random() suffices
         at_ms = renewed_at_ms(self._config, token, now_ms, random.random())
         if at_ms is None:
             return token  # the expiry is unknown, so each login fetches a token

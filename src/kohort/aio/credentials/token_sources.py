@@ -74,7 +74,7 @@ def describe_token(token: Token, now_ms: int) -> str:
 def unsecured(options: Mapping[str, str], extensions: Mapping[str, str], now_ms: int) -> Token:
     """Create an unsigned token with the claims of Java's ``unsecuredLogin`` options (KIP-255).
 
-    An option for a claim with a list of values starts with the separator of the list.
+    The option of a list claim starts with the separator of the list.
     """
     claims: dict[str, Any] = {}
     for key, text in options.items():
@@ -100,7 +100,7 @@ def _part(value: Mapping[str, Any]) -> str:
 RESPONSE_MAX_BYTES: Final = 1 << 20
 ERROR_MAX_CHARS: Final = 300
 ATTEMPTS_MOST: Final = 4
-"""Maximum number of attempts to fetch a token. After the last one the client closes the connection and reconnects."""
+"""Maximum number of attempts to fetch a token. After the last attempt the client reconnects to the broker."""
 NO_TIMEOUT_MS: Final = 30_000
 PERMANENT: Final = frozenset({*range(400, 408), *range(409, 416), 501, 505})
 """HTTP statuses of a token endpoint that are not retried, as in Kafka's client."""
@@ -260,7 +260,7 @@ def _read(path: str) -> str:
 
 
 MILLISECONDS_FROM: Final = 100_000_000_000
-"""Larger expiry times are in milliseconds, as from Amazon's signer: in seconds they would be after the year 5138."""
+"""Expiry times above this are in milliseconds, as from Amazon's signer: in seconds they would mean the year 5138."""
 MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
 TokenSource = Callable[[str], Awaitable[Token]]
 """Function that returns a token for a broker's host. Raises AuthenticationFailed for permanent errors."""

@@ -1,4 +1,4 @@
-"""Consumer groups with handlers for asyncio (``consumer_group.py`` has those for threads).
+"""Consumer groups with handlers in asyncio tasks. ``consumer_group.py`` has consumer groups with handler threads.
 
 The task that awaits ``run`` polls, rebalances and distributes records; each claimed partition has a handler task. At
 the end of a session, handlers that do not return within ``max.poll.interval.ms`` are cancelled.
@@ -92,7 +92,7 @@ class AsyncClaim(SessionClaim):
             self._session.check_damage(self._state, fetched)
 
     async def _take(self) -> Fetched | None:
-        await asyncio.sleep(0)  # heartbeats and other tasks must run, too, if a handler never awaits
+        await asyncio.sleep(0)  # let heartbeats and other tasks run even if a handler never awaits
         while not (self._state.inbox or self._session.ending):
             self._changed.clear()
             await self._changed.wait()
@@ -130,7 +130,7 @@ class HandlerTasks:
         return asyncio.current_task() in self._tasks
 
     async def join(self, patience_ms: int) -> None:
-        """Wait until all claim handlers have returned. After ``patience_ms`` cancel those that still run."""
+        """Wait until all claim handlers have returned. After ``patience_ms`` cancel the handlers that still run."""
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks, timeout=patience_ms / 1000)

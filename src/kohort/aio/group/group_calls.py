@@ -34,7 +34,7 @@ class Workers(Protocol):
     def start(self, handler: Any) -> None: ...
 
     def join(self, patience_ms: int) -> Any:
-        """Wait until all claim handlers have returned. In asyncio, return an awaitable that does so."""
+        """Wait until all claim handlers have returned. In asyncio, return an awaitable that waits."""
 
     def is_current(self) -> bool: ...
 

@@ -56,7 +56,7 @@ class SessionState:
         self._wake: dict[ClaimState, Callable[[], None]] = {}
 
     def wake_by(self, claim: ClaimState, wake: Callable[[], None]) -> None:
-        """Register ``wake``, to be called under the lock when the claim has new records and when the session ends."""
+        """Register ``wake``: called under the lock when the claim has new records, and when the session ends."""
         self._wake[claim] = wake
 
     def feed(self) -> bool | None:
@@ -134,7 +134,7 @@ class SessionState:
         self.claims.committed(offsets)
 
     def warn_of_uncommitted_marks(self, error: KohortError) -> None:
-        """Log that the commit at the end of the session failed: these records will be handled again."""
+        """Log that the commit at the end of the session failed: the marked records will be handled again."""
         names = ", ".join(f"{p} up to {o.offset}" for p, o in self.claims.to_commit().items())
         log.warning("cannot commit the handled records of %s: %s", names, error)
 
@@ -178,7 +178,7 @@ class Session:
         return self._state.ending
 
     def mark_message(self, record: Record, metadata: str = "") -> None:
-        """Mark ``record`` and all previous records of its partition as handled; the next commit includes this.
+        """Mark ``record`` and all previous records of its partition as handled; the next commit includes this mark.
 
         The marked offset never decreases. ``metadata`` is committed with the offset. Raises UsageError for a partition
         that is not in the session, and for metadata that is no string.

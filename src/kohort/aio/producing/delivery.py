@@ -24,8 +24,9 @@ log = logging.getLogger(__name__)
 class Delivery(OtherNames, msgspec.Struct, eq=False):
     """Result of ``send``: tells if the record was delivered, and its partition and offset.
 
-    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one Delivery for each batch. It is done when all records
-    of the batch are. It has the error of the first failed record, or else the offset of the last record.
+    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one Delivery for each batch. It is done when each record
+    of the batch is delivered or has failed. It has the error of the first failed record, or else the offset of the
+    last record.
 
     Query it with ``done``, wait with ``result`` or ``await``, or add a callback. With ``acks=0`` a record counts as
     delivered as soon as it is sent.
@@ -49,7 +50,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._batch.partition
 
     def _parts(self) -> Iterator[ProduceBatch]:
-        """Yield the batches that contain the delivery's records: several if the producer split a too large batch."""
+        """Yield the batches that contain the delivery's records: several if the producer has split a batch."""
         index = self._index if self._first is None else self._first
         while index <= self._index:
             part, at = resolve(self._batch, index)
@@ -106,7 +107,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # the producer has split the batch, and another batch of this delivery is unfinished
+            if not self.done():  # the producer has split the batch, and another part of it is unfinished
                 self.add_done_callback(callback)
                 return
             try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 REFILL_AT: Final = 0.75
-"""Part of ``buffer.memory`` below which a full buffer accepts records again, so that waiting calls wake rarely."""
+"""A full buffer accepts records again below this part of ``buffer.memory``, so that waiting calls wake rarely."""
 CLOSE_MS: Final = 30_000
 TRIES: Final = 4
 
@@ -40,11 +40,12 @@ def acquire_with_retries(outer_lock: threading.Lock) -> bool:
     """Try several times to acquire the locked ``outer_lock``, and release the GIL before each try.
 
     Returns True if the lock was acquired. Without an outer lock, a thread that waits for the inner lock gets it while
-    another thread runs, and then waits for the GIL with the lock held. So the running thread blocks on the lock, too,
-    and each use of the lock costs two thread switches: several threads would do a quarter of the work of one thread.
+    another thread runs, and then waits for the GIL while it holds the inner lock. So the running thread blocks on that
+    lock, too, and each use of it costs two thread switches: several threads would together do a quarter of the work
+    that one thread does.
 
     Only the inner lock protects the producer. An interrupted thread may leave the outer lock locked, and a signal
-    handler may interrupt the thread that holds it: no thread must wait for it without a limit.
+    handler may interrupt the thread that holds it: a thread may wait for it only a limited time.
     """
     for _ in range(TRIES):
         time.sleep(0)  # releases the GIL, so that the thread that holds the lock can continue
@@ -185,7 +186,7 @@ class Producer(OtherNames):
     abort_transaction = blocking(ProducerCalls.abort_transaction)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction. Its commit makes all its records visible; its abort makes none visible.
+        """Begin a transaction. A commit makes all records of the transaction visible, an abort none of them.
 
         Raises UsageError before ``init_transactions`` and while a transaction is open. Raises ProducerFenced.
         """

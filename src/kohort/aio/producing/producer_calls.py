@@ -144,7 +144,7 @@ class ProducerCalls:
         return Delivery(added, added.count - 1, self._owner, 0)
 
     def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
-        """Return an iterator over record batches of Arrow rows, which encodes each batch when it is needed."""
+        """Return an iterator over record batches of Arrow rows. It encodes a batch when the batch is requested."""
         now_ms = self.running().clock.now_ms()
         partitions = yield from self.partitions_for(topic)
         batches = rows.encoded(self.machine.config, partitions, now_ms, self._first_unkeyed)

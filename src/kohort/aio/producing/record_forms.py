@@ -100,7 +100,7 @@ def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size:
 
 
 def _plain_lot(records: list[Any], now_ms: int) -> SendColumns | None:
-    """Convert records if all are values, or all are (key, value) pairs, of bytes or None; else return None."""
+    """Convert records that are all values, or all (key, value) pairs, of bytes or None. Return None for others."""
     kinds = set(map(type, records))
     keys: Sequence[bytes | None] = [None] * len(records)
     values: Sequence[bytes | None] = records

@@ -1,7 +1,7 @@
 """Write a broker's log: one sanitized line per message, with a limit for repeated messages.
 
 The first message of a kind is written immediately. During the next minute messages of this kind are only counted; then
-the last one is written, with the count. Otherwise thousands of bad requests could fill the disk.
+the last of them is written, with the count. Otherwise thousands of bad requests could fill the disk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BrokerLog:
         return next((kind.until_ms for kind in self._kinds.values()), None)
 
     def write(self, notes: Iterable[Note], now_ms: int) -> None:
-        """Write notes to the log. Only count a note if one of its kind was logged within the last minute."""
+        """Write notes to the log. If a note of the same kind was logged within the last minute, only count it."""
         self._end_minutes(now_ms)
         for note in notes:
             if self._log.isEnabledFor(note.level) and self._is_due(note, now_ms):

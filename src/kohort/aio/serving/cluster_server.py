@@ -1,7 +1,7 @@
 """Several brokers (nodes) in one process, each on its own port, with one storage and one event loop.
 
-After each event, each node processes the messages from other nodes. Then servers start and stop until exactly the nodes
-run that the cluster's state requires. A node that stops closes its port and connections.
+After each event, each node processes the messages from other nodes. Then servers are started and stopped, so that
+exactly the nodes run that the cluster's state requires. A node that stops closes its port and connections.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ async def run(
     """Run the brokers until SIGTERM or SIGINT.
 
     ``ready`` is called with the addresses of the listeners and the cluster id. The context manager ``beside`` is
-    entered before the call of ``ready``, and left before the brokers stop.
+    entered before this call, and exited before the brokers stop.
     """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()

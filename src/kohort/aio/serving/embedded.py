@@ -124,7 +124,7 @@ class Broker:
         return self._started().bootstrap
 
     def bootstrap_of(self, listener: str) -> str:
-        """Return the value for ``bootstrap.servers`` for the listener with this name.
+        """Return the ``bootstrap.servers`` value of the listener with this name.
 
         Raises UsageError for a listener that is not advertised.
         """

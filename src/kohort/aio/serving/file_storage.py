@@ -4,8 +4,8 @@ Appends go to the page cache with ``pwritev``, so they survive a crash of the pr
 disk. ``start_flush`` flushes on a thread, because the flush of a gigabyte would block the broker; another thread
 deletes large files. The data folder is locked with Kafka's lock file, so that no other broker can use it.
 
-New files are accessible to the owner, and to the owner's group if the umask allows it; files with secrets only to the
-owner. An existing folder keeps its mode.
+New files are accessible to the owner, and to the owner's group if the umask allows it. Files with secrets are
+accessible to the owner only. An existing folder keeps its mode.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RealFile:
             self._size = os.fstat(self._fd).st_size
         self._flushed = 0
         self._flushes_begun = 0
-        """Number of started flushes. Only the broker's thread changes it; the flusher's changes ``_flushes_ended``."""
+        """Number of started flushes. Only the broker's thread changes it; the flusher changes ``_flushes_ended``."""
         self._flushes_ended = 0
 
     @property
@@ -295,7 +295,7 @@ class FileStorage:
                 if durable and self._sync:
                     os.fsync(fd)
             except OSError:
-                making.unlink(missing_ok=True)  # an incomplete file would use space on a full disk
+                making.unlink(missing_ok=True)  # free the space of the incomplete file: the disk may be full
                 raise
             finally:
                 os.close(fd)

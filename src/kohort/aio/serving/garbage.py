@@ -16,9 +16,9 @@ YOUNG = 1
 
 @contextmanager
 def postpone_collection() -> Iterator[None]:
-    """Disable Python's garbage collector while the block runs. For blocks that create and free very many objects.
+    """Disable Python's garbage collector while the ``with`` block runs, which creates and frees very many objects.
 
-    At the end of the block all objects move to the oldest generation.
+    At the end of the ``with`` block all objects move to the oldest generation.
     """
     enabled = gc.isenabled()
     gc.disable()

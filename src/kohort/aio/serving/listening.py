@@ -25,14 +25,14 @@ from kohort.config.listeners import (
 from kohort.errors import ConfigError
 
 RESERVED: Final = 64
-"""Number of file handles that are reserved for log files.
+"""Number of file handles reserved for log files: connections do not get them.
 
 Without a free handle uvloop and asyncio accept no connections and report no error, and log files cannot be opened.
 """
 
 
 def is_reserved(handle: int) -> bool:
-    """Return True if a connection's file handle is in the reserved range: the system assigns the lowest free number."""
+    """Return True if only the reserved handles are still free: the system always assigns the lowest free handle."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and handle >= limit - min(RESERVED, limit // 4)
 

@@ -1,4 +1,4 @@
-"""Detect stalls of a broker's event loop: a timer runs each second, so two seconds without any event are a stall.
+"""Detect stalls of a broker's event loop. A timer creates an event each second, so two seconds without any are a stall.
 
 When a suspended process continues, its pending events run before its timers. So each event checks for a stall. The
 clock is the one of the session timeouts.
@@ -27,7 +27,7 @@ class StallDetector:
     ) -> None:
         """Start the stall detection. ``beat`` is called each second, and must call ``stall_start_ms``.
 
-        ``late`` is called with delay and current time, in ms, if ``stall_start_ms`` was not called for over a second.
+        ``late(delay_ms, now_ms)`` is called if ``stall_start_ms`` was not called for more than a second.
         """
         self._loop = loop
         self._now_ms = now_ms
@@ -59,7 +59,7 @@ EVERY_S: Final = 0.5
 
 
 class LoopLag:
-    """Histogram of the delays of an event loop's timer, which runs until ``end``."""
+    """Histogram of the delays of a repeated timer on an event loop. The timer runs until ``end``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -2,7 +2,7 @@
 
 ``Server.start`` binds the ports before it opens the data folder, so that a port in use is reported early; then it
 recovers the data and serves. The server reads no requests from a connection while the broker pauses it (``Pause``), or
-while the client does not read the responses; so the memory for each connection is bounded.
+while the client does not read the responses. This bounds the memory of each connection.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class Server:
             self._after_event()
 
     def pass_soon(self, event: Input) -> None:
-        """Pass an event to the broker after the current one. For events caused by a write while the broker runs."""
+        """Pass an event to the broker after the current one. For events that a write by the broker causes."""
         self._loop.call_soon(self.pass_event, event)
 
     def congested(self, connection: ConnectionId) -> None:
@@ -289,7 +289,7 @@ class Server:
         self._log.write(self.broker.take_notes(), self._clock.now_ms())
 
     def arm(self) -> None:
-        """Set the broker's timer, or move it to an earlier time. Never move it later: a needless call is cheap."""
+        """Set the broker's timer, or move it to an earlier time. Never postpone it: a needless call is cheap."""
         if self._stopped:
             return
         wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)

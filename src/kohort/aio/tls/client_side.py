@@ -1,4 +1,4 @@
-"""TLS connections of clients. Errors name their cause, with details of the broker's certificate."""
+"""TLS connections of clients. Error messages name the cause and details of the broker's certificate."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def _connect(
 
 
 async def _certificate_at(target: TlsTarget) -> bytes | None:
-    """Fetch the broker's certificate in a second handshake, unverified: OpenSSL returns no rejected certificate."""
+    """Fetch the broker's certificate in a second, unverified handshake: OpenSSL returns no rejected ones."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -33,14 +33,14 @@ from kohort.security.certificates import check_reader
 
 OPTION: Final = "ssl.cipher.suites"
 TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Cipher suites of TLS 1.3, whose names are equal in OpenSSL and Java. Python cannot disable one of them alone."""
+"""TLS 1.3 cipher suites. OpenSSL and Java use the same names. Python cannot disable a single one of them."""
 _JAVA: Final = re.compile(
     r"TLS_(?:(ECDHE|DHE)_)?(RSA|ECDSA)_WITH_(?:AES_(128|256)_(GCM|CBC)_(SHA(?:256|384)?)|CHACHA20_POLY1305_SHA256)"
 )
 
 
 def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of the cipher suite with this OpenSSL or Java name."""
+    """Return OpenSSL's name of the cipher suite that OpenSSL or Java calls ``name``."""
     found = _JAVA.fullmatch(name)
     if found is None:
         return name
@@ -68,7 +68,7 @@ def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
         raise ConfigError(
             f"{OPTION}={','.join(names)}: no cipher suite in this list belongs to a version in ssl.enabled.protocols"
         )
-    for name in older:  # set each name separately: in a list OpenSSL ignores unknown names
+    for name in older:  # set each name alone, because OpenSSL ignores unknown names in a list
         _set(context, name)
     if older:
         _set(context, ":".join(older))

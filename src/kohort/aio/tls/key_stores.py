@@ -134,7 +134,7 @@ def _load_error(error: Exception, *, was_asked: bool) -> str:
 
 @contextmanager
 def _file_of(data: bytes) -> Iterator[str]:
-    """Keep a private key in a temporary file while the block runs: OpenSSL reads private keys only from files."""
+    """Keep a private key in a temporary file while the ``with`` block runs: OpenSSL reads keys only from files."""
     # mkstemp() creates the file readable for its owner only
     handle, path = tempfile.mkstemp(prefix="kohort-", suffix=".pem")
     try:

@@ -18,11 +18,11 @@ from kohort.wire.codec import Buffer
 RECORD_BYTES: Final = 16 << 10
 """Maximum size of a TLS record."""
 PIECE_BYTES: Final = 64 << 10
-"""Maximum number of bytes to encrypt or decrypt at once: OpenSSL's buffers grow to this size and never shrink."""
+"""Maximum number of bytes to encrypt or decrypt in one call: OpenSSL's buffers grow to this size and never shrink."""
 NOTHING: Final = memoryview(b"")
 ALERT: Final = b"\x15\x03\x03\x00\x02"
 FATAL_INTERNAL_ERROR: Final = ALERT + b"\x02\x50"
-"""TLS alert for a client that connects without TLS, as Java sends it.
+"""TLS alert for a client that connects without TLS. Java's TLS listeners send the same alert.
 
 It is the only hint that a client without TLS can read (protocol/security.md#plaintext-at-a-tls-listener).
 """
