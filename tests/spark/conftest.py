@@ -1,4 +1,4 @@
-"""One SparkSession and one broker for all tests of this folder: a session takes seconds to start."""
+"""Fixtures. All tests of this folder share one broker and one SparkSession, which takes seconds to start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Records = list[tuple[bytes | None, bytes | None]]
 
 
 class Cluster:
-    """Broker, and calls that tests of Spark share."""
+    """Address of the broker, with methods that create and fill topics and return group lags."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -87,7 +87,7 @@ def read(spark: Any, cluster: Cluster) -> Callable[..., Any]:
 
 @pytest.fixture
 def run_once(spark: Any, cluster: Cluster) -> Callable[..., list[list[Any]]]:
-    """Return a function that runs a query to the topic's current end and returns the rows of each micro-batch."""
+    """Return a function that runs a query up to the current log end and returns a list of rows for each micro-batch."""
 
     def run(topic: str, checkpoint: Any, each: Callable[[Any], Any] | None = None, **options: str) -> list[list[Any]]:
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}

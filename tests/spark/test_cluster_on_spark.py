@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 
 PARTITIONS = 8
 BAD_EVERY = 1000
-"""One of this many records is not JSON and becomes a dead letter."""
+"""One in BAD_EVERY records is not JSON and becomes a dead letter."""
 CHUNK = 10_000
 """Number of consecutive records sent to one partition."""
 MORE = 20_000
@@ -69,7 +69,7 @@ def send(bootstrap: str, first: int, last: int) -> None:
 
 
 def check(folder: Path, *, rows: int, in_all: int) -> None:
-    """Check that the last run read ``rows`` rows and all runs ``in_all``, and that the table has each good row once."""
+    """Check that the last run read ``rows`` rows, and all runs ``in_all``. Each good row must be written once."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -88,9 +88,7 @@ def check(folder: Path, *, rows: int, in_all: int) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("rows", [200_000, 5_000_000])
-def test_spark_cluster_runs_a_pipeline_and_every_row_is_accounted_for(
-    rows: int, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_pipeline_on_a_spark_cluster_accounts_for_every_row(rows: int, cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     with Broker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:

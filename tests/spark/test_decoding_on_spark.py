@@ -1,4 +1,4 @@
-"""Decoding in Spark's workers."""
+"""Decoding of record values in Spark's workers."""
 
 from __future__ import annotations
 

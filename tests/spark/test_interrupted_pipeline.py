@@ -1,4 +1,4 @@
-"""Ctrl-C while a pipeline runs: the micro-batch completes, and the ledger is printed without Spark's log."""
+"""Ctrl-C while a pipeline runs. The micro-batch in flight completes, and the output has no log lines of Spark."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def metrics(port: int) -> dict[str, float]:
 
 
 @pytest.mark.campaign
-def test_ctrl_c_ends_a_pipeline_run_after_its_micro_batch_and_all_counts_agree(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_pipeline_run_after_the_micro_batch_in_flight_and_all_counts_agree(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "clicks.yaml").write_text(WINDOWS)
     with Broker() as broker:
@@ -75,7 +75,7 @@ def test_ctrl_c_ends_a_pipeline_run_after_its_micro_batch_and_all_counts_agree(t
         state = tmp_path / "state" / "clicks"
         try:
             eventually("all is read", lambda: run.check_runs() or ledger_of(state).rows_in == 103, WAIT_S)
-            # these rows are late for a window that closed at watermark 8:30
+            # click(0) is late: its window closed at watermark 8:30. click(9) is in time.
             send(broker.bootstrap, click(0), click(9))
             eventually("the late one too", lambda: run.check_runs() or ledger_of(state).rows_in == 105, WAIT_S)
             seen = metrics(port)

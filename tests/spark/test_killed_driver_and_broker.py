@@ -1,4 +1,4 @@
-"""Spark's driver and the broker are killed while clients of all kinds run: every record is accounted for."""
+"""Kills of Spark's driver and of the broker while many kinds of clients run. No record may be lost."""
 
 import pytest
 from crash.run import options_of, play

@@ -1,4 +1,4 @@
-"""A pipeline whose driver is killed at any time and restarted writes each row exactly once."""
+"""A pipeline writes each row exactly once, even if its driver is killed at any time and restarted."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ ROWS_PER_S = 100
 LIMIT = 400
 """Maximum number of rows in a micro-batch."""
 BAD_EVERY = 50
-"""One of this many records is not JSON and becomes a dead letter."""
+"""One in BAD_EVERY records is not JSON and becomes a dead letter."""
 WAIT_S = 600.0
 MOMENTS = ("it starts", "it goes on", "rows are written")
-"""Time of the kill: some time after the start, after the first micro-batch, or after rows are written and before
-Spark's commit.
+"""Events after which the test kills a run: the run starts, it completes a micro-batch, or it writes rows that Spark
+has not committed yet.
 """
 LONGEST_S = 4.0
 LEDGER, WRITTEN = "state/orders/ledger/*.json", "out/batch-*.parquet"
 ENDS_MOST = 4
-"""Maximum number of runs until one completes: on a busy machine Spark may give up on a slow worker."""
+"""Maximum number of attempts at the last run. On a busy machine Spark may fail because a worker starts too slowly."""
 ORDERS = """\
 name: orders
 brokers: "${BROKERS}"
@@ -57,7 +57,7 @@ trigger: {every: 100 milliseconds}
 
 @contextmanager
 def orders_coming(bootstrap: str) -> Iterator[list[bytes]]:
-    """Send records during the block. Yields the list of sent records, which is complete when the block ends."""
+    """Send records until the ``with`` block ends. Yield the list of sent records, which grows until then."""
     sent: list[bytes] = []
     enough = threading.Event()
 
@@ -123,7 +123,7 @@ def goes_on(run: PipelineProcess) -> bool:
 
 
 def fresh(folder: Path, files: str) -> set[tuple[Path, int]]:
-    """Return the files of micro-batches with their modification times: a repeated micro-batch has new files."""
+    """Return each matching file with its modification time, as a repeated micro-batch writes its files again."""
     found = set()
     for path in folder.glob(files):
         with suppress(FileNotFoundError):

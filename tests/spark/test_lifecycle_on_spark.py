@@ -90,7 +90,7 @@ def test_running_query_survives_new_partitions_reset_group_offsets_and_a_broker_
 
 
 class Running:
-    """Running query, restarted if Spark was too slow to start one of its processes."""
+    """Streaming query that is restarted if it fails because a Spark process started too slowly."""
 
     def __init__(self, stream: Any, collect: Callable[[Any, int], None], checkpoint: Path) -> None:
         writer = stream.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
@@ -98,7 +98,7 @@ class Running:
         self.query = self._start()
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for the condition. Fails if the query ends for any reason but a slow start."""
+        """Wait for the condition. Fail if the query ends with another error than that of a slow start."""
 
         def now() -> bool:
             if not condition():
@@ -144,7 +144,7 @@ def numbers(rows: Any) -> list[int]:
 
 
 IDLE_MS = 30_000
-"""Time that an idle query waits at the broker. A query that slept for this time would need 90 s for three records."""
+"""Maximum wait of an idle query at the broker. A query that slept instead would need 90 s for three records."""
 
 
 @pytest.mark.campaign
@@ -168,7 +168,7 @@ def test_idle_query_has_lag_0_and_wakes_for_a_new_record(spark: Any, cluster: An
 
 
 @pytest.mark.campaign
-def test_failing_micro_batch_ends_each_run_and_commits_nothing_until_fixed(
+def test_failing_micro_batch_ends_each_run_and_is_not_committed_until_fixed(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)
@@ -197,7 +197,7 @@ def test_failing_micro_batch_ends_each_run_and_commits_nothing_until_fixed(
 
 
 @pytest.mark.campaign
-def test_topic_truncated_during_a_query_ends_the_query_or_is_skipped(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_records_deleted_during_a_query_end_the_query_or_are_skipped(spark: Any, cluster: Any, tmp_path: Path) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 100))
     seen: list[int] = []
@@ -230,7 +230,7 @@ def test_topic_truncated_during_a_query_ends_the_query_or_is_skipped(spark: Any,
 
 
 @pytest.mark.campaign
-def test_reset_of_group_offsets_moves_a_new_query_but_not_one_with_a_checkpoint(
+def test_reset_group_offsets_apply_to_a_new_query_but_not_to_one_with_a_checkpoint(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

@@ -1,4 +1,4 @@
-"""Two pipelines as members of one group, on a real Spark: one stalls and is fenced, then it is killed.
+"""Two pipelines as members of one group, on a real Spark. One of them stalls, is fenced, and is then killed.
 
 tests/behaviour/test_spark_members.py tests more cases, without Spark.
 """
@@ -31,7 +31,7 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_no_row_is_lost_if_one_of_two_pipelines_stalls_and_is_killed(
+def test_no_row_is_lost_if_one_of_two_member_pipelines_stalls_and_is_killed(
     tmp_path: Path, protocol: Literal["classic", "consumer"]
 ) -> None:
     with Broker(SESSIONS) as broker:

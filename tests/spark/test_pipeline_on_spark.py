@@ -1,4 +1,4 @@
-"""Pipelines on a real Spark: every row is in a sink or a dead letter, and the run reports it."""
+"""Pipelines on a real Spark. Every row is in a sink or a dead letter, and the ledger of the run counts it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def read_topic(spark: Any, cluster: Any, topic: str) -> list[Any]:
 
 
 @pytest.mark.campaign  # test_demo_job.py covers this too
-def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_rows(
+def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_reads_only_new_rows(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders, rates = prepared(cluster)
@@ -116,7 +116,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_ro
 
 
 @pytest.mark.campaign
-def test_step_that_loses_rows_without_the_filters_setting_makes_the_run_unbalanced(
+def test_step_without_the_filters_setting_that_loses_rows_makes_the_run_unbalanced(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders, rates = prepared(cluster)
@@ -128,7 +128,7 @@ def test_step_that_loses_rows_without_the_filters_setting_makes_the_run_unbalanc
 
 
 @pytest.mark.campaign
-def test_rule_with_else_fail_ends_the_run_names_rows_and_commits_nothing(
+def test_run_that_fails_a_rule_with_else_fail_names_the_rows_and_commits_no_offsets(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders, rates = prepared(cluster)
@@ -142,7 +142,7 @@ def test_rule_with_else_fail_ends_the_run_names_rows_and_commits_nothing(
 
 
 @pytest.mark.campaign
-def test_checkpoint_of_other_topics_is_rejected(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_checkpoint_of_a_pipeline_with_other_topics_is_rejected(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = cluster.new_topic(), cluster.new_topic()
     run(spark, cluster, tmp_path, orders, rates)
 
@@ -161,7 +161,9 @@ checkpoint: state
 """
 
 
-def test_second_pipeline_with_the_same_folder_or_group_is_rejected(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_second_pipeline_with_the_output_folder_or_group_of_the_first_is_rejected(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
     orders = cluster.new_topic()
     cluster.produce(orders, [as_json(id=n) for n in range(10)])
 
@@ -179,7 +181,7 @@ def test_second_pipeline_with_the_same_folder_or_group_is_rejected(spark: Any, c
 
 
 @pytest.mark.campaign
-def test_column_of_another_type_is_rejected_before_the_run_and_a_narrower_column_is_widened(
+def test_changed_column_type_is_rejected_before_the_run_and_a_narrower_one_is_widened(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders = cluster.new_topic()
@@ -268,7 +270,7 @@ def test_rows_of_a_repeated_micro_batch_are_counted_as_redelivered(spark: Any, c
 
 
 @pytest.mark.campaign
-def test_pipeline_with_windows_counts_redelivered_rows(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_redelivered_rows_of_a_pipeline_with_windows_are_counted(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic()
     cluster.produce(orders, [as_json(id=n) for n in range(10)])
     pipeline = parse_pipeline(COUNTED, tmp_path / "counted.yaml", {"BROKERS": cluster.bootstrap, "ORDERS": orders})
@@ -320,7 +322,7 @@ checkpoint: state
 
 
 @pytest.mark.campaign
-def test_pipeline_decodes_csv_values_sends_bad_values_as_dead_letters_and_merges_files(
+def test_pipeline_with_csv_values_sends_bad_values_as_dead_letters_and_merges_output_files(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders = cluster.new_topic(partitions=1)
@@ -357,6 +359,6 @@ def test_pipeline_with_a_window_decodes_avro_values(spark: Any, cluster: Any, tm
 
 
 @pytest.mark.campaign
-def test_misspelt_option_is_rejected_at_load(spark: Any) -> None:
+def test_misspelt_option_is_rejected_when_the_dataframe_is_loaded(spark: Any) -> None:
     with pytest.raises(Exception, match="unknown option 'subscrib'; did you mean subscribe"):
         spark.readStream.format("kohort").option("subscrib", "orders").load()

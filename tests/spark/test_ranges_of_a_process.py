@@ -1,4 +1,4 @@
-"""Small and large offset ranges, read one after the other by the workers of one process."""
+"""Small and large offset ranges, read one after another in the same process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows_of(cluster: KohortCluster, ranges: Sequence[Range]) -> list[tuple[int, 
     return found
 
 
-def test_small_offset_ranges_are_exact_after_records_of_any_size(cluster: Any) -> None:
+def test_small_offset_ranges_after_large_records_are_read_exactly(cluster: Any) -> None:
     sizes = [100] * 2000 + [100_000] * 20 + [100] * 2000
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, [(None, b"x" * size) for size in sizes], partition=0)

@@ -1,4 +1,4 @@
-"""Spark with a secured cluster: source, sink, member, dead letters, a pipeline; and no secret in Spark's output."""
+"""Source, sink, group member, dead letters and pipeline with a secured cluster. Spark's output has no secret."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROWS = 20
 
 @pytest.fixture(scope="module")
 def secured():
-    """Secured broker with good and bad records, and Spark options for it."""
+    """Start a secured broker with good and bad records. Yield Spark options for it."""
     with kohort.Broker(OPTIONS) as broker:
         with kohort.Producer(bootstrap_servers=broker.bootstrap_of("PLAINTEXT")) as producer:
             for number in range(ROWS):
@@ -67,7 +67,7 @@ def explained(frame):
     return out.getvalue() + frame._jdf.queryExecution().toString()
 
 
-def test_records_are_read_and_written_and_spark_shows_no_password(spark, secured, tmp_path):
+def test_records_of_a_secured_cluster_are_read_and_written_and_spark_shows_no_password(spark, secured, tmp_path):
     source = {**secured, "subscribe": "orders", "startingOffsets": "earliest"}
     batch = spark.read.format("kohort").options(**source).load()
     stream = spark.readStream.format("kohort").options(**source).load()
@@ -88,7 +88,7 @@ def test_records_are_read_and_written_and_spark_shows_no_password(spark, secured
     assert shown_in_files(tmp_path) == {}
 
 
-def test_member_and_its_dead_letters_use_the_same_login(spark, secured, tmp_path):
+def test_member_and_its_dead_letter_producer_use_the_same_login(spark, secured, tmp_path):
     member = {**secured, "subscribe": "orders", "group.id": "members", "group.mode": "member"}
     decoded = {"value.format": "json", "badRecords": "dlq", "deadLetterTopic": "letters"}
     stream = spark.readStream.format("kohort").schema("id long").options(**member, **decoded).load()
@@ -109,7 +109,7 @@ def test_member_and_its_dead_letters_use_the_same_login(spark, secured, tmp_path
     assert shown_in_files(tmp_path) == {}
 
 
-def test_group_journal_read_requires_the_read_permission(spark, secured):
+def test_rebalance_table_of_a_secured_cluster_is_read_and_shows_no_password(spark, secured):
     with kohort.Consumer({**plain_options(secured), "group.id": "historic"}) as consumer:
         consumer.subscribe(["orders"])
         eventually(lambda: consumer.poll(200) is not None and consumer.assignment(), deadline_s=60)
@@ -124,14 +124,14 @@ def test_group_journal_read_requires_the_read_permission(spark, secured):
         rebalance_table(spark, profile="nowhere")
 
 
-def test_wrong_password_error_is_one_sentence_without_the_password(spark, secured):
+def test_error_of_a_wrong_password_does_not_show_the_password(spark, secured):
     wrong = {**secured, "kafka.sasl.jaas.config": secured["kafka.sasl.jaas.config"].replace(PLAIN, f"{PLAIN}-not")}
     with pytest.raises(Exception, match=r"AuthenticationFailed|Authentication failed") as refused:
         spark.read.format("kohort").options(**wrong, subscribe="orders").load().count()
     assert shown(str(refused.value)) == []
 
 
-def test_ledger_and_state_of_a_pipeline_have_no_secret(spark, secured, tmp_path, monkeypatch):
+def test_ledger_and_state_files_of_a_pipeline_have_no_secret(spark, secured, tmp_path, monkeypatch):
     monkeypatch.setenv("PLANTED", PLAIN)
     file = tmp_path / "orders.yaml"
     file.write_text(

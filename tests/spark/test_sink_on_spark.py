@@ -1,4 +1,4 @@
-"""The sink on a real Spark: records are on the topic, in the partitions that Kafka clients would choose."""
+"""The sink on a real Spark. It sends records to the same partitions as other Kafka clients."""
 
 from __future__ import annotations
 

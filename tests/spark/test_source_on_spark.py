@@ -1,4 +1,4 @@
-"""The source on a real Spark: records are read once, and the group shows the progress."""
+"""The source on a real Spark. It reads each record once, and the lag of its group shows the progress."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_batch_read_returns_records_byte_for_byte(read: Callable[..., Any], clus
 
 
 @pytest.mark.campaign
-def test_batch_read_returns_offset_range_with_only_the_columns_of_its_schema(spark: Any, cluster: Any) -> None:
+def test_batch_read_returns_an_offset_range_with_only_the_columns_of_its_schema(spark: Any, cluster: Any) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 50))
     options = {
@@ -64,7 +64,7 @@ def test_batch_read_returns_offset_range_with_only_the_columns_of_its_schema(spa
     assert sorted(row["offset"] for row in frame.collect()) == list(range(10, 20))
 
 
-def test_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
+def test_stream_reads_each_row_once_despite_restarts_and_its_group_has_lag_0(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic()
@@ -85,7 +85,7 @@ def test_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
 
 
 @pytest.mark.campaign
-def test_failed_first_micro_batch_is_retried_from_its_start(
+def test_failed_first_micro_batch_is_retried_from_its_starting_offsets(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)
@@ -118,12 +118,12 @@ def test_new_query_continues_at_group_offsets(
     assert [values(batch) for batch in rows] == [list(range(20, 25))]
 
 
-def test_unknown_source_option_is_rejected_with_the_nearest_name(read: Callable[..., Any]) -> None:
+def test_error_of_an_unknown_source_option_suggests_the_nearest_name(read: Callable[..., Any]) -> None:
     with pytest.raises(Exception, match=r"unknown option 'startingofsets'; did you mean startingOffsets\?"):
         read("any", startingOfsets="earliest").collect()
 
 
 @pytest.mark.campaign
-def test_missing_topic_is_named_in_sparks_error(read: Callable[..., Any]) -> None:
+def test_error_of_a_missing_topic_in_spark_names_the_topic(read: Callable[..., Any]) -> None:
     with pytest.raises(Exception, match="topics that do not exist: nowhere"):
         read("nowhere").collect()

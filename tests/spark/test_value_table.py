@@ -1,7 +1,7 @@
-"""Values decoded by each reader on Spark, and by Spark's own readers, compared with the expected results of a table.
+"""Comparison of decoded values with the expected results in a value table, for the readers of kohort and of Spark.
 
-The readers are a batch of ``format("kohort")``, a table source of a pipeline, a run without a window, a run with a
-window, and a test in the pipeline file.
+The readers of kohort are a batch read with ``format("kohort")``, a table source of a pipeline, a pipeline run without
+a window, a pipeline run with a window, and a test in the pipeline file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ checkpoint: state
 """
 NAME = re.compile(rb"""(["'])(?:v|\\u0076)(["'])""")
 Rows = dict[int, Any]
-"""Result for each value, under its index in the value table: a value, a tuple of columns, or BAD."""
+"""Dict from the index of a value in the value table to its result: a decoded value, a tuple of columns, or BAD."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def new_york(spark: Any) -> Iterator[Any]:
 
 
 def wide(values: tuple[Value, ...]) -> tuple[str, list[bytes | None], list[list[int]]]:
-    """Return a schema with a column c0, c1, ... for each JSON type, the records with these names, and their columns."""
+    """Return a schema with one column for each type, records with its column names, and the columns of each record."""
     schema = ", ".join(f"c{i} {kind}" for i, kind in enumerate(TYPES))
     renamed, columns = [], []
     for value in values:
@@ -74,7 +74,7 @@ def wide(values: tuple[Value, ...]) -> tuple[str, list[bytes | None], list[list[
 
 
 class Readers:
-    """All readers of one topic."""
+    """The readers of kohort on one topic."""
 
     def __init__(self, spark: Any, cluster: Any, folder: Path, kind: str, schema: str, records: list[Any]) -> None:
         self.spark = spark
@@ -87,7 +87,7 @@ class Readers:
         self.folder = folder / self.topic
 
     def batch(self) -> Any:
-        """Return rows of ``format("kohort")``, with the session's time zone instead of an option."""
+        """Return rows of ``format("kohort")``. The time zone is that of the Spark session, not an option."""
         options = {**table_options(self.pipeline.stream), "value.format": self.how.format, "badRecords": "null"}
         schema = f"{self.how.schema}, _error string, _offset bigint"
         frame = self.spark.read.format("kohort").options(**options).schema(schema).load()
@@ -113,7 +113,7 @@ class Readers:
         return self._written(frame, "run")
 
     def window(self) -> Any:
-        """Return the good rows of a stream before a window; bad values become dead letters."""
+        """Return the good rows that a stream passes to a window. Bad values become dead letters."""
         rules = "expect: [{check: 1 = 1, else: quarantine, reason: keeps the source}]\n"
         environ = {"BROKERS": self.pipeline.stream.brokers, "TOPIC": self.topic}
         text = PIPELINE.replace("sinks:", f"{rules}sinks:")
@@ -138,7 +138,7 @@ class Readers:
 
 
 def results(read: Any, columns: list[list[int]]) -> Rows:
-    """Return the result for each value, read from a DataFrame or from the Arrow tables of a stream."""
+    """Return the result for each value. ``read``: a DataFrame, or the Arrow tables of a stream."""
     tables = read if isinstance(read, list) else [read.drop("_source").toArrow()]
     rows: Rows = {}
     for table in tables:
@@ -177,7 +177,7 @@ def check(table: tuple[Value, ...], readers: Readers, own: Callable[..., Any], c
 
 
 def differences(table: tuple[Value, ...], found: Rows, expected: Rows) -> list[tuple[Any, ...]]:
-    """Return type, value, result and expected result of each value that differs."""
+    """Return type, value, actual result and expected result of each value whose results differ."""
     return [
         (table[place].type, table[place].value, found.get(place, "no row"), result)
         for place, result in expected.items()
@@ -185,7 +185,7 @@ def differences(table: tuple[Value, ...], found: Rows, expected: Rows) -> list[t
     ]
 
 
-def test_each_reader_decodes_json_values_as_the_value_table_expects(
+def test_json_values_are_decoded_by_each_reader_as_in_the_value_table(
     new_york: Any, cluster: Any, tmp_path: Path
 ) -> None:
     from pyspark.sql.functions import from_json
@@ -196,7 +196,7 @@ def test_each_reader_decodes_json_values_as_the_value_table_expects(
     check(JSON, readers, from_json, columns)
 
 
-def test_json_times_of_day_are_decoded_as_the_value_table_expects(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_json_times_of_day_are_decoded_as_in_the_value_table(new_york: Any, cluster: Any, tmp_path: Path) -> None:
     from pyspark.sql.functions import from_json
 
     readers = Readers(new_york, cluster, tmp_path, "json", "v time", [value.value for value in TIMES_OF_DAY])
@@ -217,7 +217,9 @@ def test_records_keep_microseconds_and_null_fields(new_york: Any) -> None:
     assert json.loads(row["value"]) == {"id": 1, "at": "2024-01-15T05:20:30.123456-05:00", "name": None}
 
 
-def test_each_reader_decodes_csv_values_as_the_value_table_expects(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_csv_values_are_decoded_by_each_reader_as_in_the_value_table(
+    new_york: Any, cluster: Any, tmp_path: Path
+) -> None:
     from pyspark.sql.functions import from_csv
 
     values = tuple(value for value in CSV_VALUES if value.value)  # the test of value pairs covers the empty record

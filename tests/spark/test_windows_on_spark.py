@@ -1,4 +1,4 @@
-"""Stateful pipelines on a real Spark: a join of two streams, counted by windows."""
+"""Stateful pipelines on a real Spark: windows, and a join of two streams whose rows are counted in windows."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def at(minute: int, **row: Any) -> tuple[bytes | None, bytes | None]:
 
 
 @pytest.mark.campaign
-def test_windows_are_written_when_closed_and_other_rows_stay_in_state(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_closed_windows_are_written_and_rows_of_open_windows_stay_in_spark_state(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
     orders = cluster.new_topic(partitions=1)
     first = [at(0, id=1, country="FR"), at(0, id=2, country="FR"), at(1, id=3, country="US"), (b"x", b"no")]
     second = [
@@ -96,7 +98,7 @@ def test_windows_are_written_when_closed_and_other_rows_stay_in_state(spark: Any
         at(0, id=6, country="FR"),
         at(9, id=7, country="FR"),
     ]
-    # Spark uses the watermark of the previous micro-batch: ids 6 and 8 are in time.
+    # Spark uses the watermark of the previous micro-batch, so ids 6 and 8 are not late.
     cluster.produce(orders, [*first, *second, at(0, id=8, country="FR")])
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
     pipeline = parse_pipeline(SALES, tmp_path / "sales.yaml", environ)
@@ -115,7 +117,7 @@ def test_windows_are_written_when_closed_and_other_rows_stay_in_state(spark: Any
 
 
 @pytest.mark.campaign
-def test_two_streams_are_joined_within_their_watermarks_and_counted_by_windows(
+def test_two_streams_are_joined_within_their_watermarks_and_counted_in_windows(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders, payments = cluster.new_topic(partitions=1), cluster.new_topic(partitions=1)

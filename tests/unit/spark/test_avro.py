@@ -1,4 +1,4 @@
-"""Avro decoding: examples of the Avro specification, and invalid bytes."""
+"""Decoding of Avro values: examples from the Avro specification, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(schema: Any, data: bytes) -> Any:
 
 
 UUID_TEXT = "00000000-0000-0000-0000-000000000007"
-LOCAL = datetime.fromisoformat("1970-01-01T00:00:00.000002")  # a local timestamp has no zone
+LOCAL = datetime.fromisoformat("1970-01-01T00:00:00.000002")  # an Avro local timestamp has no time zone
 
 
 @pytest.mark.parametrize(
@@ -114,30 +114,30 @@ NOTHING = {"type": "record", "name": "Nothing", "fields": [{"name": "a", "type":
         {"type": "record", "name": "R", "fields": [{"name": "a", "type": "R"}]},
     ],
 )
-def test_avro_list_of_items_without_bytes_is_rejected(items: Any) -> None:
+def test_avro_list_whose_items_have_no_bytes_is_rejected(items: Any) -> None:
     with pytest.raises(ConfigError, match="lists of items without bytes"):
         compile_schema(json.dumps({"type": "array", "items": items}))
     with pytest.raises(ConfigError, match="lists of items without bytes"):
         compile_schema(json.dumps(["null", {"type": "map", "values": {"type": "array", "items": items}}]))
 
 
-def test_avro_list_of_items_with_bytes_is_accepted() -> None:
+def test_avro_list_whose_items_have_bytes_is_accepted() -> None:
     for items in (["null"], {"type": "map", "values": "null"}, {"type": "array", "items": "int"}, "long"):
         assert read({"type": "array", "items": items}, b"\x02\x00\x00") in ([None], [{}], [[]], [0])
 
 
-def test_deeply_nested_avro_records_raise_an_error_not_a_crash() -> None:
+def test_too_deeply_nested_avro_records_raise_an_error() -> None:
     with pytest.raises(AvroError, match="records nested too deep"):
         read(TREE, b"\x02\x02" * 200_000 + b"\x02\x00")
     assert read(TREE, b"\x02\x02" * 90 + b"\x02\x00")["id"] == 1
 
 
-def test_avro_decimal_is_not_rounded_to_the_precision_of_the_schema() -> None:
+def test_avro_decimal_with_more_digits_than_its_schema_precision_is_not_rounded() -> None:
     schema = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     assert read(schema, b"\x08\x00\xbc\x61\x4e") == Decimal("123456.78")
 
 
-def test_avro_type_names_are_resolved_in_their_namespace() -> None:
+def test_avro_type_names_are_resolved_within_their_namespace() -> None:
     inner = {"type": "record", "name": "other.In", "fields": [{"name": "x", "type": "int"}]}
     kind = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
     fields = [("one", inner), ("two", "other.In"), ("kind", kind), ("again", "n.Kind"), ("last", "Kind")]
@@ -170,7 +170,7 @@ def deep(levels: int) -> str:
         ('{"type": 5}', "expected a type"),
     ],
 )
-def test_invalid_avro_schema_is_rejected_when_compiled(schema: str, said: str) -> None:
+def test_invalid_avro_schema_is_rejected(schema: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         compile_schema(schema)
 
@@ -188,7 +188,7 @@ ORDER = json.dumps(
 )
 
 
-def test_avro_values_become_columns_and_bad_values_are_reported() -> None:
+def test_avro_values_are_decoded_into_columns_and_bad_values_are_reported() -> None:
     schema = pa.schema([("id", pa.int32()), ("tags", pa.map_(pa.string(), pa.int64()))])
     decoder = ValueFormat("avro", schema, avro=ORDER)
     good, huge = b"\x02\x02\x02a\x02\x02x\x0e\x00", b"\x80\x80\x80\x80\x80\x01\x00\x00"
@@ -202,7 +202,7 @@ def test_avro_values_become_columns_and_bad_values_are_reported() -> None:
     assert found.problems[4] == "1 bytes follow the Avro value"
 
 
-def test_confluent_avro_framing_is_skipped_and_unknown_column_is_rejected() -> None:
+def test_confluent_header_of_avro_values_is_skipped_and_unknown_column_is_rejected() -> None:
     schema = pa.schema([("id", pa.int64())])
     framed = ValueFormat("avro", schema, avro=ORDER, framing="confluent")
 
@@ -213,7 +213,7 @@ def test_confluent_avro_framing_is_skipped_and_unknown_column_is_rejected() -> N
         ValueFormat("avro", pa.schema([("amount", pa.int64())]), avro=ORDER)
 
 
-def test_avro_logical_types_become_matching_spark_columns() -> None:
+def test_avro_logical_types_are_decoded_into_matching_spark_types() -> None:
     kinds = {
         "at": ("long", "timestamp-micros", pa.timestamp("us", "UTC")),
         "there": ("long", "local-timestamp-millis", pa.timestamp("us")),
@@ -240,7 +240,7 @@ def test_avro_logical_types_become_matching_spark_columns() -> None:
     ]
 
 
-def test_avro_decimal_out_of_range_of_its_column_is_a_bad_value() -> None:
+def test_avro_decimal_that_exceeds_its_column_precision_is_a_bad_value() -> None:
     price = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     record = {"type": "record", "name": "R", "fields": [{"name": "price", "type": price}]}
     columns = pa.schema([("price", pa.decimal128(4, 2))])
@@ -248,12 +248,12 @@ def test_avro_decimal_out_of_range_of_its_column_is_a_bad_value() -> None:
     assert (found.columns[0].to_pylist(), set(found.problems)) == ([Decimal("0.07"), None], {1})
 
 
-def test_avro_time_of_day_in_a_column_of_type_time_is_rejected() -> None:
+def test_spark_column_of_type_time_is_rejected_for_avro() -> None:
     with pytest.raises(ConfigError, match="'id': times of day are read from Avro as int or bigint"):
         ValueFormat("avro", pa.schema([("id", pa.time64("ns"))]), avro=ORDER)
 
 
-def test_missing_fastavro_error_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_missing_fastavro_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(
         MissingExtra, match=r"value\.format=avro needs the package fastavro: pip install 'kohort\[pipel"

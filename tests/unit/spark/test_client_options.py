@@ -1,4 +1,4 @@
-"""Client options in Spark: names, profiles, hidden secrets, transport to workers."""
+"""Kafka client options in Spark: their names, profiles and secrets, and how Spark workers get them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_dead_letters_use_the_cluster_connection_of_the_source(source):
         ("ssl.cafile", "ssl.ca.location"),
     ],
 )
-def test_java_and_librdkafka_option_names_are_accepted(spelling, ours):
+def test_option_names_of_librdkafka_and_kafka_python_are_accepted(spelling, ours):
     value = "PLAIN" if ours == "sasl.mechanism" else "x"
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", f"kafka.{spelling}": value}
     if ours == "sasl.password":
@@ -77,7 +77,7 @@ def test_java_and_librdkafka_option_names_are_accepted(spelling, ours):
     assert ours in parse_source_options(given, streaming=True).client
 
 
-def test_profile_is_read_on_the_driver_and_explicit_options_win(monkeypatch, tmp_path):
+def test_profile_is_read_on_the_driver_and_explicit_options_override_it(monkeypatch, tmp_path):
     (tmp_path / "clusters.toml").write_text(
         '[prod]\nbootstrap.servers = "kafka:9093"\nsecurity.protocol = "SASL_SSL"\nsasl.mechanism = "PLAIN"\n'
         'sasl.username = "alice"\nsasl.password = "${P}"\nacks = "all"\n'
@@ -96,7 +96,7 @@ def test_profile_is_read_on_the_driver_and_explicit_options_win(monkeypatch, tmp
         parse_source_options({"profile": "pord", "subscribe": "t"}, streaming=True)
 
 
-def test_option_variables_are_replaced_on_the_driver_and_missing_variables_are_named(monkeypatch):
+def test_environment_variables_in_options_are_replaced_on_the_driver_and_missing_ones_are_named(monkeypatch):
     monkeypatch.setenv("P", PASSWORD)
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.username": "u"}
     filled = parse_source_options({**given, "kafka.sasl.password": "${P}"}, streaming=True)
@@ -105,7 +105,7 @@ def test_option_variables_are_replaced_on_the_driver_and_missing_variables_are_n
         parse_source_options({**given, "kafka.sasl.password": "${NO}"}, streaming=True)
 
 
-def test_token_provider_is_sent_to_workers_by_its_import_path():
+def test_token_provider_is_sent_to_workers_as_import_path():
     place = f"{__name__}:token_of_the_day"
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.oauth.token.provider": place}
     client = parse_source_options(given, streaming=True).client

@@ -26,11 +26,11 @@ def named(row: int) -> list[tuple[str, bytes]]:
     ]
 
 
-def test_sent_rows_without_headers_get_four_delivery_headers() -> None:
+def test_rows_without_headers_are_sent_with_four_delivery_headers() -> None:
     assert pairs(add_headers(None, 2, delivery_headers(ORIGIN, 10, 2))) == [named(10), named(11)]
 
 
-def test_headers_of_the_row_precede_the_delivery_header_in_sliced_batches() -> None:
+def test_own_headers_of_a_row_precede_its_delivery_headers_in_a_sliced_arrow_array() -> None:
     own = pa.array(
         [
             [{"key": "cut", "value": b"off"}],

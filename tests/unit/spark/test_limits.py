@@ -1,4 +1,4 @@
-"""Limits of a micro-batch: maximum records, maximum bytes, minimum records."""
+"""Limits of a micro-batch: its maximum records, maximum bytes and minimum records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def end(made: BatchLimits, scales: SizedCluster, begin: int, head: int, *, finit
     return made.end(scales, {P0: begin}, {P0: head}, finite=finite)[P0]  # type: ignore[arg-type]
 
 
-def test_byte_limit_of_a_micro_batch_uses_a_record_size_that_is_sampled_again() -> None:
+def test_byte_limit_of_a_micro_batch_uses_the_sampled_record_size_and_samples_again_later() -> None:
     scales = SizedCluster(p0=200.0)
     made = limits(scales, maxBytesPerTrigger="2000")
 
@@ -52,7 +52,7 @@ def test_byte_limit_of_a_micro_batch_uses_a_record_size_that_is_sampled_again() 
     assert end(made, scales, 20, 1000) == 22
 
 
-def test_smaller_of_row_and_byte_limit_applies_but_one_record_is_always_read() -> None:
+def test_smaller_of_row_and_byte_limit_applies_but_a_micro_batch_has_at_least_one_record() -> None:
     scales = SizedCluster(p0=10.0)
     assert end(limits(scales, maxBytesPerTrigger="2000", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 50
     assert end(limits(scales, maxBytesPerTrigger="300", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 30
@@ -60,7 +60,7 @@ def test_smaller_of_row_and_byte_limit_applies_but_one_record_is_always_read() -
     assert end(limits(scales, maxBytesPerTrigger="300"), scales, 0, 1000) == 1
 
 
-def test_byte_limit_of_a_micro_batch_is_shared_in_proportion_to_backlogs() -> None:
+def test_byte_limit_of_a_micro_batch_is_divided_in_proportion_to_backlogs() -> None:
     scales = SizedCluster(p0=100.0, p1=300.0)
     made = limits(scales, maxBytesPerTrigger="20000")
 

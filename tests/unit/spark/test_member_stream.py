@@ -1,4 +1,4 @@
-"""Queries as members of one group: records read at each trigger, and records redelivered after a takeover."""
+"""Queries that are members of one group: the records that each query reads, also after a partition moves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ P0, P1 = (TopicPartition("orders", n) for n in range(2))
 
 
 class FakeMembership:
-    """Fake group membership, controlled by the test; committed offsets are in the dictionary of the cluster."""
+    """Fake group membership that a test controls. Commits go to the ``group`` of the fake cluster."""
 
     def __init__(self, cluster: DictionaryCluster) -> None:
         self.assigned: set[TopicPartition] = set()
@@ -66,7 +66,7 @@ class FakeMembership:
 
 
 class Query:
-    """Simulated application with a checkpoint that survives its processes, and its delivered records."""
+    """Simulated Spark query. Its checkpoint and its delivered rows survive a restart."""
 
     def __init__(self, cluster: DictionaryCluster, most_rows: int | None = None, **options: str) -> None:
         given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", "group.id": "g", "group.mode": "member"}
@@ -112,7 +112,7 @@ class Query:
         return self
 
 
-def test_topic_recreated_between_two_runs_of_a_member_ends_query_or_is_read_from_its_beginning() -> None:
+def test_topic_recreated_between_two_runs_ends_the_member_query_or_is_read_from_its_beginning() -> None:
     for options in ({}, {"failOnDataLoss": "false"}):
         cluster = DictionaryCluster(p0=list(range(50)))
         cluster.incarnation = b"1"
@@ -136,7 +136,7 @@ def pairs(partition: int, offsets: Collection[int]) -> list[tuple[int, int]]:
     return [(partition, offset) for offset in offsets]
 
 
-def test_queries_of_one_group_read_only_their_partitions_and_continue_after_a_move() -> None:
+def test_queries_of_one_group_read_only_assigned_partitions_and_continue_moved_partitions() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     left, right = Query(cluster).given(P0, P1), Query(cluster)
     left.run_until_idle()
@@ -170,7 +170,7 @@ def test_start_and_end_of_a_member_micro_batch_are_committed_before_it_is_read()
     assert mark.upto == 4
 
 
-def test_fenced_query_plans_nothing_and_continues_at_the_group_offsets() -> None:
+def test_fenced_query_plans_no_micro_batch_and_later_continues_at_the_group_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(3)))
     slow, other = Query(cluster).given(P0), Query(cluster)
     slow.run_until_idle()
@@ -200,7 +200,7 @@ def test_fenced_query_plans_nothing_and_continues_at_the_group_offsets() -> None
     assert other.again == pairs(0, [3, 4]), "rows of the micro-batch that the fenced query had begun"
 
 
-def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_the_rows() -> None:
+def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_rows_as_redelivered() -> None:
     cluster = DictionaryCluster(p0=list(range(6)))
     killed, other = Query(cluster, most_rows=4).given(P0), Query(cluster)
     killed.plan()
@@ -213,12 +213,12 @@ def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_the_rows()
     assert other.again == pairs(0, range(4))
 
 
-def test_second_takeover_still_marks_rows_of_the_first_owner() -> None:
+def test_second_takeover_also_marks_rows_of_the_first_owner_as_redelivered() -> None:
     cluster = DictionaryCluster(p0=list(range(6)))
     first, second, third = Query(cluster).given(P0), Query(cluster), Query(cluster)
     first.plan()
     first.read()
-    assert first.plan()  # a micro-batch with offsets [0, 6)
+    assert first.plan()  # a micro-batch with offsets [0, 6) is in flight
     second.given(P0)
     assert second.plan()  # the second owner plans an empty micro-batch
 
@@ -227,7 +227,7 @@ def test_second_takeover_still_marks_rows_of_the_first_owner() -> None:
     assert third.again == pairs(0, range(6))
 
 
-def test_restarted_query_repeats_only_partitions_without_a_new_owner() -> None:
+def test_restarted_query_repeats_only_partitions_that_no_other_query_took_over() -> None:
     cluster = DictionaryCluster(p0=list(range(4)), p1=list(range(4)))
     killed, other = Query(cluster).given(P0, P1), Query(cluster)
     killed.plan()
@@ -243,7 +243,7 @@ def test_restarted_query_repeats_only_partitions_without_a_new_owner() -> None:
     assert other.rows == pairs(1, range(4))
 
 
-def test_query_killed_after_a_micro_batch_and_before_its_commit_reads_nothing_twice() -> None:
+def test_query_killed_between_a_micro_batch_and_its_commit_reads_no_record_twice() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
     query.plan()
@@ -260,7 +260,7 @@ def test_query_killed_after_a_micro_batch_and_before_its_commit_reads_nothing_tw
     assert cluster.group[P0].offset == 6
 
 
-def test_group_offsets_reset_while_the_query_is_down_are_used() -> None:
+def test_restarted_query_uses_group_offsets_that_were_reset_while_it_was_down() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
     query.run_until_idle()
@@ -272,7 +272,7 @@ def test_group_offsets_reset_while_the_query_is_down_are_used() -> None:
     assert query.rows == pairs(0, [0, 1, 2, 3, 1, 2, 3])
 
 
-def test_query_without_partitions_reads_nothing_and_starts_at_group_fallback() -> None:
+def test_query_without_partitions_reads_no_records_and_group_fallback_sets_the_start() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     idle, from_the_end = Query(cluster), Query(cluster, groupFallback="latest").given(P0)
 
@@ -284,7 +284,7 @@ def test_query_without_partitions_reads_nothing_and_starts_at_group_fallback() -
     assert from_the_end.rows == pairs(0, [4])
 
 
-def test_checkpoints_of_the_two_group_modes_are_not_interchangeable() -> None:
+def test_checkpoint_of_one_group_mode_is_rejected_in_the_other() -> None:
     cluster = DictionaryCluster(p0=[0])
     member = Query(cluster).given(P0)
     member.run_until_idle()

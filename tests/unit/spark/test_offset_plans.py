@@ -1,4 +1,4 @@
-"""Offsets of a micro-batch: limits in proportion to backlogs, tasks of equal size, lost records."""
+"""Plan of a micro-batch: row limit of each partition, tasks, and records lost before they were read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kohort.spark.options.offsets import (
 P0, P1, P2 = (TopicPartition("orders", n) for n in range(3))
 
 
-def test_offsets_json_equals_json_of_sparks_kafka_connector() -> None:
+def test_offsets_json_has_the_format_of_sparks_kafka_connector() -> None:
     assert parse_offsets('{"orders": {"0": 1000, "1": -2}}') == {"orders": {0: 1000, 1: -2}}
     assert as_json({P1: 7, P0: 3}) == {"orders": {"0": 3, "1": 7}}
     assert by_partition({"orders": {"0": 3}}) == {P0: 3}
@@ -36,7 +36,7 @@ def test_invalid_offsets_json_is_rejected(text: str) -> None:
         parse_offsets(text)
 
 
-def test_row_limit_is_shared_in_proportion_to_backlogs_and_starves_no_partition() -> None:
+def test_row_limit_is_divided_in_proportion_to_backlogs_and_starves_no_partition() -> None:
     limited = share_limit({P0: 0, P1: 0, P2: 5}, {P0: 9000, P1: 10, P2: 5}, 1000)
 
     assert limited == {P0: 999, P1: 1, P2: 5}
@@ -44,7 +44,7 @@ def test_row_limit_is_shared_in_proportion_to_backlogs_and_starves_no_partition(
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10, 999, 1000, 2500])
 @pytest.mark.parametrize("rows", [(333, 333, 334), (5000, 5000, 5000), (7, 2500, 0)])
-def test_row_limit_is_met_exactly_if_each_partition_can_get_a_row(rows: tuple[int, ...], most: int) -> None:
+def test_row_limit_is_used_exactly_if_it_allows_a_row_for_each_partition(rows: tuple[int, ...], most: int) -> None:
     start = {P0: 10, P1: 20, P2: 30}
     end = {tp: start[tp] + n for tp, n in zip(start, rows, strict=True)}
     taken = {tp: offset - start[tp] for tp, offset in share_limit(start, end, most).items()}
@@ -54,15 +54,15 @@ def test_row_limit_is_met_exactly_if_each_partition_can_get_a_row(rows: tuple[in
     assert sum(taken.values()) == min(sum(rows), max(most, sure))
 
 
-def test_one_row_for_each_partition_may_exceed_the_row_limit() -> None:
+def test_row_limit_below_the_number_of_partitions_is_exceeded_by_one_row_for_each() -> None:
     assert share_limit({P0: 0, P1: 0, P2: 0}, {P0: 1, P1: 1, P2: 998}, 10) == {P0: 1, P1: 1, P2: 9}
 
 
-def test_row_limit_above_the_backlog_takes_all_records() -> None:
+def test_row_limit_that_equals_the_backlog_includes_all_records() -> None:
     assert share_limit({P0: 3, P1: 0}, {P0: 10, P1: 10}, 17) == {P0: 10, P1: 10}
 
 
-def test_small_partitions_share_a_task_and_a_large_one_is_split() -> None:
+def test_small_partitions_share_a_task_and_a_large_partition_is_split() -> None:
     plan = plan_tasks([Range("orders", 0, 0, 10), Range("orders", 1, 0, 10), Range("orders", 2, 0, 180)], 100)
 
     assert plan == [

@@ -41,7 +41,7 @@ def built(values: list[bytes | None], **options: str) -> list[dict[str, object]]
         ("bad", [(b"k0", 1, None), (b"k1", None, "the record has no value"), (b"k2", 3, None)]),
     ],
 )
-def test_tombstone_becomes_a_row_of_nulls_or_is_dropped_or_bad(
+def test_tombstone_becomes_a_row_of_nulls_or_a_bad_value_or_is_dropped(
     tombstones: str, outcome: list[tuple[object, ...]]
 ) -> None:
     rows = built([b'{"id": 1}', None, b'{"id": 3}'], tombstones=tombstones, zone="UTC")
@@ -49,7 +49,7 @@ def test_tombstone_becomes_a_row_of_nulls_or_is_dropped_or_bad(
     assert [(row["_key"], row["id"], row[ERROR]) for row in rows] == outcome
 
 
-def test_timestamp_without_zone_uses_the_zone_option() -> None:
+def test_timestamp_without_time_zone_uses_the_zone_option() -> None:
     values = [b'{"at": "2024-07-01T12:00:00"}', b'{"at": "2024-07-01T12:00:00Z"}']
 
     rows = built(values, zone="America/New_York")

@@ -14,7 +14,7 @@ GIVEN = {"kafka.bootstrap.servers": "localhost:9092"}
 HEADERS = ("headers", "array<struct<key:string,value:binary>>")
 
 
-def test_sink_accepts_connector_options_and_passes_kafka_options_to_producer() -> None:
+def test_sink_accepts_spark_connector_options_and_passes_kafka_options_to_the_producer() -> None:
     options = parse_sink_options(
         {**GIVEN, "TOPIC": "orders", "kafka.acks": "all", "checkpointLocation": "/tmp/x", "queryName": "q"},
         streaming=True,
@@ -45,7 +45,7 @@ def test_invalid_sink_options_are_rejected(given: dict[str, str], said: str) -> 
         parse_sink_options(given, streaming=True)
 
 
-def test_sink_accepts_record_columns() -> None:
+def test_sink_accepts_dataframe_with_record_columns() -> None:
     plain = parse_sink_options({**GIVEN, "topic": "t"}, streaming=True)
 
     assert check_sink_schema([("value", "string"), ("key", "binary"), HEADERS], plain) == ("value", "key", "headers")
@@ -65,7 +65,7 @@ def test_sink_accepts_record_columns() -> None:
         ([("value", "string"), ("partition", "bigint")], "t", "'partition' is int, not bigint"),
     ],
 )
-def test_sink_rejects_other_columns(fields: list[tuple[str, str]], topic: str, said: str) -> None:
+def test_sink_rejects_dataframe_with_other_columns(fields: list[tuple[str, str]], topic: str, said: str) -> None:
     options = parse_sink_options({**GIVEN, "topic": topic}, streaming=True)
 
     with pytest.raises(ConfigError, match=said):

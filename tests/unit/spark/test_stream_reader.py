@@ -51,7 +51,7 @@ def committed(cluster: DictionaryCluster) -> dict[int, int]:
     return {tp.partition: offset.offset for tp, offset in sorted(cluster.group.items())}
 
 
-def test_stream_start_is_committed_to_the_group_before_the_first_read() -> None:
+def test_starting_offsets_of_a_stream_are_committed_to_the_group_before_the_first_read() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
 
     initial = stream(cluster, group__id="g", startingOffsets="latest").initialOffset()
@@ -60,7 +60,7 @@ def test_stream_start_is_committed_to_the_group_before_the_first_read() -> None:
     assert {o.metadata[:12] for o in cluster.group.values()} == {"kohort-init:"}
 
 
-def test_retried_first_micro_batch_starts_at_the_pinned_offsets() -> None:
+def test_retried_first_micro_batch_starts_at_the_offsets_pinned_in_the_group() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     options = {"group__id": "g", "startingOffsets": "latest"}
     first = stream(cluster, **options).initialOffset()
@@ -71,7 +71,7 @@ def test_retried_first_micro_batch_starts_at_the_pinned_offsets() -> None:
     assert again == first == {"orders": {"0": 3}}
 
 
-def test_explicit_starting_offsets_win_over_committed_offsets() -> None:
+def test_explicit_starting_offsets_override_committed_offsets() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.group[P0] = OffsetAndMetadata(2)
 
@@ -87,7 +87,7 @@ def test_stream_starts_at_group_offsets_or_at_group_fallback() -> None:
     assert stream(cluster, group__id="g").initialOffset() == {"orders": {"0": 1, "1": 2}}
 
 
-def test_failed_commit_of_the_start_stops_the_query() -> None:
+def test_failed_commit_of_the_starting_offsets_stops_the_query() -> None:
     cluster = DictionaryCluster(p0=[0])
     cluster.refuse_commits = True
 
@@ -95,7 +95,7 @@ def test_failed_commit_of_the_start_stops_the_query() -> None:
         stream(cluster, group__id="g").initialOffset()
 
 
-def test_missing_topic_error_names_the_topic() -> None:
+def test_error_of_a_missing_topic_names_the_topic() -> None:
     with pytest.raises(ApiError, match="topics that do not exist: orders"):
         stream(DictionaryCluster()).initialOffset()
 
@@ -109,7 +109,7 @@ def test_missing_topic_error_names_the_topic() -> None:
         ({"group__id": "g", "groupFallback": "earliest"}, ""),
     ],
 )
-def test_available_now_query_that_starts_at_the_end_logs_a_warning(
+def test_available_now_query_that_starts_at_the_log_end_logs_a_warning(
     options: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader = stream(DictionaryCluster(p0=[0, 1, 2], p1=[0]), **options)
@@ -136,7 +136,7 @@ def test_available_now_query_of_empty_or_growing_topics_logs_no_warning(
     assert not caplog.records
 
 
-def test_end_of_completed_micro_batches_is_committed_and_the_lag_reaches_0() -> None:
+def test_end_of_a_completed_micro_batch_is_committed_and_the_lag_becomes_0() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     reader.prepareForTriggerAvailableNow()
@@ -151,7 +151,7 @@ def test_end_of_completed_micro_batches_is_committed_and_the_lag_reaches_0() -> 
     assert {o.metadata[:13] for o in cluster.group.values()} == {"kohort-query:"}
 
 
-def test_commit_metadata_ends_with_the_owner_of_the_group() -> None:
+def test_metadata_of_a_commit_ends_with_the_owner_of_the_group() -> None:
     options = {"group__id": "g", "startingOffsets": "latest", "groupOwner": "1f3c9a2b.orders.-.%2Fstate"}
     cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.group[P0] = OffsetAndMetadata(1, f"{stream_options(**options).pin}:{options['groupOwner']}")
@@ -186,7 +186,7 @@ def test_failed_commit_is_retried_at_the_next_trigger() -> None:
     assert committed(cluster) == {0: 3}
 
 
-def test_idle_query_commits_once_and_waits_at_the_broker() -> None:
+def test_idle_query_commits_each_offset_once_and_waits_at_the_broker() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", idleWaitMs="40")
     start = reader.initialOffset()
@@ -200,7 +200,7 @@ def test_idle_query_commits_once_and_waits_at_the_broker() -> None:
     assert cluster.waits == [40] * 5
 
 
-def test_query_with_commit_offsets_false_commits_nothing() -> None:
+def test_query_with_commit_offsets_false_makes_no_commit() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", commitOffsets="false")
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -255,7 +255,7 @@ def test_offset_range_that_ends_before_it_starts_raises_error() -> None:
         reader.partitions({"orders": {"0": 150}}, {"orders": {"0": 100}})
 
 
-def test_records_deleted_before_they_were_read_fail_the_query() -> None:
+def test_records_deleted_before_they_were_read_end_the_query_with_an_error() -> None:
     cluster = DictionaryCluster(p0=list(range(20, 30)))
     reader = stream(cluster)
 
@@ -263,7 +263,7 @@ def test_records_deleted_before_they_were_read_fail_the_query() -> None:
         reader.latestOffset({"orders": {"0": 5}}, ALL)
 
 
-def test_deleted_records_are_skipped_without_fail_on_data_loss() -> None:
+def test_query_with_fail_on_data_loss_false_skips_deleted_records() -> None:
     cluster = DictionaryCluster(p0=list(range(20, 24)))
     reader = stream(cluster, failOnDataLoss="false")
     start = {"orders": {"0": 5}}
@@ -274,7 +274,7 @@ def test_deleted_records_are_skipped_without_fail_on_data_loss() -> None:
     assert offsets_read(reader, reader.partitions(start, end)) == [(0, o) for o in range(20, 24)]
 
 
-def test_truncated_topic_is_read_from_its_beginning_without_fail_on_data_loss() -> None:
+def test_query_with_fail_on_data_loss_false_reads_a_truncated_topic_from_its_beginning() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     start = {"orders": {"0": 900}}
 
@@ -296,7 +296,7 @@ def test_offset_range_is_read_to_its_exact_end_despite_gaps_and_larger_batches()
     assert offsets_read(reader, tasks) == [(0, 4), (0, 5), (0, 6), (0, 9)]
 
 
-def test_lost_connection_is_retried_within_the_spark_task() -> None:
+def test_lost_connection_is_retried_in_the_same_spark_task() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.fetch_failures = [ConnectionFailed("gone")]
     reader = stream(cluster)
@@ -327,14 +327,14 @@ def test_batch_read_returns_records_between_its_offsets() -> None:
     assert offsets_read(reader, reader.partitions()) == [(0, 3), (0, 4), (1, 0), (1, 1)]
 
 
-def test_starting_offsets_must_name_exactly_the_selected_partitions() -> None:
+def test_starting_offsets_that_miss_a_partition_or_name_an_unknown_one_are_rejected() -> None:
     reader = batch(DictionaryCluster(p0=[0], p1=[0]), startingOffsets='{"orders": {"0": 0, "2": 0}}')
 
     with pytest.raises(KohortError, match=r"no offset for orders-1 and an offset for orders-2, which is not read"):
         reader.partitions()
 
 
-def test_start_timestamp_selects_the_first_record_at_or_after_that_time() -> None:
+def test_starting_timestamp_selects_the_first_record_at_or_after_that_time() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
 
     assert stream(cluster, startingTimestamp="2500").initialOffset() == {"orders": {"0": 3, "1": 3}}
@@ -342,7 +342,7 @@ def test_start_timestamp_selects_the_first_record_at_or_after_that_time() -> Non
     assert stream(cluster, startingOffsetsByTimestamp=times).initialOffset() == {"orders": {"0": 5, "1": 1}}
 
 
-def test_start_timestamp_after_all_records_raises_error_or_selects_the_log_end() -> None:
+def test_starting_timestamp_after_all_records_raises_error_or_selects_the_log_end() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
     late = {"startingTimestamp": "7000"}
 
@@ -363,7 +363,9 @@ def test_batch_read_ends_at_a_timestamp_or_at_group_offsets() -> None:
     assert offsets_read(by_group, by_group.partitions()) == [(0, 0), (0, 1)]
 
 
-def test_commits_of_another_query_in_the_group_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_warning_about_commits_of_another_query_in_the_group_is_logged_only_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     cluster = DictionaryCluster(p0=list(range(9)))
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     reader.latestOffset(reader.initialOffset(), ALL)
@@ -380,7 +382,7 @@ def test_commits_of_another_query_in_the_group_are_logged_once(caplog: pytest.Lo
     assert committed(cluster) == {0: 5}
 
 
-def test_batch_read_with_ending_offsets_past_the_log_is_rejected_or_reads_to_its_end(
+def test_batch_read_with_ending_offsets_after_the_log_end_is_rejected_or_ends_there(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
@@ -413,7 +415,7 @@ def with_ids(rows: list[int]) -> DictionaryCluster:
 
 
 @pytest.mark.parametrize("same_process", [True, False])
-def test_topic_recreated_with_a_longer_log_is_detected_by_its_id(same_process: bool) -> None:
+def test_recreated_topic_with_a_longer_log_is_detected_by_its_topic_id(same_process: bool) -> None:
     cluster = with_ids(list(range(50)))
     strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
     assert patient.initialOffset() == {"kohort:topics": {"orders": "31"}, "orders": {"0": 50}}
@@ -434,7 +436,7 @@ def test_topic_recreated_with_a_longer_log_is_detected_by_its_id(same_process: b
     assert read_to_the_end(again, end) == (0, end)
 
 
-def test_repeated_micro_batch_skips_a_recreated_topic() -> None:
+def test_repeated_micro_batch_skips_records_of_a_recreated_topic() -> None:
     cluster = with_ids(list(range(50)))
     start = stream(cluster, startingOffsets="earliest").initialOffset()
     end = stream(cluster).latestOffset(start, ALL)
@@ -447,7 +449,7 @@ def test_repeated_micro_batch_skips_a_recreated_topic() -> None:
     assert read_to_the_end(patient, end)[0] == 80
 
 
-def test_checkpoint_without_topic_ids_is_accepted_and_gets_topic_ids() -> None:
+def test_checkpoint_without_topic_ids_is_accepted_and_the_next_offsets_have_topic_ids() -> None:
     cluster = with_ids(list(range(5)))
     start = {"orders": {"0": 3}}
 
@@ -457,7 +459,7 @@ def test_checkpoint_without_topic_ids_is_accepted_and_gets_topic_ids() -> None:
     assert read_to_the_end(stream(cluster), start) == (2, {"orders": {"0": 5}}), "a broker without topic ids"
 
 
-def test_topic_id_of_a_deleted_topic_is_kept_until_the_topic_exists_again() -> None:
+def test_offsets_keep_the_topic_id_of_a_deleted_topic_until_the_topic_is_recreated() -> None:
     cluster = with_ids(list(range(50)))
     _, start = read_to_the_end(stream(cluster), {"orders": {"0": 0}})
     patient = stream(cluster, failOnDataLoss="false", idleWaitMs="0")
@@ -469,7 +471,7 @@ def test_topic_id_of_a_deleted_topic_is_kept_until_the_topic_exists_again() -> N
     assert read_to_the_end(patient, start)[0] == 80
 
 
-def test_deleted_topic_ends_the_query_or_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_topic_ends_the_query_or_is_logged_only_once(caplog: pytest.LogCaptureFixture) -> None:
     cluster = DictionaryCluster(p0=list(range(5)))
     strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false", idleWaitMs="0")
     cluster.logs.clear()
@@ -481,7 +483,7 @@ def test_deleted_topic_ends_the_query_or_is_logged_once(caplog: pytest.LogCaptur
     assert len(caplog.records) == 1
 
 
-def test_stream_reader_is_pickled_without_the_state_of_the_driver() -> None:
+def test_stream_reader_is_pickled_without_the_state_that_only_the_driver_needs() -> None:
     reader = pickle.loads(pickle.dumps(KohortStreamReader(stream_options(), ROWS)))
 
     (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 3}})

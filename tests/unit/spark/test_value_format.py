@@ -1,4 +1,4 @@
-"""Decoding of record values into columns; a bad value does not affect other values."""
+"""Decoding of record values into columns. A bad value does not affect the other rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_json_values_become_typed_columns_and_missing_fields_are_null() -> None:
     assert problems == {}
 
 
-def test_bad_values_among_good_values_do_not_shift_rows() -> None:
+def test_bad_values_among_good_values_leave_each_row_at_its_position() -> None:
     bad = {
         1: b"not json",
         2: b"",
@@ -51,7 +51,7 @@ def test_bad_values_among_good_values_do_not_shift_rows() -> None:
     assert problems[5] == "column 'id': expected int64, found \"x\""
 
 
-def test_block_with_only_bad_values_becomes_rows_of_nulls() -> None:
+def test_values_that_are_all_bad_become_rows_of_nulls() -> None:
     rows, problems = decode([b"x", b""])
 
     assert (rows, set(problems)) == ([(None, None, None)] * 2, {0, 1})
@@ -86,7 +86,7 @@ def test_csv_record_with_quotes_or_line_ends_is_one_row() -> None:
     ]  # fmt: skip
 
 
-def test_invalid_csv_record_affects_its_row_only() -> None:
+def test_invalid_csv_record_affects_only_its_own_row() -> None:
     rows, problems = decode(
         [b"1,a,2013-01-01T05:00:00Z", b'2,"b, c",', b"3,d", b"x,e,", b"4,f,\n5,g,", b"", None, b"7,\xe9,", b"8,,"],
         SCHEMA,
@@ -100,7 +100,7 @@ def test_invalid_csv_record_affects_its_row_only() -> None:
     assert problems[3].startswith("column 'id': expected an integer")
 
 
-def test_csv_backslash_quotes_are_read_unless_ambiguous() -> None:
+def test_csv_quotes_with_backslash_are_accepted_unless_ambiguous() -> None:
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
 
     rows, problems = decode([rb'"say \"hi\"",x', rb'"a\",b', rb'"a\",b,"c\""', rb'"a""b",""'], schema, "csv")
@@ -113,6 +113,6 @@ def test_csv_backslash_quotes_are_read_unless_ambiguous() -> None:
     ("kind", "column"),
     [("json", pa.map_(pa.int32(), pa.int64())), ("json", pa.duration("s")), ("csv", pa.list_(pa.int64()))],
 )
-def test_unsupported_column_type_of_values_is_rejected(kind: str, column: Any) -> None:
+def test_column_type_that_the_value_format_does_not_support_is_rejected(kind: str, column: Any) -> None:
     with pytest.raises(ConfigError, match=rf"column 'c': value.format={kind} does not support"):
         ValueFormat(kind, pa.schema([("c", column)]))

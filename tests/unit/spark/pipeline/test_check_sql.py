@@ -1,4 +1,4 @@
-"""Checks of the SQL and columns of a pipeline file, without Spark."""
+"""Checks of SQL queries and column names in a pipeline file, without Spark."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_valid_spark_queries_are_accepted(query: str) -> None:
         (" ", "the SQL query is empty"),
     ],
 )  # fmt: skip
-def test_invalid_sql_queries_are_rejected_with_suggestions(query: str, said: str) -> None:
+def test_error_of_invalid_sql_query_suggests_a_valid_name(query: str, said: str) -> None:
     with pytest.raises(SqlProblem) as problem:
         columns_of_query(query, TABLES)
     assert str(problem.value) == said
@@ -159,12 +159,12 @@ def test_invalid_sql_queries_are_rejected_with_suggestions(query: str, said: str
     "query",
     ["select anything from input", "select i.anything from input i", "select o.id, i.z from orders o, input i"],
 )
-def test_sql_tables_with_unknown_columns_accept_any_column(query: str) -> None:
+def test_table_with_unknown_columns_accepts_any_column_in_sql(query: str) -> None:
     columns_of_query(query, {**TABLES, "input": None})
     assert columns_of_query("select * from input", {"input": None}) is None
 
 
-def test_sql_tables_created_by_a_python_step_are_accepted() -> None:
+def test_table_created_by_a_python_step_is_accepted_in_sql() -> None:
     columns_of_query("select id from made", TABLES, any_table=True)
 
 
@@ -188,7 +188,7 @@ def test_check_sql_returns_columns_of_query_result(query: str, columns: Columns)
     assert columns_of_query(query, TABLES) == columns
 
 
-def test_sql_expressions_are_checked_like_queries() -> None:
+def test_columns_and_syntax_of_sql_expressions_are_checked() -> None:
     check_expression("rate > 0 and country is not null", ("country", "rate"))
     for text, said in (("rat > 0", "no column 'rat'; did you mean rate?"), ("rate >", "invalid SQL")):
         with pytest.raises(SqlProblem, match=said):
@@ -265,7 +265,7 @@ def test_shipped_pipelines_pass_the_sql_check(name: str) -> None:
          "group"),
     ],
 )  # fmt: skip
-def test_sql_mistakes_in_a_pipeline_are_reported_with_their_line(old: str, new: str, said: str) -> None:
+def test_error_of_sql_in_a_pipeline_file_names_the_line(old: str, new: str, said: str) -> None:
     assert refused(old, new) == said
 
 
@@ -277,7 +277,7 @@ tests:
 """
 
 
-def test_expected_rows_of_pipeline_tests_must_have_known_columns() -> None:
+def test_unknown_column_in_expected_rows_of_a_pipeline_test_is_rejected() -> None:
     def check(text: str) -> None:
         check_sql(parse_pipeline(text, Path("/p/clicks.yaml"), {}))
 
@@ -299,7 +299,7 @@ def test_expected_rows_of_pipeline_tests_must_have_known_columns() -> None:
         ("max(s)", "max(zz)", "line 10: agg: last: no column 'zz'; found at, country, ms, region, s, user"),
     ],
 )
-def test_sql_of_windows_is_checked(old: str, new: str, said: str) -> None:
+def test_unknown_columns_of_a_window_are_rejected(old: str, new: str, said: str) -> None:
     text = CLICKS.replace("expect:\n", WINDOW.replace(old, new) + "expect:\n").replace("    filters: true\n", "")
     windowed = text[: text.index("expect:")] + "sinks: [{topic: {topic: out}}]\n"
     with pytest.raises(PipelineError) as problem:
@@ -307,7 +307,7 @@ def test_sql_of_windows_is_checked(old: str, new: str, said: str) -> None:
     assert str(problem.value).replace("line 9", "line 10") == f"/p/clicks.yaml, {said}"
 
 
-def test_python_step_makes_columns_unknown_until_later_sql_defines_them(tmp_path: Path) -> None:
+def test_columns_after_a_python_step_are_unknown_and_accepted(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("def enrich(rows):\n    return rows\n")
     text = CLICKS.replace("  - sql: select *, ms / 1000", "  - python: steps.py:enrich\n  - sql: select *, anything")
 
@@ -315,7 +315,7 @@ def test_python_step_makes_columns_unknown_until_later_sql_defines_them(tmp_path
 
 
 @pytest.mark.heavy
-def test_pipeline_validate_command_needs_no_spark_and_names_a_missing_extra(tmp_path: Path) -> None:
+def test_pipeline_validate_command_runs_without_spark_and_names_a_missing_extra(tmp_path: Path) -> None:
     file = tmp_path / "clicks.yaml"
     file.write_text(CLICKS)
     program = """

@@ -22,7 +22,7 @@ def columns(**types: str) -> StructType:
 
 
 def files(tmp_path: Path, *schemas: StructType | pa.Table, partition: str = "") -> ParquetFolder:
-    """Create a folder with one file for each Spark schema, or for each Arrow table (then without Spark's metadata)."""
+    """Create a folder with one Parquet file for each schema. Files of Arrow tables have no Spark metadata."""
     folder = ParquetFolder(tmp_path / "out", tmp_path / "work", PipelineOwner("1f3c9a2b", "orders", "state"))
     place = folder.path / partition
     place.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,9 @@ def types(tmp_path: Path, *schemas: StructType | pa.Table) -> FolderTypes:
     [("integer", "long"), ("long", "string"), ("string", "long"), ("double", "long"), ("timestamp", "timestamp_ntz"),
      ("decimal(10,2)", "decimal(12,2)"), ("decimal(10,2)", "decimal(10,3)"), ("float", "double"), ("date", "string")],
 )  # fmt: skip
-def test_column_type_error_of_a_sink_names_the_file_and_the_column(tmp_path: Path, there: str, comes: str) -> None:
+def test_error_of_a_changed_column_type_names_the_parquet_file_and_the_column(
+    tmp_path: Path, there: str, comes: str
+) -> None:
     found = types(tmp_path, columns(id="string"), columns(id="string", n=there))
 
     with pytest.raises(SinkRefused) as refused:
@@ -66,7 +68,7 @@ def test_column_type_error_of_a_sink_names_the_file_and_the_column(tmp_path: Pat
      ("decimal(12,3)", "decimal(10,2)", "decimal(12,3)"),
      ("string", "string", None), ("timestamp", "timestamp", None)],
 )  # fmt: skip
-def test_narrower_column_type_is_widened_to_the_type_of_the_folder(
+def test_narrower_column_type_is_widened_to_the_type_in_the_output_folder(
     tmp_path: Path, there: str, comes: str, widened: str | None
 ) -> None:
     found = types(tmp_path, columns(n=there)).casts(columns(N=comes))
@@ -74,7 +76,7 @@ def test_narrower_column_type_is_widened_to_the_type_of_the_folder(
     assert found == ({"N": widened} if widened else {})
 
 
-def test_columns_of_a_parquet_sink_may_be_added_or_left_out(tmp_path: Path) -> None:
+def test_new_and_missing_columns_are_accepted_in_a_parquet_folder(tmp_path: Path) -> None:
     assert types(tmp_path, columns(a="long"), columns(b="long")).casts(columns(b="long", c="string")) == {}
 
 
@@ -86,7 +88,7 @@ def nested(kind: str) -> StructType:
     )
 
 
-def test_element_types_of_parquet_columns_must_match(tmp_path: Path) -> None:
+def test_changed_element_type_of_a_parquet_column_is_rejected(tmp_path: Path) -> None:
     found = types(tmp_path, nested("integer"))
 
     assert found.casts(nested("integer")) == {}
@@ -102,7 +104,7 @@ def test_types_of_a_parquet_file_without_spark_metadata_are_read(tmp_path: Path)
         found.casts(columns(at="timestamp_ntz"))
 
 
-def test_sink_rejects_other_partition_columns_than_those_of_its_folder(tmp_path: Path) -> None:
+def test_sink_rejects_partition_columns_that_differ_from_those_of_its_folder(tmp_path: Path) -> None:
     folder = files(tmp_path, columns(n="long"), partition="country=FR")
 
     assert FolderTypes("table", ("country",), folder)
@@ -112,7 +114,7 @@ def test_sink_rejects_other_partition_columns_than_those_of_its_folder(tmp_path:
         FolderTypes("table", ("day", "country"), folder)
 
 
-def test_damaged_parquet_file_error_names_the_file(tmp_path: Path) -> None:
+def test_error_of_a_damaged_parquet_file_names_the_file(tmp_path: Path) -> None:
     folder = files(tmp_path)
     (folder.path / "batch-0000000000-0000-1f3c9a2b.parquet").write_bytes(b"PAR1")
 

@@ -24,7 +24,7 @@ def balanced() -> Entry:
     )
 
 
-def test_ledger_balances_rows_in_with_rows_out_dead_letters_and_dropped_rows() -> None:
+def test_ledger_balances_input_rows_with_output_rows_dead_letters_and_dropped_rows() -> None:
     assert problems_of(balanced()) == []
 
     ledger = total([balanced(), balanced()])
@@ -33,7 +33,7 @@ def test_ledger_balances_rows_in_with_rows_out_dead_letters_and_dropped_rows() -
     assert (ledger.dropped, ledger.quarantined, ledger.balanced) == ({"negative": 2}, {"no id": 2}, True)
 
 
-def test_ledger_reports_lost_rows_unless_a_step_may_filter_rows() -> None:
+def test_ledger_reports_rows_lost_in_a_step_without_the_filters_setting() -> None:
     entry = balanced()
     entry.stepped, entry.passed, entry.sinks = marked(2, 3, 4), marked(4), {"table": 1, "topic": 1}
 
@@ -42,7 +42,7 @@ def test_ledger_reports_lost_rows_unless_a_step_may_filter_rows() -> None:
     assert total([entry], filters=True).filtered == 2
 
 
-def test_ledger_reports_join_that_duplicates_rows() -> None:
+def test_ledger_reports_rows_that_a_join_duplicated() -> None:
     entry = balanced()
     entry.stepped, entry.passed = marked(2, 3, 4, 5, 6, 6), marked(4, 5, 6, 6)
     entry.sinks = {"table": 4}
@@ -50,14 +50,14 @@ def test_ledger_reports_join_that_duplicates_rows() -> None:
     assert problems_of(entry) == ["the steps made 6 rows out of 5: does a join match a row twice?"]
 
 
-def test_ledger_mark_detects_one_lost_and_one_duplicated_row() -> None:
+def test_ledger_reports_one_lost_and_one_duplicated_row_at_equal_counts() -> None:
     entry = balanced()
     entry.stepped, entry.passed = marked(2, 3, 4, 5, 5), marked(4, 5, 5)
 
     assert problems_of(entry) == ["the steps lost some rows and duplicated as many others"]
 
 
-def test_ledger_reports_rows_missing_in_a_sink_or_among_dead_letters() -> None:
+def test_ledger_reports_missing_rows_of_a_sink_and_missing_dead_letters() -> None:
     entry = balanced()
     entry.sinks["table"], entry.dead_letters = 2, 1
 
@@ -68,7 +68,7 @@ def test_ledger_reports_rows_missing_in_a_sink_or_among_dead_letters() -> None:
     assert total([entry]).problems[0] == "batch 4: sink table wrote 2 of 3 rows"
 
 
-def test_ledger_counts_redelivered_rows_and_stays_balanced(tmp_path: Path) -> None:
+def test_ledger_with_redelivered_rows_counts_them_and_is_balanced(tmp_path: Path) -> None:
     entry, more = balanced(), balanced()
     entry.redelivered = 5
 

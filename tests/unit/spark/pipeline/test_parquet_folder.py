@@ -1,4 +1,4 @@
-"""Parquet sink folder: each row exactly once after crashes of runs and compactions."""
+"""Parquet sink folder. It has each row exactly once, even after a run or a compaction crashed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rows(tmp_path: Path) -> Counter[int]:
     return Counter(found["n"].to_pylist())
 
 
-def test_readers_find_only_data_files_in_the_partition_folders_of_a_sink(tmp_path: Path) -> None:
+def test_output_folder_has_only_data_files_in_its_partition_folders(tmp_path: Path) -> None:
     written(folder(tmp_path), 2)
 
     found = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file())
@@ -79,7 +79,7 @@ def test_rows_of_published_parquet_files_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("renamed", [0, 1, 2])
-def test_micro_batch_repeated_after_a_crash_is_written_once(tmp_path: Path, renamed: int) -> None:
+def test_micro_batch_repeated_after_a_crash_has_each_row_once(tmp_path: Path, renamed: int) -> None:
     killed = written(folder(tmp_path), 2)
     killed.begin(2)
     stage(killed, 2)
@@ -95,7 +95,7 @@ def test_micro_batch_repeated_after_a_crash_is_written_once(tmp_path: Path, rena
     assert rows(tmp_path) == Counter([0, 1, 10, 11, 20, 21])
 
 
-def test_repeated_micro_batch_without_rows_removes_its_files(tmp_path: Path) -> None:
+def test_repeated_micro_batch_that_now_has_no_rows_removes_its_files(tmp_path: Path) -> None:
     written(folder(tmp_path), 2)
 
     folder(tmp_path).begin(1)
@@ -103,7 +103,7 @@ def test_repeated_micro_batch_without_rows_removes_its_files(tmp_path: Path) -> 
     assert rows(tmp_path) == Counter([0, 1])
 
 
-def test_micro_batch_repeated_by_the_same_run_is_written_once(tmp_path: Path) -> None:
+def test_micro_batch_repeated_by_the_same_run_removes_its_files(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 2)
 
     out.begin(1)
@@ -184,7 +184,7 @@ def test_files_of_different_schemas_are_not_merged(tmp_path: Path) -> None:
     assert [(f.first, f.last) for f in out.data_files()] == [(0, 1), (0, 1), (2, 3), (2, 3)]
 
 
-def test_second_compaction_at_the_same_time_is_refused(tmp_path: Path) -> None:
+def test_second_compaction_at_the_same_time_does_nothing(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 2)
 
     with out._exclusive_lock() as mine:
@@ -202,7 +202,7 @@ def test_checkpoint_older_than_merged_files_is_rejected(tmp_path: Path) -> None:
     folder(tmp_path).begin(3)
 
 
-def test_damaged_compaction_note_error_names_the_note(tmp_path: Path) -> None:
+def test_error_of_a_damaged_compaction_note_names_the_note(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 1)
     out.compact(0)
     (tmp_path / "state" / "sinks" / "table" / "compaction.json").write_text("[1")
@@ -211,7 +211,7 @@ def test_damaged_compaction_note_error_names_the_note(tmp_path: Path) -> None:
         folder(tmp_path).recover()
 
 
-def test_large_files_are_not_merged_and_merged_files_respect_the_maximum_size(tmp_path: Path) -> None:
+def test_large_files_are_not_merged_and_merged_files_stay_below_the_maximum_size(tmp_path: Path) -> None:
     out = folder(tmp_path)
     for batch, size in enumerate([10, 30, 60, 45, 45, 5]):
         out.path.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""PipelineBuilder: it defines the same pipeline as a file, and its errors have the line of the Python file."""
+"""PipelineBuilder defines the same pipelines as pipeline files. Its errors name a line of the Python file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_pipeline_builder_and_file_define_the_same_pipeline(tmp_path: Path) -> N
     assert same_lines(built) == same_lines(parse_pipeline(FILE, tmp_path / "orders.yaml", {}))
 
 
-def test_pipeline_builder_supports_member_mode(tmp_path: Path) -> None:
+def test_pipeline_builder_accepts_the_settings_of_member_mode(tmp_path: Path) -> None:
     built = (
         PipelineBuilder("orders", brokers="localhost:9092", folder=tmp_path)
         .read(
@@ -86,7 +86,7 @@ def test_pipeline_builder_supports_member_mode(tmp_path: Path) -> None:
     assert (built.stream.member, built.stream.kafka) == (True, (("session.timeout.ms", "12000"),))
 
 
-def test_python_function_can_be_a_step_and_its_errors_name_the_line_of_the_call() -> None:
+def test_pipeline_builder_accepts_a_function_as_step_and_its_errors_name_the_line_of_the_call() -> None:
     def enrich(rows: Any) -> Any:
         return rows
 

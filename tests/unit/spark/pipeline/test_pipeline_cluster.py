@@ -1,4 +1,4 @@
-"""Cluster connection of a pipeline: the settings profile, brokers and kafka."""
+"""Cluster connection of a pipeline: its settings ``profile``, ``brokers`` and ``kafka``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse(tmp_path):
     return lambda text, **environ: parse_pipeline(text, tmp_path / "orders.yaml", {"P": PASSWORD, **environ})
 
 
-def test_top_level_connection_applies_to_all_sections_with_the_same_brokers(parse):
+def test_top_level_login_applies_to_source_sinks_and_dead_letters_with_the_same_brokers(parse):
     found = parse(FILE)
 
     login: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "etl"}
@@ -43,7 +43,7 @@ def test_top_level_connection_applies_to_all_sections_with_the_same_brokers(pars
     assert PASSWORD not in repr(found)
 
 
-def test_top_level_password_is_not_sent_to_other_brokers(parse):
+def test_top_level_password_is_not_sent_to_a_sink_with_other_brokers(parse):
     assert parse(FILE).sinks[1].client == {"bootstrap.servers": "other:9092"}
 
 
@@ -66,7 +66,7 @@ def test_pipeline_profile_provides_brokers_and_login(parse, monkeypatch, tmp_pat
         parse(text.replace("prod", "pord"))
 
 
-def test_sinks_use_the_login_of_the_source_if_the_file_has_no_top_level_brokers(parse):
+def test_sinks_use_the_login_of_the_source_in_a_file_without_top_level_brokers(parse):
     text = FILE.replace("brokers: kafka:9093\nkafka: {", "source: {brokers: 'kafka:9093', topics: [orders], kafka: {")
     text = text.replace('"${P}"}\nsource: {topics: [orders], kafka: {session.timeout.ms: 20000}}', '"${P}"}}')
     found = parse(text)
@@ -82,13 +82,13 @@ def test_sinks_use_the_login_of_the_source_if_the_file_has_no_top_level_brokers(
         ("sasl.username: etl, ", "", "line 4: .*sasl.password needs sasl.username"),
     ],
 )
-def test_invalid_client_setting_is_reported_with_its_line(parse, old, new, words):
+def test_error_of_an_invalid_client_setting_names_its_line(parse, old, new, words):
     with pytest.raises(ConfigError, match=words) as refused:
         parse(FILE.replace(old, new))
     assert PASSWORD not in str(refused.value)
 
 
-def test_pipeline_builder_applies_the_same_connection_rules_as_a_file():
+def test_pipeline_builder_shares_the_login_like_a_pipeline_file():
     made = (
         PipelineBuilder("orders", brokers="kafka:9093", kafka={"sasl.username": "etl", "sasl.password": PASSWORD})
         .read("orders", topics=["orders"], json="id long")

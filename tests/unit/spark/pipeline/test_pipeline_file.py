@@ -1,4 +1,4 @@
-"""Parsing of a pipeline file, and errors with their line."""
+"""Parsing of a pipeline file. Each error names the line of the file."""
 
 from __future__ import annotations
 
@@ -91,20 +91,20 @@ def test_complete_pipeline_file_is_parsed() -> None:
     assert (pipeline.every, pipeline.state) == ("2 seconds", Path("/pipelines/state/orders"))
 
 
-def test_missing_environment_variable_in_pipeline_file_raises_error() -> None:
+def test_missing_environment_variable_of_a_pipeline_file_raises_error() -> None:
     assert read(WHOLE, BROKERS="kafka:9092").stream.brokers == "kafka:9092"
     problem = "line 3: ${BROKERS}: the environment variable is not set, and has no default"
     assert refused(changed(":-localhost:9092", "")) == problem
 
 
-def test_environment_variables_in_pipeline_file_may_be_numbers() -> None:
+def test_numeric_environment_variables_are_accepted_in_a_pipeline_file() -> None:
     text = changed("noop:", "console:\n      rows: ${ROWS}")
 
     sink: Any = read(text, ROWS="7").sinks[-1]
     assert sink.rows == 7
 
 
-def test_pipeline_sources_may_be_one_stream_and_several_tables() -> None:
+def test_pipeline_with_one_stream_and_several_tables_is_accepted() -> None:
     several = """\
 name: joined
 brokers: localhost:9092
@@ -181,11 +181,11 @@ sinks: [{noop: }]
         ),
     ],
 )
-def test_invalid_pipeline_settings_are_reported_with_their_line(old: str, new: str, said: str) -> None:
+def test_errors_of_invalid_pipeline_settings_name_their_line(old: str, new: str, said: str) -> None:
     assert refused(changed(old, new)) == said
 
 
-def test_counts_setting_of_a_sink_excludes_quarantine_rules() -> None:
+def test_sink_with_counts_setting_and_quarantine_rule_is_rejected() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
     assert "a sink with counts has aggregated rows, which rules cannot drop or quarantine" in refused(counted)
@@ -209,7 +209,7 @@ def test_invalid_parquet_sinks_are_rejected(old: str, new: str, said: str) -> No
 AVRO = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
 
 
-def test_csv_and_avro_settings_of_pipeline_are_checked(tmp_path: Path) -> None:
+def test_csv_and_avro_settings_of_a_pipeline_are_parsed_and_checked(tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text(AVRO)
     file, json_is = tmp_path / "orders.yaml", 'decode: {format: json, schema: "id long, amount double"}'
 
@@ -243,7 +243,7 @@ def test_csv_and_avro_settings_of_pipeline_are_checked(tmp_path: Path) -> None:
             decode(said)
 
 
-def test_function_of_python_step_must_exist_and_is_not_executed(tmp_path: Path) -> None:
+def test_python_step_with_missing_function_is_rejected_without_import_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("raise SystemExit('run')\ndef enrich(rows):\n    return rows\n")
     file = tmp_path / "orders.yaml"
     text = changed("sql: select * from input where amount > 0", "python: steps.py:enrich")
@@ -328,11 +328,11 @@ trigger: {every: 2 seconds}
 
 
 @pytest.mark.parametrize("said", ["watermark: 600 seconds, by", "by"])
-def test_window_may_repeat_or_omit_the_watermark_of_its_source(said: str) -> None:
+def test_window_with_the_watermark_of_its_source_or_without_watermark_is_accepted(said: str) -> None:
     assert read(WINDOWS.replace("watermark: 10 minutes, by", said)).stateful
 
 
-def test_pipeline_source_in_member_mode_has_options_of_member_mode() -> None:
+def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
     source = read(MEMBER, HOSTNAME="left").stream
 
     assert source.member
@@ -382,7 +382,7 @@ def test_pipeline_source_in_member_mode_has_options_of_member_mode() -> None:
          "refused: the query commits each completed micro-batch; see commitOffsets"),
     ],
 )  # fmt: skip
-def test_invalid_settings_of_member_mode_are_reported_with_their_line(old: str, new: str, said: str) -> None:
+def test_errors_of_invalid_member_mode_settings_name_their_line(old: str, new: str, said: str) -> None:
     assert old in MEMBER
     assert refused(MEMBER.replace(old, new), HOSTNAME="left") == said
 
@@ -429,7 +429,7 @@ def test_pipeline_secret_is_read_from_a_file(tmp_path: Path) -> None:
     assert "cannot read the file" in refused(text.replace("brokers}", "brokers-not-there}"))
 
 
-def test_pipeline_step_may_be_a_function_of_an_installed_module() -> None:
+def test_function_of_an_installed_module_is_accepted_as_pipeline_step() -> None:
     shipped = Path(__file__).parents[4] / "examples" / "consumer_offsets.yaml"
 
     assert load_pipeline(shipped, {}).steps[0].text == "kohort.spark.group_tables:group_records"
@@ -447,12 +447,12 @@ def test_pipeline_file_is_parsed_without_libyaml(monkeypatch: pytest.MonkeyPatch
     assert found.stream.max_rows == 500
 
 
-def test_empty_pipeline_file_and_yaml_list_are_rejected() -> None:
+def test_empty_pipeline_file_and_top_level_yaml_list_are_rejected() -> None:
     assert refused("") == "line 1: the pipeline file is empty"
     assert refused("- a\n- b") == "line 1: expected keys and values at the top of the pipeline file"
 
 
-def test_shipped_pipeline_is_valid() -> None:
+def test_example_pipeline_of_the_package_is_valid() -> None:
     from kohort.demo import flight_delays_file
 
     pipeline = load_pipeline(flight_delays_file(), {})

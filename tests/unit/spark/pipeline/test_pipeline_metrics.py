@@ -39,7 +39,7 @@ def test_pipeline_metrics_count_rows_and_micro_batches_and_are_served_by_http() 
     assert "# TYPE kohort_pipeline_rows_in_total counter" in text
 
 
-def test_metrics_port_in_use_is_reported_with_its_address() -> None:
+def test_error_of_a_metrics_port_in_use_names_its_address() -> None:
     with serve_metrics(Metrics("orders"), "127.0.0.1:0") as url:
         address = url.removeprefix("http://").removesuffix("/metrics")
         taken = f"metrics: cannot listen on {address}: Address already in use; does another run use it"

@@ -1,4 +1,4 @@
-"""Comparison of expected and found rows of a pipeline test."""
+"""Comparison of the expected rows of a pipeline test with its output rows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ pytest.importorskip("pyspark")
 from kohort.spark.pipeline.file_tests import compare_rows, same
 
 
-def test_expected_rows_match_in_any_order_by_the_columns_that_they_name() -> None:
+def test_expected_rows_match_in_any_order_and_only_their_own_columns_are_compared() -> None:
     found = [{"id": 1, "n": 2, "x": "?"}, {"id": 2, "n": 5, "x": "?"}]
 
     assert compare_rows("rows", [{"id": 2}, {"id": 1, "n": 2}], found) == []
 
 
-def test_missing_expected_row_is_shown_with_the_nearest_row() -> None:
+def test_missing_expected_row_is_shown_with_the_most_similar_output_row() -> None:
     assert compare_rows("rows", [{"id": 1, "n": 3}], [{"id": 1, "n": 2, "x": "?"}]) == [
         'rows: missing {"id": 1, "n": 3}; nearest: {"id": 1, "n": 2}'
     ]
 
 
-def test_unexpected_row_is_shown_and_each_row_matches_once() -> None:
+def test_unexpected_row_is_shown_and_an_expected_row_matches_only_one_output_row() -> None:
     twice = [{"id": 1}, {"id": 1}]
 
     assert compare_rows("dlq", [], [{"id": 1}]) == ['dlq: not expected {"id": 1}']
@@ -46,12 +46,14 @@ def test_unexpected_row_is_shown_and_each_row_matches_once() -> None:
         (None, None),
     ],
 )
-def test_value_in_pipeline_file_matches_equal_value_of_spark(expected: object, found: object) -> None:
+def test_expected_value_in_pipeline_file_matches_an_equal_spark_value(expected: object, found: object) -> None:
     assert same(expected, found)
 
 
 @pytest.mark.parametrize(
     ("expected", "found"), [(1, True), ("1", 1), (None, 0), ("soon", datetime(2026, 1, 1, tzinfo=UTC))]
 )
-def test_value_in_pipeline_file_does_not_match_different_value_of_spark(expected: object, found: object) -> None:
+def test_expected_value_in_pipeline_file_does_not_match_a_different_spark_value(
+    expected: object, found: object
+) -> None:
     assert not same(expected, found)

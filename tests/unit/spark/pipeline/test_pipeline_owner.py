@@ -1,4 +1,4 @@
-"""Owners of a pipeline's checkpoint and group."""
+"""Ownership of checkpoints and consumer groups: each belongs to one pipeline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pipeline(file: Path, name: str = "orders", out: str = "out", checkpoint: str
     return parse_pipeline(text, file, {})
 
 
-def test_checkpoint_owner_survives_a_restart_but_not_a_reset(tmp_path: Path) -> None:
+def test_owner_id_of_a_checkpoint_is_kept_at_a_restart_and_changes_at_a_reset(tmp_path: Path) -> None:
     of = pipeline(tmp_path / "a.yaml")
     assert owner_of(of).id == ""
 
@@ -53,7 +53,7 @@ def test_owner_text_is_a_file_name_and_can_be_parsed(name: str) -> None:
         assert not set("/=:") & set(owner.text)
 
 
-def test_checkpoint_rejects_second_pipeline_file_with_other_sinks(tmp_path: Path) -> None:
+def test_checkpoint_of_another_pipeline_file_with_other_sinks_is_rejected(tmp_path: Path) -> None:
     first = pipeline(tmp_path / "a.yaml")
     second = pipeline(tmp_path / "b.yaml", out="elsewhere")
     claim_checkpoint(first)
@@ -66,7 +66,7 @@ def test_checkpoint_rejects_second_pipeline_file_with_other_sinks(tmp_path: Path
     assert claim_checkpoint(first) == owner_of(first)
 
 
-def test_moved_copied_or_changed_pipeline_file_keeps_its_checkpoint(tmp_path: Path) -> None:
+def test_checkpoint_is_accepted_after_its_pipeline_file_was_moved_copied_or_changed(tmp_path: Path) -> None:
     owner = claim_checkpoint(pipeline(tmp_path / "a.yaml"))
 
     assert claim_checkpoint(pipeline(tmp_path / "copy.yaml")) == owner, "a copy with the same sinks"
@@ -77,7 +77,7 @@ def test_moved_copied_or_changed_pipeline_file_keeps_its_checkpoint(tmp_path: Pa
     assert claim_checkpoint(pipeline(tmp_path / "moved.yaml", out="third")) == owner
 
 
-def test_damaged_owner_file_error_names_the_file(tmp_path: Path) -> None:
+def test_error_of_a_damaged_owner_file_names_the_file(tmp_path: Path) -> None:
     of = pipeline(tmp_path / "a.yaml")
     claim_checkpoint(of)
     for text in ("", "[]", '{"id": "x"}'):
@@ -86,7 +86,7 @@ def test_damaged_owner_file_error_names_the_file(tmp_path: Path) -> None:
             claim_checkpoint(of)
 
 
-def test_group_of_another_pipeline_raises_error_that_names_both(tmp_path: Path) -> None:
+def test_error_of_a_group_of_another_pipeline_names_both_pipelines(tmp_path: Path) -> None:
     mine = pipeline(tmp_path / "a.yaml")
     theirs = claim_checkpoint(pipeline(tmp_path / "b.yaml", "other"))
     owner = claim_checkpoint(mine)
@@ -100,7 +100,7 @@ def test_group_of_another_pipeline_raises_error_that_names_both(tmp_path: Path) 
         ) in str(refused.value)
 
 
-def test_group_of_an_earlier_checkpoint_or_of_other_programs_is_accepted(tmp_path: Path) -> None:
+def test_group_with_offsets_of_an_earlier_checkpoint_or_of_other_programs_is_accepted(tmp_path: Path) -> None:
     of = pipeline(tmp_path / "a.yaml")
     owner = claim_checkpoint(of)
     moved = PipelineOwner(owner.id, "renamed", "elsewhere")

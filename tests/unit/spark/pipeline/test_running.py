@@ -1,4 +1,4 @@
-"""Lock of a pipeline run."""
+"""Lock that prevents two runs of a pipeline at the same time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sinks: [{noop: }]
 """
 
 
-def test_second_run_of_a_pipeline_raises_error_that_names_the_first_process(tmp_path: Path) -> None:
+def test_error_of_a_second_run_of_a_pipeline_names_the_process_of_the_first(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
     assert current_run(pipeline) is None
 

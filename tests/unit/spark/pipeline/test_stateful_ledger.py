@@ -1,4 +1,4 @@
-"""Pipelines with windows: ledger, metrics and status count input rows from Spark's progress events."""
+"""Ledger, metrics and status of pipelines with windows take input row counts from Spark's progress events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def progress(
 
 
 class WindowRun:
-    """Simulated run of a pipeline with windows: Spark's calls, but no rows."""
+    """Simulated run of a pipeline with windows. It makes the calls that Spark makes, without rows."""
 
     def __init__(self, folder: Path, text: str = WINDOWS) -> None:
         self.pipeline = parse_pipeline(text, folder / "clicks.yaml", {})
@@ -110,7 +110,7 @@ def test_ledger_of_next_run_starts_with_the_rows_in_open_windows(tmp_path: Path)
     assert f"{line} + 3 in open windows" in second.printed()
 
 
-def test_ledger_reports_excess_output_rows_and_missing_progress(tmp_path: Path) -> None:
+def test_ledger_reports_more_output_than_input_rows_and_missing_progress_events(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 100))
@@ -145,7 +145,7 @@ def test_count_column_of_a_window_step_is_found_without_the_counts_setting(tmp_p
     assert counting(tmp_path, f"{text}mode: update\n") == ""
 
 
-def test_excess_rows_in_windows_are_a_problem_only_with_the_counts_setting(
+def test_excess_output_rows_of_windows_are_no_problem_without_the_counts_setting(
     tmp_path: Path,
 ) -> None:
     run = WindowRun(tmp_path, WINDOWS.replace(", counts: n", ""))
@@ -160,7 +160,7 @@ def test_excess_rows_in_windows_are_a_problem_only_with_the_counts_setting(
     ]
 
 
-def test_ledger_of_a_stream_join_reports_rows_in_spark_state(tmp_path: Path) -> None:
+def test_ledger_of_a_stream_join_reports_the_rows_that_wait_in_spark_state(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     for batch, state in enumerate([52, 8]):
         run.store.write(entry := Entry(batch, sinks={"table": 18}, passed=Count(18), stepped=Count(18), stateful=True))

@@ -1,4 +1,4 @@
-"""Signals during a run: the first Ctrl-C stops the run after its micro-batch, the second ends the process."""
+"""Signals during a run. The first Ctrl-C stops the run after the micro-batch in flight, a second one at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_first_ctrl_c_sets_stop_flag_and_second_raises_keyboard_interrupt(capfd:
     assert capfd.readouterr().err == "ending\n"
 
 
-def test_ignored_signal_stays_ignored_in_a_pipeline_run() -> None:
+def test_sigint_that_the_caller_ignores_stays_ignored_in_a_pipeline_run() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with StopRequest() as stop:
@@ -68,7 +68,7 @@ def test_sigterm_sets_the_stop_flag_even_if_ctrl_c_is_ignored(of_ctrl_c: Any) ->
         signal.signal(signal.SIGTERM, of_sigterm)
 
 
-def test_second_sigterm_ends_a_program_without_handler() -> None:
+def test_second_sigterm_ends_a_program_that_has_no_sigterm_handler() -> None:
     program = """
 import signal
 from kohort.spark.pipeline.running.process import StopRequest
@@ -83,7 +83,7 @@ with StopRequest("ending"):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "goes on\n", "ending\n")
 
 
-def test_stop_request_has_no_effect_outside_the_main_thread() -> None:
+def test_stop_request_outside_the_main_thread_installs_no_signal_handler() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen = []
 
@@ -99,7 +99,7 @@ def test_stop_request_has_no_effect_outside_the_main_thread() -> None:
 
 
 @pytest.mark.parametrize(("number", "ignored"), [("SIGINT", False), ("SIGTERM", False), ("SIGTERM", True)])
-def test_pipeline_command_exits_despite_signal_handlers_of_pyspark(number: str, ignored: bool) -> None:
+def test_second_signal_ends_the_pipeline_command_despite_signal_handlers_of_pyspark(number: str, ignored: bool) -> None:
     program = f"""
 import signal
 if {ignored}:
