@@ -1,1 +1,1 @@
-"""Protocol logic of consumer, producer and admin clients, without I/O: the request engine sends their requests."""
+"""Consumer, producer and admin clients without I/O. The request engine routes their requests to connections."""

@@ -1,6 +1,6 @@
 """Consumer logic without I/O, shared by the blocking and the asyncio consumer.
 
-The caller holds its lock during each call, and releases it to run listeners, decode records and wait.
+The caller holds its lock during each method call. It releases the lock to run listeners, decode records and wait.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, Record, SubscriptionP
 TopicsOrPattern = Iterable[str] | re.Pattern[str] | SubscriptionPattern
 DeniedTopic = tuple[str, ErrorCode]
 MAX_DAMAGED_FETCHES: Final = 5
-"""Maximum number of fetches with damaged data at one offset, each with another checksum; then raise CorruptRecord."""
+"""Maximum number of fetches with damaged data at one offset, each with another checksum.
+
+After that the error is raised.
+"""
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
 class ConsumerMachine:
-    """Consumer logic without sockets, threads and clock; the blocking and the asyncio consumer run it."""
+    """Consumer logic without sockets, threads and clock, run by the blocking and by the asyncio consumer."""
 
     def __init__(self, config: ConsumerConfig, rng: Rng, *, prefetch_bytes: int = PREFETCH_BYTES) -> None:
         self.config = config
@@ -79,7 +82,7 @@ class ConsumerMachine:
 
     @property
     def group(self) -> Group:
-        """Return the consumer's membership, rebalance and commits. Raises UsageError without a ``group.id``."""
+        """The consumer's membership, rebalance and commits. Raises UsageError without a ``group.id``."""
         if self._group is None:
             raise UsageError("this consumer has no group.id: it can assign(), but not subscribe() or commit()")
         return self._group
@@ -104,7 +107,10 @@ class ConsumerMachine:
         self.subscription.subscribe_server_pattern(pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions (none: unassign all). With auto-commit, commit the positions of the previous partitions."""
+        """Assign partitions; an empty list unassigns all.
+
+        With auto-commit, first commit the positions of the previous partitions.
+        """
         partitions = checked_partitions("assign", partitions)
         before = dict(self.subscription.assigned) if self.subscription.mode is Mode.PARTITIONS else {}
         offsets = self._group.commits.positions(before) if self._group is not None else {}
@@ -116,7 +122,7 @@ class ConsumerMachine:
             self._group.commits.commit(offsets, None)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return group id, member id and generation of the consumer; no member id for manual assignment."""
+        """Return group id, member id and generation of the consumer. Manual assignment has no member id."""
         generation = self.group.membership.user_generation
         if self.subscription.mode is Mode.PARTITIONS:
             generation = NO_GENERATION
@@ -131,7 +137,7 @@ class ConsumerMachine:
         self.group.membership.enforce_rebalance(full_reason.encode(errors="replace").decode())
 
     def enter_poll(self, now_ms: int) -> None:
-        """Begin a poll; records of earlier polls count as processed. Raises UsageError if nothing is assigned."""
+        """Begin a poll. Records of earlier polls count as processed. Raises UsageError if nothing is assigned."""
         if self.subscription.mode is Mode.NONE:
             raise UsageError("nothing to poll: subscribe() to topics or assign() partitions first")
         self.metrics.polls.entered(now_ms)
@@ -150,7 +156,7 @@ class ConsumerMachine:
             self._group.membership.leave_poll(now_ms)
 
     def advance(self, now_ms: int) -> CallbackNeeded | None:
-        """Continue the rebalance; return the due listener callback, or None. Raises the oldest background error."""
+        """Continue the rebalance. Return the listener callback to run, or None. Raises the oldest background error."""
         self.raise_failure()
         self.subscription.match_pattern()
         denied = self._denied_topic()
@@ -171,7 +177,7 @@ class ConsumerMachine:
     def raise_failure(self) -> None:
         """Raise the oldest background error that no poll has raised yet.
 
-        The caller runs the request engine afterwards, because the failed request may be retried.
+        The request engine must run after it, because the failed request may be retried.
         """
         if self.failures:
             if self._group is not None:
@@ -191,7 +197,7 @@ class ConsumerMachine:
         return self._denied
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the partition's next record, None if unknown. Raises UsageError if unassigned."""
+        """Return the offset of the partition's next record; None if unknown. Raises UsageError if unassigned."""
         state = self.subscription.state(partition)
         return state.position.offset if state.has_position and state.position is not None else None
 
@@ -209,15 +215,15 @@ class ConsumerMachine:
 
     @property
     def may_fetch(self) -> bool:
-        """False while each leader of an assigned partition has a fetch in flight."""
+        """False while every leader of an assigned partition has a fetch in flight."""
         return not self._fetcher.all_leaders_busy()
 
     @property
     def is_quiet(self) -> bool:
-        """True if a poll creates no request.
+        """True if a poll would create no request.
 
-        The request engine knows the assignment, no rebalance is in flight, no commit waits, and each leader has a fetch
-        in flight.
+        That is so if the request engine knows the assignment, no rebalance is in flight, no commit waits, and each
+        leader has a fetch in flight.
         """
         is_waiting = self._group is not None and self._group.commits.is_waiting
         return self._fetcher.has_seen_assignment and not is_waiting and self.is_stable and not self.may_fetch
@@ -227,9 +233,10 @@ class ConsumerMachine:
         return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_stable
 
     def open_batch(self) -> tuple[Fetched | None, bool]:
-        """Return the batch whose records ``poll`` returns next (or None), and True if it just left the buffer.
+        """Return the batch with the records that ``poll`` returns next, or None.
 
-        A batch taken from the buffer frees space: the next fetch may be sent.
+        The second value is True if the batch just left the buffer. Then the buffer has space, and the next fetch may be
+        sent.
         """
         fetched = self._open
         if fetched is not None and self._may_return(fetched):
@@ -242,7 +249,7 @@ class ConsumerMachine:
         return self._open, self._open is not None
 
     def take_records(self, fetched: Fetched, limit: int) -> list[Record]:
-        """Decode up to ``limit`` records and advance the position; return no records if the partition was revoked."""
+        """Decode up to ``limit`` records and advance the position. Return no records if the partition was revoked."""
         if fetched is not self._open or not self._may_return(fetched):
             return []
         records = fetched.records
@@ -253,13 +260,13 @@ class ConsumerMachine:
         return out
 
     def count_records(self, fetched: Fetched, records: int) -> None:
-        """Count returned records in the metrics; ``poll`` does so once for each fetched batch, at its end."""
+        """Count returned records in the metrics. ``poll`` calls it once for each fetched batch, at its end."""
         if records:
             self.metrics.topics[fetched.partition.topic].records.record(records, self.metrics.polls.at_ms)
 
     @property
     def uncounted_records(self) -> tuple[str, int]:
-        """Return the topic of the open batch, and the number of its returned records that metrics do not count yet."""
+        """Topic of the open batch, and the number of its returned records that the metrics do not count yet."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def take_record(self, fetched: Fetched) -> Record | None:
@@ -284,7 +291,10 @@ class ConsumerMachine:
             fetched.state.advance(last.offset + 1, last.leader_epoch)
 
     def take_batches(self, most_bytes: int) -> list[Fetched]:
-        """Remove up to ``most_bytes`` of fetched batches (at least one) from the buffer, and advance the positions."""
+        """Remove fetched batches from the buffer and advance the positions past them.
+
+        The batches have up to ``most_bytes`` in total, but at least one is removed.
+        """
         batches: list[Fetched] = []
         size = 0
         while size < most_bytes:
@@ -311,10 +321,9 @@ class ConsumerMachine:
         return self._fetcher.has_ready(accepts)
 
     def take_batch_of(self, accepts: PartitionFilter) -> Fetched | None:
-        """Remove one batch from the buffer, and advance the partition's position past it.
+        """Remove the oldest fetched batch whose partition passes ``accepts``, and advance the position past the batch.
 
-        It is the oldest batch whose partition passes the filter ``accepts``. Do not combine with ``open_batch`` and
-        ``take_batches``: this method ignores a partly read batch.
+        Do not combine it with ``open_batch`` or ``take_batches``: it ignores a partly read batch.
         """
         fetched = self._fetcher.take(accepts)
         if fetched is not None:
@@ -323,7 +332,7 @@ class ConsumerMachine:
         return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """Move the position to the first damaged batch, and put the batches after it back into the buffer."""
+        """Move the position to the batch ``corrupt``, and put the batches ``behind`` it back into the buffer."""
         for fetched in reversed(list(behind)):
             if not self._fetcher.is_dropped(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
@@ -335,10 +344,10 @@ class ConsumerMachine:
             self._open = corrupt
 
     def refetch_damaged(self, fetched: Fetched) -> bool:
-        """Fetch a damaged batch again; return False if its error must be raised.
+        """Fetch a damaged batch again; return False if the damage error must be raised.
 
-        Bytes damaged in transit differ in the next fetch; a damaged log returns the same bytes. So the error is raised
-        when a checksum occurs for the second time, and after ``MAX_DAMAGED_FETCHES`` damaged fetches.
+        Bytes damaged in transit differ at the next fetch. A damaged log returns the same bytes, so the error is raised
+        when a checksum occurs twice. It is also raised after ``MAX_DAMAGED_FETCHES`` damaged fetches.
         """
         error, state = fetched.error, fetched.state
         if error is None or self._fetcher.is_dropped(fetched):
@@ -404,16 +413,16 @@ class ConsumerMachine:
 
 
 CLOSE_MS: Final = 30_000
-"""Default time limit of ``close()`` while a broker is connected, in ms, as in Java's client."""
+"""Default timeout of ``close()`` while a broker is connected, in ms, as in Java's client."""
 DISCONNECTED_MS: Final = 2000
-"""Default time limit of ``close()`` without a connection, in ms: long enough for one reconnect."""
+"""Default timeout of ``close()`` without a connection, in ms: long enough for one reconnect."""
 
 
 class CloseTimeout:
     """Deadline of a client's ``close()``: ``timeout_ms``, or by default 30 s while a broker is connected, else 2 s.
 
-    Java's client always waits 30 s. Without a broker that is useless: uncommitted records are read again, and the
-    member's session expires.
+    Java's client always waits up to 30 s, but without a broker that wait is useless: no commit is possible, and the
+    broker removes the member when its session expires.
     """
 
     def __init__(self, engine: Engine, now_ms: int, timeout_ms: int | None = None, *, most_ms: int = CLOSE_MS) -> None:
@@ -424,7 +433,7 @@ class CloseTimeout:
         self._disconnected_since_ms: int | None = None
 
     def left_ms(self, now_ms: int) -> int:
-        """Return the ms until ``close()`` times out, at least 0; the timeout is shorter without a connection."""
+        """Return the ms until ``close()`` times out, at least 0. Without a connection the timeout is shorter."""
         until_ms = self.deadline_ms
         if self._may_end_early:
             if self._engine.is_connected:

@@ -65,10 +65,10 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Filter of ACLs; omitted fields match everything, so ``AclBindingFilter()`` matches all ACLs.
+    """Filter of ACLs. An omitted field matches every value, so ``AclBindingFilter()`` matches all ACLs.
 
-    ``pattern_type="match"`` matches every ACL that applies to the resource of that name: literal ACLs for the name,
-    prefixed ACLs for a prefix of it, and ACLs for ``*``.
+    ``pattern_type="match"`` matches every ACL that applies to a resource with the given name: literal ACLs for the
+    name, prefixed ACLs for a prefix of the name, and ACLs for ``*``.
     """
 
     resource_type: str = ANY

@@ -1,4 +1,4 @@
-"""Requests to the coordinators of groups and transactional ids, in batches where the API allows it (KIP-699)."""
+"""Requests to coordinators of groups and of transactional ids. Several groups share a request (KIP-699)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from kohort.wire.schema import Message
 MAX_KEYS_PER_LOOKUP: Final = 1000
 
 MAX_TRIES_WITH_RESULTS: Final = 6
-"""Maximum number of attempts while a group's coordinator loads, after another group has its result: about 3 s."""
+"""Maximum number of attempts (about 3 s) for groups whose coordinator loads, if another group has a result."""
 
 WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-"""Error codes of a group of the other type (classic or consumer), and of a broker that disables that type."""
+"""Error codes of a describe request for a group of the other type (classic or consumer).
+
+A broker that disables a group type returns UNSUPPORTED_VERSION.
+"""
 
 
 @dataclass(slots=True, frozen=True)
 class BatchedCall:
-    """Request of one API for up to ``max_groups`` groups; field ``groups`` of its response has one result per group."""
+    """Function that builds one request for up to ``max_groups`` groups. Its response lists one result per group."""
 
     request: Callable[[Sequence[str]], Message]
     max_groups: int
@@ -36,7 +39,10 @@ class BatchedCall:
 
 @dataclass(slots=True)
 class CoordinatorCall:
-    """Request of one API for one group, and a function that returns error code, message and value of its response."""
+    """Function that builds a request for one group, and function that reads its response.
+
+    ``read`` returns error code, message and value.
+    """
 
     request: Callable[[str], Message]
     read: Callable[[Any, str, int], tuple[int, str | None, Any]]
@@ -45,13 +51,13 @@ class CoordinatorCall:
     key_type: int = GROUP_KEY
     batched: BatchedCall | None = None
     fallback: CoordinatorCall | None = None
-    """Request to send instead, for groups that this API does not know, and to brokers without this API."""
+    """Call for groups that this API does not know, and for brokers that lack this API."""
 
 
 def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: CoordinatorCall) -> Operation[Results[str, Any]]:
     """Send a request to the coordinator of each group, in parallel; retry transient errors.
 
-    While all groups fail, it retries until the deadline. Once one group has a result, it retries at most
+    While no group has a result, retry until the deadline. Once a group has a result, retry the other groups at most
     ``MAX_TRIES_WITH_RESULTS`` times, so that the caller soon gets the available results.
     """
     results: Results[str, Any] = Results()
@@ -84,7 +90,7 @@ def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: Coordinato
 
 
 def ask_coordinator(metadata: Metadata, group: str, call: CoordinatorCall) -> Operation[Any]:
-    """Send a request to the coordinator of one group; return the group's value, or raise its error."""
+    """Send a request to the coordinator of one group. Return the value in the response, or raise its error."""
     return (yield from ask_coordinators(metadata, [group], call))[group]
 
 
@@ -180,9 +186,9 @@ def _many_keys(request: Message, version: int) -> Message:
 def _find_coordinators(
     metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
-    """Look up each group's coordinator.
+    """Look up the coordinator of each group.
 
-    Returns a dict of group to coordinator, and the groups to retry; adds permanent errors to ``results``.
+    Returns the node id of each group's coordinator, and the groups to retry. Adds permanent errors to ``results``.
     """
     answers = yield from _lookups(groups, key_type)
     coordinators: dict[str, int] = {}

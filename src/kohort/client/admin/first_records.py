@@ -1,4 +1,7 @@
-"""First record at or after an offset, read with Fetch; skips control batches, aborted and compacted records."""
+"""Find the first record at or after an offset with Fetch requests.
+
+Control batches, aborted records and compacted records are skipped.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ BY_NAME: Final = 12
 MAX_PARTITIONS: Final = 100
 PARTITION_BYTES: Final = 32 * 1024
 ROUNDS: Final = 20
-"""Maximum number of Fetch requests to find one record; after these the search fails."""
+"""Maximum number of Fetch requests to find one record. The search fails if they do not find it."""
 
 
 @dataclass(slots=True)
@@ -39,7 +42,7 @@ def first_records(
 ) -> Operation[Results[PartitionOffset, FirstRecord | None]]:
     """Return the first record at or after each offset; None if no record is visible at ``isolation_level``.
 
-    An offset before the start or after the end of the log fails with OFFSET_OUT_OF_RANGE.
+    Fails with OFFSET_OUT_OF_RANGE for an offset before the log start offset or after the log end offset.
     """
     results: Results[PartitionOffset, FirstRecord | None] = Results()
     pending = {place: _Search(place.offset) for place in places}
@@ -75,7 +78,7 @@ def first_records(
 def _requests(
     pending: dict[PartitionOffset, _Search], node_of: dict[TopicPartition, int]
 ) -> list[tuple[int, dict[TopicPartition, PartitionOffset]]]:
-    """Build the Fetch requests of the searches to each node; a request has at most one offset of each partition."""
+    """Build Fetch requests for all pending searches. A request has at most one offset of each partition."""
     requests: list[tuple[int, dict[TopicPartition, PartitionOffset]]] = []
     shared: dict[tuple[int, int], dict[TopicPartition, PartitionOffset]] = {}
     offsets_of: Counter[TopicPartition] = Counter()
@@ -119,7 +122,10 @@ def _read(
     results: Results[PartitionOffset, FirstRecord | None],
     level: int,
 ) -> Sequence[tuple[PartitionOffset, KohortError]]:
-    """Process a Fetch response: add found records to ``results``, advance other searches; return retriable errors."""
+    """Process a Fetch response: store found records in ``results``, and advance the unfinished searches.
+
+    Returns the searches to retry, with their errors.
+    """
     if isinstance(answer, KohortError):
         if answer.retriable:
             return [(place, answer) for place in requested.values()]

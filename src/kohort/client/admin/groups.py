@@ -1,4 +1,4 @@
-"""Admin operations on groups and their committed offsets; each request goes to the group's coordinator."""
+"""Admin operations on groups and their committed offsets. Each request goes to the coordinator of the group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResp
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 MEMBER_TYPES: Final = MappingProxyType({0: CLASSIC, 1: CONSUMER})
-"""Name of each member type number in ConsumerGroupDescribe; version 0 (before Kafka 4.0) returns -1 instead."""
+"""Member type for each number in a ConsumerGroupDescribe response. Before Kafka 4.0 the number is -1."""
 
 
 def described_classic_group(group: group_admin.DescribedGroup, node_id: int) -> GroupDescription:
@@ -40,7 +40,10 @@ def described_classic_group(group: group_admin.DescribedGroup, node_id: int) -> 
 
 
 def _classic_member(member: group_admin.DescribedGroupMember, protocol_type: str) -> MemberDescription:
-    """Describe a classic group's member; only for Kafka's consumer protocol decode its subscription and assignment."""
+    """Describe a member of a classic group.
+
+    Subscription and assignment are decoded only if the group's protocol type is ``consumer``.
+    """
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     if protocol_type == PROTOCOL_TYPE:
@@ -99,15 +102,15 @@ def _partitions(assignment: group_consumer.ConsumerGroupDescribeAssignment) -> t
 
 
 REASON: Final = "member was removed by an admin"
-"""Reason in LeaveGroup, as sent by Kafka's admin client: coordinators recognize the removal by this text."""
+"""Reason in LeaveGroup, as in Kafka's admin client. Coordinators recognize a removal by an admin by this text."""
 
 
 def remove_group_members(
     metadata: Metadata, group: str, members: Sequence[str], instance_ids: Sequence[str], reason: str
 ) -> Operation[Results[str, None]]:
-    """Remove members from a group by member id, and static members by instance id.
+    """Remove dynamic members from a group by member id, and static members by instance id.
 
-    Raises UsageError if both lists are empty, or if one id is in both lists.
+    Raises UsageError if both lists are empty, or if an id is in both lists.
     """
     if twice := sorted(set(members) & set(instance_ids)):
         raise UsageError(f"{twice[0]!r} is both a member id and an instance id: give it in one of the two lists")
@@ -133,7 +136,7 @@ def remove_group_members(
 
 DEAD: Final = "Dead"
 MAX_DESCRIBED: Final = 200
-"""Maximum number of groups per describe request; the response has 1 KiB or more per member."""
+"""Maximum number of groups in one describe request. The response has at least 1 KiB per member."""
 MAX_FETCHED: Final = 500
 OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 
@@ -161,9 +164,9 @@ def list_groups_by_broker(
 
 
 def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, GroupDescription]]:
-    """Return groups with their members. Missing groups fail with GROUP_ID_NOT_FOUND.
+    """Describe groups with their members. A missing group fails with GROUP_ID_NOT_FOUND.
 
-    Each group is requested as a consumer group (KIP-848) first, then as a classic one, as in Java's client.
+    As in Java's client, each group is described as a consumer group (KIP-848) first, then as a classic group.
     """
 
     def read(
@@ -271,7 +274,7 @@ def delete_group_offsets(
 
 
 def _results(topics: Sequence[Any]) -> Results[TopicPartition, None]:
-    """Return the results of partitions in an OffsetCommit or OffsetDelete response."""
+    """Return the result of each partition in an OffsetCommit or OffsetDelete response."""
     return results_of(
         (TopicPartition(topic.name, p.partition_index), None, p.error_code, None)
         for topic in topics

@@ -11,7 +11,10 @@ from kohort.model import NO_EPOCH, Node, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create with ``create_topics``. A count of -1 uses the broker's default. ``configs``: topic options."""
+    """A topic to create with ``create_topics``.
+
+    If ``partitions`` or ``replication_factor`` is -1, the broker's default applies. ``configs``: topic options.
+    """
 
     name: str
     partitions: int = -1
@@ -21,9 +24,9 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A created topic. ``topic_id``: UUID of 16 bytes, all 0 if the broker has no topic ids (KIP-516).
+    """A created topic. ``topic_id`` is a UUID of 16 bytes, all 0 if the broker has no topic ids (KIP-516).
 
-    The counts are -1 if the broker does not return them (before Kafka 2.4, KIP-525).
+    ``partitions`` and ``replication_factor`` are -1 if the broker does not return them (before Kafka 2.4, KIP-525).
     """
 
     name: str
@@ -34,7 +37,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicListing:
-    """A topic and its number of partitions. ``internal``: used by the cluster itself."""
+    """A topic and its number of partitions. ``internal`` is True for topics of the cluster itself."""
 
     name: str
     topic_id: bytes
@@ -44,7 +47,7 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition: node ids of the leader (-1: none), of all ``replicas``, and of the in-sync replicas (``isr``)."""
+    """A partition: node ids of its leader (-1: none), of all ``replicas``, and of the in-sync replicas (``isr``)."""
 
     partition: int
     leader_id: int
@@ -55,7 +58,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic, and its partitions in order of their numbers."""
+    """A topic and its partitions, sorted by partition number."""
 
     name: str
     topic_id: bytes
@@ -65,7 +68,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster: its id, the node id of the controller (-1: unknown), and its nodes."""
+    """A cluster: its id, the node id of its controller (-1: unknown), and its nodes."""
 
     cluster_id: str
     controller_id: int
@@ -73,9 +76,9 @@ class ClusterDescription:
 
 
 class ConfigResource(NamedTuple):
-    """A resource that has options: ``ConfigResource("topic", "orders")``.
+    """A resource with configurable options, such as ``ConfigResource("topic", "orders")``.
 
-    The name of a broker is its node id: ``ConfigResource("broker", "1")``.
+    A broker is named by its node id: ``ConfigResource("broker", "1")``.
     """
 
     kind: str
@@ -84,9 +87,9 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """Effective value of one option. ``value`` is None if it is secret (``sensitive``) or not set.
+    """Effective value of an option. ``value`` is None if the option is secret (``sensitive``) or not set.
 
-    ``source`` is its origin: ``"topic"``, ``"dynamic broker"``, ``"static broker"``, ``"default"`` or others.
+    ``source`` is the origin of the value: ``"topic"``, ``"dynamic broker"``, ``"static broker"``, ``"default"``...
     """
 
     name: str
@@ -99,7 +102,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
-    """A transactional id and its coordinator. ``state`` is Kafka's, such as ``"Ongoing"`` (KIP-664)."""
+    """A transactional id and its coordinator. ``state`` is a state name of Kafka, such as ``"Ongoing"`` (KIP-664)."""
 
     transactional_id: str
     producer_id: int
@@ -109,7 +112,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """State of a transactional id and its transaction (KIP-664). ``started_ms`` is None without an open transaction."""
+    """State of a transactional id and of its transaction (KIP-664)."""
 
     transactional_id: str
     state: str
@@ -117,18 +120,18 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: int
     started_ms: int | None
-    """Start of the open transaction in milliseconds since 1970, by the coordinator's clock."""
+    """Start of the open transaction in ms since 1970, by the coordinator's clock; None without an open transaction."""
     partitions: tuple[TopicPartition, ...]
     coordinator_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """State that a partition's leader keeps of a producer (KIP-664).
+    """State of one producer, as the leader of a partition stores it (KIP-664).
 
-    ``last_timestamp_ms`` is the timestamp of its last batch, in ms since 1970; it and ``last_sequence`` are -1 if
-    unknown. ``coordinator_epoch`` is the epoch of its last transaction marker, None without one.
-    ``transaction_start_offset`` is the first offset of its open transaction, None without one.
+    ``last_timestamp_ms``: timestamp of the producer's last batch in ms since 1970. ``last_timestamp_ms`` and
+    ``last_sequence`` are -1 if unknown. ``coordinator_epoch``: epoch of the producer's last transaction marker, None
+    without a marker. ``transaction_start_offset``: first offset of the open transaction, None without one.
     """
 
     producer_id: int
@@ -141,7 +144,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A listed group without its members. ``state`` (KIP-518) and ``group_type`` (KIP-848) are empty on old brokers."""
+    """A group without its members. Old brokers leave ``state`` (KIP-518) and ``group_type`` (KIP-848) empty."""
 
     group_id: str
     protocol_type: str
@@ -152,13 +155,13 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A group member: its identity, subscribed topics and owned partitions.
+    """A group member: its ids, subscribed topics and owned partitions.
 
-    ``group_instance_id`` is None for a dynamic member (KIP-345). ``raw_metadata`` and ``raw_assignment`` are the bytes
-    of a classic group's protocol. ``member_type`` is ``"classic"`` or ``"consumer"``, empty on old brokers. A member of
-    a consumer group (KIP-848) has an epoch and a target assignment, and may have a subscription pattern
-    (``topic_regex``) and a rack; in a classic group the epoch is -1 and the others are None. ``assignment`` includes
-    partitions that the member has yet to revoke.
+    ``group_instance_id`` is None for a dynamic member (KIP-345). ``raw_metadata`` and ``raw_assignment``: undecoded
+    bytes of a classic group's protocol. ``member_type`` is ``"classic"`` or ``"consumer"``, empty on old brokers. A
+    member of a consumer group (KIP-848) has an epoch and a target assignment. It may have a subscription pattern
+    (``topic_regex``) and a rack. In a classic group the epoch is -1, and target, pattern and rack are None.
+    ``assignment`` includes partitions that the member has yet to revoke.
     """
 
     member_id: str
@@ -177,24 +180,25 @@ class MemberDescription:
 
     @property
     def to_revoke(self) -> tuple[TopicPartition, ...]:
-        """Owned partitions that are not in the member's target assignment, sorted; empty in a classic group."""
+        """Sorted owned partitions that are not in the member's target assignment; empty in a classic group."""
         if self.target_assignment is None:
             return ()
         return tuple(sorted(set(self.assignment) - set(self.target_assignment)))
 
     @property
     def to_get(self) -> tuple[TopicPartition, ...]:
-        """Partitions of the target assignment that the member does not own yet, sorted; empty in a classic group."""
+        """Sorted partitions of the target assignment that the member does not own yet; empty in a classic group."""
         return tuple(sorted(set(self.target_assignment or ()) - set(self.assignment)))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members. ``state`` is Kafka's, such as ``"Stable"``.
+    """A group with its members. ``state`` is a state name of Kafka, such as ``"Stable"``.
 
-    ``assignor`` is empty in an empty classic group. ``group_type`` is ``"classic"`` or ``"consumer"`` (KIP-848). The
-    epochs are -1 in a classic group. In a consumer group ``group_epoch`` grows with each change of members and
-    subscriptions, and ``assignment_epoch`` is the group epoch of the target assignment.
+    ``assignor`` is empty for a classic group without members. ``group_type`` is ``"classic"`` or ``"consumer"``
+    (KIP-848). In a consumer group ``group_epoch`` grows with each change of members and subscriptions, and
+    ``assignment_epoch`` is the group epoch for which the target assignment was computed. In a classic group both epochs
+    are -1.
     """
 
     group_id: str
@@ -209,7 +213,7 @@ class GroupDescription:
 
 
 class ListedOffset(NamedTuple):
-    """An offset (-1: no record matches), and the timestamp of its record in ms since 1970 (-1: unknown)."""
+    """An offset (-1: no record matches), and the timestamp of that record in ms since 1970 (-1: unknown)."""
 
     offset: int
     timestamp_ms: int
@@ -217,10 +221,10 @@ class ListedOffset(NamedTuple):
 
 
 class LogEnds(NamedTuple):
-    """Offsets at the start and the end of a partition's log.
+    """Start offset and end offsets of a partition's log.
 
     ``last_stable``: end for consumers with read_committed, the first offset of the oldest open transaction.
-    ``log_end``: end for other consumers, the high watermark.
+    ``log_end``: end for all other consumers, the high watermark.
     """
 
     log_start: int
@@ -229,14 +233,14 @@ class LogEnds(NamedTuple):
 
 
 class PartitionOffset(NamedTuple):
-    """An offset of a partition."""
+    """A partition and an offset in it."""
 
     partition: TopicPartition
     offset: int
 
 
 class FirstRecord(NamedTuple):
-    """First record that was found: its offset, and its timestamp in ms since 1970."""
+    """Offset of a found record, and its timestamp in ms since 1970."""
 
     offset: int
     timestamp_ms: int
@@ -244,7 +248,7 @@ class FirstRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """In-flight reassignment of a partition: node ids of its current replicas, and of those to be added and removed."""
+    """A reassignment in progress: node ids of the current replicas, of replicas to add, and of replicas to remove."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

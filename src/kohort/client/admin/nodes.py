@@ -87,7 +87,10 @@ def _check(code: int, what: str) -> None:
 
 
 def _as_preferred(request: Message, version: int) -> Message:
-    """Rewrite ElectLeaders for version 0, which elects preferred leaders only; raise ApiError for unclean elections."""
+    """Rewrite an ElectLeaders request for version 0, which can only elect preferred leaders.
+
+    Raises ApiError for an unclean election.
+    """
     assert isinstance(request, wire.ElectLeadersRequest)
     if version >= 1 or request.election_type == PREFERRED:
         return request

@@ -57,7 +57,10 @@ def ask_leaders(
 def by_leader_of(
     response: MetadataResponse, pending: dict[TopicPartition, KohortError | None], results: Results[TopicPartition, V]
 ) -> dict[int, list[TopicPartition]]:
-    """Return each leader node's partitions. Missing partitions fail; those without a leader stay in ``pending``."""
+    """Group partitions by the node id of their leader.
+
+    A missing partition fails. A partition without a leader stays in ``pending``.
+    """
     errors = {t.name: t.error_code for t in response.topics}
     leaders = {(t.name, p.partition_index): p.leader_id for t in response.topics for p in t.partitions}
     grouped: dict[int, list[TopicPartition]] = {}
@@ -74,7 +77,7 @@ def by_leader_of(
 
 
 NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
-"""Code in ListOffsets for each name that ``list_offsets`` takes; ``max_timestamp`` needs version 7 (Kafka 3.0)."""
+"""ListOffsets code of each target name in ``list_offsets``. ``max_timestamp`` needs version 7 (Kafka 3.0)."""
 HIGH_WATERMARK: Final = -1
 
 
@@ -83,8 +86,8 @@ def list_offsets(
 ) -> Operation[Results[TopicPartition, ListedOffset]]:
     """Return one offset for each partition in ``targets``.
 
-    A target is ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a timestamp in ms for the first record at or after
-    it.
+    A target is ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a timestamp in ms. For a timestamp, return the
+    offset of the first record with that timestamp or a later one.
     """
     times = {tp: timestamp_of(tp, place) for tp, place in targets.items()}
 

@@ -1,7 +1,7 @@
 """Run admin operations: generators that yield requests and pauses, without I/O.
 
-An operation yields a list of requests and receives their responses in order, errors included, or yields a pause. Many
-operations run in parallel over one request engine. The other modules of this package define the operations.
+An operation yields a list of requests, and receives a response or an error for each, in the same order. Or it yields
+a pause. Many operations run in parallel over one request engine. The other modules of this package define them.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 MISMATCH_ERRORS: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
-"""Exceptions that an operation raises if items of a response are missing, duplicate or unknown.
+"""Exceptions in an operation that mean a malformed response: its items are missing, duplicate or unknown.
 
-StopIteration in a generator becomes a RuntimeError.
+RuntimeError is included because Python converts StopIteration in a generator to it.
 """
 CONNECTION_RETRIES: Final = 1
-"""Number of retries of a request while no broker is reachable; few, so that the caller soon gets the error."""
+"""Number of retries while no broker is reachable. It is small, so that the caller soon gets the error."""
 
 
 class Results(Mapping[K, V]):
-    """Results of an admin call: ``results[item]`` returns the value of an item (topic, group...) or raises its error.
+    """Results of an admin call. ``results[item]`` returns an item's value (of a topic, a group...) or raises its error.
 
-    Mapping of all items; ``errors`` maps the failed items to their errors.
+    The mapping contains all items; ``errors`` maps the failed items to their errors.
     """
 
     __slots__ = ("_values", "errors")
@@ -132,7 +132,7 @@ class AdminMachine:
         self._running: list[_Running] = []
 
     def start(self, name: str, operation: Operation[R], timeout_ms: int, now_ms: int) -> Promise[R]:
-        """Start an admin operation; return the promise of its result, which fails after ``timeout_ms``."""
+        """Start an admin operation that times out after ``timeout_ms``. Return a promise of its result."""
         promise: Promise[R] = Promise()
         running = _Running(name, operation, promise, now_ms + timeout_ms, timeout_ms)
         self._running.append(running)
@@ -222,7 +222,7 @@ def ask(
 ) -> Operation[Any]:
     """Send one request and return its response; retry transient errors.
 
-    ``codes``: function that returns the error codes in a response that concern the whole request. Raises permanent
+    ``codes``: function that returns those error codes of a response that concern the whole request. Raises permanent
     errors, and ConnectionFailed if no broker is reachable.
     """
     attempt = 0
@@ -240,7 +240,7 @@ def ask(
 
 
 def run_together(operations: Sequence[Operation[R]]) -> Operation[list[R]]:
-    """Run admin operations in parallel and send their requests together; the first error ends all of them."""
+    """Run admin operations in parallel and send their requests together. The first error cancels all of them."""
     found: dict[int, R] = {}
     steps: dict[int, list[Ask] | Pause] = {}
 
@@ -313,13 +313,16 @@ REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxy
         "alter_client_quotas": {_CLUSTER: "ALTER_CONFIGS"},
     }
 )
-"""ACL operation for each admin call and denied resource. Not listed: calls that omit denied items."""
+"""Required ACL operation for each admin call and type of denied resource.
+
+Calls that omit denied items from their results are not in the mapping.
+"""
 
 
 def explain_denials(config: ClientConfig, call: str, about: str, operation: Operation[R]) -> Operation[R]:
-    """Run an admin operation; its authorization errors name the missing ACL and the command that creates it.
+    """Run an admin operation. Authorization errors name the missing ACL and the command that creates the ACL.
 
-    ``about``: group id, for calls whose items are partitions of a group.
+    ``about``: group id, for calls that return results for partitions of a group.
     """
     try:
         found = yield from operation

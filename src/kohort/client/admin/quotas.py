@@ -15,7 +15,7 @@ from kohort.wire.messages import quotas as wire
 
 
 class QuotaMatch(IntEnum):
-    """Value in place of a user, client id or address in a quota entity.
+    """Match used in place of the name of a user, of a client id or of an address.
 
     DEFAULT: all users, client ids or addresses without a quota of their own. ANY (in filters only): every name.
     """
@@ -30,10 +30,11 @@ _TYPES: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaEntity:
-    """Entity that a quota limits: user, client id, both, or address; each by name or ``QuotaMatch.DEFAULT``.
+    """Entity with a quota: a user, a client id, a user with a client id, or an address.
 
-    ``ClientQuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT)`` is alice with any client id without a quota of its
-    own. A filter of ``describe_client_quotas`` may also use ``QuotaMatch.ANY``.
+    Each part is a name or ``QuotaMatch.DEFAULT``. ``ClientQuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT)`` is
+    alice with any client id that has no quota of its own. A filter of ``describe_client_quotas`` may also use
+    ``QuotaMatch.ANY``.
     """
 
     user: str | QuotaMatch | None = None

@@ -24,7 +24,7 @@ SALT_BYTES: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialInfo:
-    """Public part of a SCRAM credential: mechanism and number of hash iterations."""
+    """Public part of a SCRAM credential: the mechanism, and the number of hash iterations."""
 
     mechanism: str
     iterations: int
@@ -32,9 +32,9 @@ class ScramCredentialInfo:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialUpsertion:
-    """New password of a user for a SCRAM mechanism; replaces the old one. The password itself is not sent.
+    """New or changed password of a user for a SCRAM mechanism. The client sends a hash, never the password.
 
-    ``iterations``: 4096 to 16384, as in Kafka; each login costs the client that many hashes.
+    ``iterations``: number of hash iterations, 4096 to 16384 as in Kafka. Each login of the user repeats them.
     """
 
     user: str
@@ -53,7 +53,7 @@ class UserScramCredentialUpsertion:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialDeletion:
-    """Removal of a user's credential for a SCRAM mechanism."""
+    """Deletion of a user's credential for a SCRAM mechanism."""
 
     user: str
     mechanism: str = "SCRAM-SHA-256"
@@ -74,13 +74,13 @@ def _check_mechanism(name: str) -> None:
 
 
 def salt_password(upsertion: UserScramCredentialUpsertion, rng: Rng) -> SaltedPassword:
-    """Salt and hash a password (RFC 5802); takes milliseconds, so call it outside of an event loop."""
+    """Salt and hash a password (RFC 5802). It takes milliseconds, so do not call it inside an event loop."""
     salt = rng.getrandbits(8 * SALT_BYTES).to_bytes(SALT_BYTES, "big")
     return SaltedPassword(salt, hashed(Secret(upsertion.password), upsertion.mechanism, salt, upsertion.iterations))
 
 
 def hashed(password: Secret, mechanism: str, salt: bytes, iterations: int) -> bytes:
-    """Return the salted SCRAM password hash, without SASLprep, as Kafka does."""
+    """Return the salted SCRAM hash of a password. Like Kafka, do not apply SASLprep to the password."""
     return pbkdf2_hmac(HASHES[mechanism], password.reveal().encode(), salt, iterations)
 
 

@@ -44,7 +44,10 @@ DELETE: Final = 1
 
 
 def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[MetadataResponse]:
-    """Request metadata of the cluster and of ``topics`` (None: all); the request engine adds the returned nodes."""
+    """Request metadata of the cluster and of ``topics`` (None: all topics).
+
+    The request engine adds the nodes in the response to its metadata.
+    """
     requested = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
     response: MetadataResponse = yield from ask(request, shape=shape_metadata, codes=lambda r: [r.error_code])
@@ -54,7 +57,10 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
 
 
 def ask_every_broker(metadata: Metadata, request: Message) -> Operation[Results[int, Any]]:
-    """Send a request to every broker; retry transient errors once. Returns a response or an error for each node id."""
+    """Send a request to every broker; retry transient errors once.
+
+    Returns the response or the error of each node id.
+    """
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -199,7 +205,10 @@ def to_controller(
     codes: Callable[[Any], list[int]],
     shape: Callable[[Message, int], Message] | None = None,
 ) -> Operation[Any]:
-    """Send a request to the controller and return its response: before KRaft, other brokers reject such requests."""
+    """Send a request to the controller and return its response.
+
+    Before KRaft, only the controller accepts such requests.
+    """
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -256,10 +265,10 @@ CLIENT_METRICS: Final = RESOURCE_KINDS["client_metrics"]
 
 
 def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource]]:
-    """Return all resources of ``kinds`` that the broker lists, sorted; of all kinds if ``kinds`` is empty.
+    """Return all resources of ``kinds`` that the broker lists, sorted. Empty ``kinds``: resources of all kinds.
 
-    Raises UsageError for an unknown kind, and ApiError UNSUPPORTED_VERSION for other kinds than client metrics if the
-    broker is older than Kafka 4.1.
+    Raises UsageError for an unknown kind. A broker before Kafka 4.1 lists client metrics only; for any other kind this
+    raises ApiError UNSUPPORTED_VERSION.
     """
     codes = [_kind(kind) for kind in kinds]
     request = configs.ListConfigResourcesRequest(resource_types=codes)
@@ -270,7 +279,7 @@ def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource
 
 
 def _shape_of_list(request: Message, version: int) -> Message:
-    """Rewrite ListConfigResources for version 0, which lists client metrics only; raise ApiError for other kinds."""
+    """Rewrite ListConfigResources for version 0, which lists client metrics only. Raises ApiError for other kinds."""
     assert isinstance(request, configs.ListConfigResourcesRequest)
     if version >= WITH_TYPES_FROM:
         return request

@@ -1,4 +1,4 @@
-"""Admin operations on transactions: list, describe, fence, abort (KIP-664)."""
+"""Admin operations on transactions: list, describe, fence a producer, abort (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kohort.wire.messages import producer_ids
 from kohort.wire.messages import transactions as wire
 
 FIRST_COORDINATOR_EPOCH: Final = 0
-"""Coordinator epoch to send for a producer that has no transaction marker yet, as kafka-transactions does."""
+"""Coordinator epoch to send for a producer without a transaction marker, as in kafka-transactions."""
 
 
 def describe_producers(
@@ -54,7 +54,7 @@ def abort_transaction(
 ) -> Operation[None]:
     """Write an abort marker for a producer's open transaction in a partition.
 
-    Raises the error of the leader, and UsageError for a number out of range.
+    Raises the error of the partition leader, and UsageError for a number out of range.
     """
     if coordinator_epoch is None or coordinator_epoch < 0:
         coordinator_epoch = FIRST_COORDINATOR_EPOCH
@@ -96,9 +96,9 @@ def _state(producer: producer_ids.ActiveProducer) -> ProducerState:
 
 
 OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-"""Transaction states in which consumers with read_committed wait for the end of the transaction."""
+"""States of a transaction that is not completed: consumers with read_committed wait for its end."""
 FENCING_TIMEOUT_MS: Final = 1
-"""Transaction timeout of the InitProducerId that fences a producer, as in Kafka's tool."""
+"""Transaction timeout in the InitProducerId that fences a producer, as in Kafka's admin tool."""
 
 
 def list_transactions(
@@ -121,7 +121,7 @@ def describe_transactions(
     def read(answer: wire.DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
         (found,) = answer.transaction_states
         partitions = tuple(TopicPartition(t.topic, p) for t in found.topics for p in t.partitions)
-        # for an ended transaction Kafka still reports the start time, so ignore it
+        # Kafka reports the start time of a completed transaction, too, so ignore it in that state
         is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
         described = TransactionDescription(
             name,
