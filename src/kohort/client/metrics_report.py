@@ -69,19 +69,19 @@ def _put_requests(
 
 
 def put_meter(found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, **tags: str) -> None:
-    """Add two metrics to the snapshot, STEM-rate and STEM-total, from the sum of the measured values."""
+    """Add the metrics STEM-rate and STEM-total to the snapshot, computed from the sum of the measured values."""
     found.put(group, f"{stem}-rate", of.rate, **tags)
     found.put(group, f"{stem}-total", of.total, **tags)
 
 
 def put_events(found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, **tags: str) -> None:
-    """Add two metrics to the snapshot, STEM-rate and STEM-total, from the number of measured values."""
+    """Add the metrics STEM-rate and STEM-total to the snapshot, computed from the number of measured values."""
     found.put(group, f"{stem}-rate", of.value_rate, **tags)
     found.put(group, f"{stem}-total", of.total_count, **tags)
 
 
 def put_spread(found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, **tags: str) -> None:
-    """Add two metrics to the snapshot, STEM-avg and STEM-max, from the values in the recent sample windows."""
+    """Add the metrics STEM-avg and STEM-max to the snapshot, computed from the recent sample windows."""
     found.put(group, f"{stem}-avg", of.average, **tags)
     found.put(group, f"{stem}-max", of.maximum, **tags)
 

@@ -22,11 +22,11 @@ from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 INBOX: Final = 2
-"""Maximum number of batches in a partition's inbox: the batch that the handler reads, and the next one."""
+"""Maximum number of batches in a partition's inbox: one that the handler reads, and the next one."""
 
 
 Mark = tuple[int, str, int]
-"""Marked offset: the fields of OffsetAndMetadata as a plain tuple, because each handled record creates one."""
+"""Marked offset with the fields of OffsetAndMetadata. It is a plain tuple, because each handled record creates one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ class ClaimState:
 
 
 class Claims:
-    """All claimed partitions of one group session. Call methods under the client's lock, except to mark offsets."""
+    """All claimed partitions of one group session. Hold the client's lock for each call, except to mark offsets."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Claims:
     def feed(self, now_ms: int) -> tuple[list[ClaimState], bool]:
         """Move fetched batches to the handlers of their partitions.
 
-        Returns the claims with new batches, and True if more batches may be fetched.
+        Returns the claims that got batches, and True if more batches may be fetched.
         """
         fed: list[ClaimState] = []
         freed = False
@@ -113,7 +113,7 @@ class Claims:
             claim.held = claim.state.paused = True
 
     def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
-        """Fetch a damaged batch and the batches after it again; return False if its error must be raised."""
+        """Fetch a damaged batch and the batches after it again. Return False if the damage error must be raised."""
         is_asked = self._machine.refetch_damaged(fetched)
         if is_asked:
             claim.inbox.clear()
@@ -125,7 +125,7 @@ class Claims:
         self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
 
     def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Mark ``offset`` for the next commit if it exceeds the marked offset.
+        """Mark ``offset`` for the next commit if it is higher than the partition's marked offset.
 
         Raises UsageError for an unassigned partition.
         """
@@ -165,7 +165,7 @@ class Claims:
         return claim
 
     def put_back(self) -> None:
-        """Move each partition's position back to its marked offset, where the next session starts."""
+        """Move each partition's position back to its marked offset, so that the next session starts there."""
         for partition, claim in self.by_partition.items():
             claim.inbox.clear()
             if self._machine.subscription.assigned.get(partition) is not claim.state:

@@ -1,4 +1,4 @@
-"""Checks of the user's arguments at the call, so that a mistake raises UsageError there and disturbs no other call."""
+"""Checks of the arguments of user calls. A wrong argument raises UsageError in that call, not in a later one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def whole_number(what: str, value: object, high: int = INT64_MAX) -> int:
 
 
 def checked_ms(what: str, value: object) -> int:
-    """Check a timeout in milliseconds. For a float the error converts seconds, which other clients take."""
+    """Check a timeout in milliseconds. For a float, the error suggests the value converted from seconds."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]  # checked here
     except TypeError:

@@ -1,4 +1,4 @@
-"""Offset commits: by the user, by auto-commit, before a revocation (protocol/offsets.md#commits-of-a-client)."""
+"""Offset commits by the user, by auto-commit, and before a revocation (protocol/offsets.md#commits-of-a-client)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kohort.wire.schema import Message
 
 
 class PendingOffset(NamedTuple):
-    """Offset of one partition in an unfinished commit, and the number of the commit."""
+    """Offset of one partition in an unfinished commit, and the sequence number of that commit."""
 
     number: int
     at: OffsetAndMetadata
@@ -40,7 +40,7 @@ class CommitOrder:
         self._last = 0
         self._written: dict[TopicPartition, int] = {}
         self._outcome_unknown: dict[TopicPartition, PendingOffset] = {}
-        """For each partition the latest commit whose response was lost or invalid; the broker may have written it."""
+        """Latest commit of each partition whose response was lost or invalid; the broker may have written it."""
 
     def next_number(self, *, is_alone: bool) -> int:
         if is_alone:
@@ -52,8 +52,8 @@ class CommitOrder:
     def still_pending(self, number: int, pending: PendingOffsets) -> dict[TopicPartition, PendingOffset]:
         """Return the offsets that commit ``number`` must still send.
 
-        Omits partitions for which a later commit succeeded. If the outcome of a later commit is unknown, returns the
-        offset of that commit.
+        Omits a partition if a later commit of it succeeded. If the outcome of the later commit is unknown, returns the
+        offset of the later commit instead.
         """
         return {
             partition: max(offset, self._outcome_unknown.get(partition, offset), key=_number)
@@ -84,7 +84,7 @@ AUTO_COMMIT: Final = "auto-commit"
 
 
 class _Commit(TimedRequestState):
-    """Unfinished offset commit; a commit without a deadline is not retried."""
+    """Unfinished offset commit. A commit without a deadline is not retried."""
 
     def __init__(
         self,
@@ -131,10 +131,11 @@ class Commits(ConsumerSource):
         *,
         before_revocation: bool = False,
     ) -> Promise[Offsets]:
-        """Commit ``offsets`` with retries until ``deadline_ms``; without a deadline send the commit once.
+        """Commit ``offsets`` and retry until ``deadline_ms``. Without a deadline, send the commit once only.
 
-        A commit for an unknown topic is retried until new metadata lack the topic, too. ``before_revocation``: the
-        partitions are revoked after the commit, so an unknown topic fails at once, and errors are logged.
+        If the coordinator does not know a topic, the commit is retried until new metadata lack the topic, too.
+        ``before_revocation``: the partitions are revoked after the commit. Then an unknown topic fails at once, and
+        errors are logged.
         """
         number = self._order.next_number(is_alone=not self._waiting and not self._in_flight)
         assigned = self._subscription.assigned
@@ -273,7 +274,10 @@ class Commits(ConsumerSource):
         return {p: code for p, code in errors.items() if p not in missing}
 
     def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
-        """True if retrying a partition's commit is useless: the partition was deleted, or is about to be revoked."""
+        """True if a retry of a partition's commit is useless.
+
+        That is so if the partition was deleted, or will be revoked after this commit.
+        """
         if commit.before_revocation:
             return True
         since_ms, answered_at_ms = commit.unknown_since_ms, self._metadata.answered_at_ms
@@ -311,7 +315,8 @@ class Commits(ConsumerSource):
     def _refusal(self, incarnation: int | None = None) -> KohortError | None:
         """Return the error with which the coordinator would reject a commit now, or None.
 
-        A commit of an earlier ``incarnation`` of the member may concern partitions that other members own now.
+        ``incarnation``: membership to which the commit belongs. In a later membership it is rejected, because other
+        members may own its partitions.
         """
         if not self._subscription.mode.is_group:
             return None

@@ -33,7 +33,7 @@ Starts = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 class _Query(TimedRequestState):
-    """OffsetFetch: for a call of ``committed()`` (``promise``), or for newly assigned partitions (``starts``)."""
+    """One OffsetFetch, for a ``committed()`` call (``promise``) or for newly assigned partitions (``starts``)."""
 
     def __init__(self, partitions: Collection[TopicPartition], backoff: Backoff) -> None:
         super().__init__(backoff)

@@ -1,4 +1,4 @@
-"""Heartbeats of a consumer group (protocol/consumer-members.md#heartbeat-fields, KIP-848)."""
+"""Heartbeats of a consumer group's member (protocol/consumer-members.md#heartbeat-fields, KIP-848)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class LocalAssignment(NamedTuple):
-    """Assigned partitions with topic ids, and the number that the client gives to their target assignment.
+    """Assigned partitions with topic ids, and the client's own number of the target assignment.
 
     Each changed target assignment gets another number, so that the member acknowledges each one.
     """
@@ -47,7 +47,10 @@ class Reconcilable(NamedTuple):
 
 
 class TopicNames:
-    """Names of assigned topics by topic id: from metadata, or, if metadata lack the id, the last known name."""
+    """Names of assigned topics by topic id.
+
+    The name comes from metadata. If metadata lack the topic id, it is the last known name.
+    """
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -92,7 +95,8 @@ class _SentFields(NamedTuple):
 class HeartbeatFields:
     """Builder of a member's heartbeats.
 
-    Heartbeats that join, or follow a failure, have all fields; other heartbeats have the changed fields only.
+    A heartbeat that joins the group or follows a failed heartbeat has all fields. Any other heartbeat has only the
+    fields that changed.
     """
 
     def __init__(self, config: ConsumerConfig, subscription: SubscriptionState) -> None:
@@ -181,7 +185,7 @@ class HeartbeatAction(Enum):
     FIND_COORDINATOR = auto()
     """Look up the group's coordinator, then repeat the heartbeat."""
     DENIED = auto()
-    """Raise the authorization error to the user, and continue heartbeats: an admin may add the ACL."""
+    """Raise the authorization error to the user, but keep sending heartbeats: an admin may add the ACL."""
     FENCED = auto()
     """Report all partitions as lost and join the group again."""
     FATAL = auto()

@@ -24,14 +24,14 @@ from kohort.wire.messages import group_classic as wire
 from kohort.wire.schema import Message
 
 METADATA_WAIT_MS: Final = 10_000
-"""Maximum wait of a group leader for topic metadata, in ms; then topics without metadata are not assigned."""
+"""Maximum time in ms that a group leader waits for topic metadata. Topics without metadata are not assigned."""
 
 
 class GroupLeader:
     """Leader of a classic group, from its election to the member's next join.
 
-    It computes the assignments once it has metadata of every subscribed topic. Then it watches the topics for changed
-    partitions.
+    It computes the assignments when it has metadata of every subscribed topic. After that it detects changes of the
+    topics' partitions.
     """
 
     def __init__(self, assignors: Mapping[str, Assignor], metadata: Metadata, subscription: SubscriptionState) -> None:
@@ -66,7 +66,7 @@ class GroupLeader:
     def assignments(self, now_ms: int) -> list[wire.SyncGroupRequestAssignment] | None:
         """Return the members' assignments for SyncGroup.
 
-        None until metadata arrive; [] if the coordinator asks the leader to skip the assignment (KIP-814).
+        Returns None until metadata arrive, and [] if the coordinator asks the leader to skip the assignment (KIP-814).
         """
         if self._lacks_metadata() and now_ms < self.deadline_ms:
             return None
@@ -121,7 +121,7 @@ def _member(member: wire.JoinGroupResponseMember) -> MemberSubscription:
 REASON_MAX: Final = 255
 """Maximum length of a reason in JoinGroup and LeaveGroup, as in Kafka's clients (KIP-800)."""
 JOIN_GRACE_MS: Final = 5000
-"""Time in ms that JoinGroup waits beyond the rebalance timeout, the coordinator's maximum delay of the response."""
+"""Time in ms beyond the rebalance timeout after which JoinGroup times out; the coordinator may respond this late."""
 LEAVE_BY_LIST_FROM: Final = 3
 LastAssignment = tuple[list[TopicPartition], int]
 
@@ -139,7 +139,7 @@ class MemberMessages:
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def join(self, generation: Generation, last_assignment: LastAssignment, reason: str) -> wire.JoinGroupRequest:
-        """Build a JoinGroup. ``reason``: reason of the join, which the broker logs (KIP-800)."""
+        """Build a JoinGroup request. ``reason``: reason of the join, for the broker's log (KIP-800)."""
         config = self._config
         self.sent_topics = self._subscription.topics
         return wire.JoinGroupRequest(
@@ -162,7 +162,7 @@ class MemberMessages:
     def _subscription_metadata(
         self, assignor: Assignor, generation: Generation, last_assignment: LastAssignment
     ) -> Subscription:
-        """Build the member's subscription for the leader, without owned partitions if the assignor is eager."""
+        """Build the subscription that the leader receives. With an eager assignor it has no owned partitions."""
         partitions, generation_id = last_assignment
         return Subscription(
             topics=list(self._subscription.topics),
@@ -199,9 +199,9 @@ class MemberMessages:
 
 
 def leave_shape(request: Message, version: int) -> Message:
-    """Rewrite LeaveGroup for versions below 3, which remove one member, by member id (KIP-345).
+    """Rewrite LeaveGroup for versions below 3, which remove a single member by its member id (KIP-345).
 
-    Raises UnsupportedVersion for several members, or for an instance id.
+    Raises UnsupportedVersion for several members, and for an instance id.
     """
     assert isinstance(request, wire.LeaveGroupRequest)
     if version >= LEAVE_BY_LIST_FROM:

@@ -24,15 +24,16 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 
 CallbackKind = Literal["revoked", "assigned", "lost"]
 CommitPositions = Callable[[Collection[TopicPartition], int | None], Promise[dict[TopicPartition, OffsetAndMetadata]]]
-"""Function that commits the positions of partitions, with retries until a deadline in ms."""
+"""Function that commits the positions of partitions. It retries until a deadline in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackNeeded:
-    """Listener callback that is due; the rebalance continues after ``acknowledge``.
+    """A listener callback to run. The rebalance continues after ``acknowledge``.
 
-    ``revoked``: partitions still owned during the callback, so the listener can commit. ``lost``: partitions that
-    another member may own already. ``assigned``: added partitions, before their first fetch, so the listener can seek.
+    ``revoked``: partitions that the consumer owns during the callback, so the listener can commit. ``lost``: partitions
+    that another member may already own. ``assigned``: added partitions before their first fetch, so the listener can
+    seek.
     """
 
     kind: CallbackKind
@@ -42,38 +43,40 @@ class CallbackNeeded:
 class RebalanceListener(Protocol):
     """Callbacks of a rebalance, for ``subscribe(..., listener=)``.
 
-    They run inside ``poll()``, ``unsubscribe()`` or ``close()``, in the thread of the call (of an ``AsyncConsumer``: in
-    its task), and the rebalance waits for them. Their time counts against ``max.poll.interval.ms``. An exception in a
-    callback does not stop the rebalance: the call raises the first exception once no callback is due.
+    They run inside ``poll()``, ``unsubscribe()`` or ``close()``, in the thread that calls the method (of an
+    ``AsyncConsumer``: in its task). The rebalance waits until they return, and their duration counts against
+    ``max.poll.interval.ms``. An exception in a callback does not stop the rebalance. The method raises the first
+    exception after the last callback.
     """
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Finish work on ``partitions`` before another member gets them.
 
-        This consumer still owns them, so ``commit()`` works here; with auto-commit the positions are committed already.
-        With an eager assignor ``partitions`` are all owned partitions, possibly none. With a cooperative assignor they
-        are the revoked partitions only; if none is revoked, the callback is not called.
+        The consumer still owns the partitions, so ``commit()`` works here. With auto-commit the positions are already
+        committed. With an eager assignor ``partitions`` are all owned partitions, and may be empty. With a cooperative
+        assignor they are the revoked partitions only, and the callback is not called if none is revoked.
         """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Prepare for newly assigned ``partitions``; kept partitions are not included.
+        """Prepare for newly assigned ``partitions``. Partitions that the consumer keeps are not included.
 
-        Called after every rebalance, maybe with an empty list, before the first record of a partition is returned:
-        ``seek()`` and ``pause()`` apply to the first record.
+        Called after every rebalance, even with an empty list. No record of the partitions has been returned yet, so
+        ``seek()`` and ``pause()`` apply from the first record on.
         """
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Drop the state of ``partitions``: the member was removed from the group.
 
-        Other members may own them already, and commits fail. Called instead of ``on_partitions_revoked``, and only if
-        partitions were owned.
+        Other members may already own the partitions, so commits fail. Called in place of ``on_partitions_revoked``, but
+        not if the member owned no partitions.
         """
 
 
 class Rebalancing(ABC):
-    """Rebalance of a member inside ``poll()``, base class for both group protocols.
+    """Rebalance of a member inside ``poll()``; base class for both group protocols.
 
-    It commits offsets of revoked partitions, calls the listener, and then joins or acknowledges.
+    It commits the offsets of revoked partitions, calls the listener, and then joins the group or acknowledges the
+    assignment.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class Rebalancing(ABC):
 
     @property
     def _has_lost_membership(self) -> bool:
-        """True if the membership ended since the rebalance began, so that the rebalance must not continue."""
+        """True if the membership has ended since the rebalance began. The rebalance must then stop."""
         return False
 
     @property
@@ -192,7 +195,7 @@ NO_GENERATION: Final = Generation()
 
 
 class CommitOutcome(NamedTuple):
-    """Error of a failed offset commit, and True if a retry with the member's new generation may succeed."""
+    """Error of a failed offset commit. ``may_retry``: a retry with the member's new generation may succeed."""
 
     error: KohortError
     may_retry: bool = False
@@ -201,11 +204,11 @@ class CommitOutcome(NamedTuple):
 class Membership(RequestSource, Protocol):
     """Membership in a group: a request source that keeps the member alive between polls.
 
-    ``generation``: sent with commits; ``fetch_generation``: sent with offset fetches. ``user_generation``: generation
-    of the partitions that the user reads; it remains after the membership ends, so that late commits fail.
-    ``incarnation``: number of lost memberships. ``commit_refusal`` returns the error that a commit would get now.
-    ``enforce_rebalance`` rejoins (KIP-568), or raises UsageError in a consumer group. ``resume_heartbeats`` restarts
-    heartbeats after the user received an error that paused them.
+    ``generation`` is sent with commits, ``fetch_generation`` with OffsetFetch. ``user_generation`` is the generation of
+    the partitions that the user reads. It remains after the membership ends, so that late commits fail.
+    ``incarnation``: number of memberships that were lost. ``commit_refusal`` returns the error that a commit would get
+    now. ``enforce_rebalance`` rejoins the group (KIP-568), or raises UsageError in a consumer group.
+    ``resume_heartbeats`` restarts heartbeats after an error that paused them was raised to the user.
     """
 
     @property
@@ -238,7 +241,7 @@ class PollDeadline:
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
         self.poll_until_ms: int | None = None
-        """Time in ms before which the user must poll again; None during ``poll()`` and before the first one."""
+        """Time in ms before which the user must poll again. None during ``poll()``, and before the first poll."""
 
     def enter_poll(self) -> None:
         self.poll_until_ms = None
@@ -264,9 +267,9 @@ class MemberSource(ConsumerSource):
         self._request = RequestState(retry_backoff(context.config, context.rng))
         self._rebalances = context.metrics.rebalances
         self._leaves: list[Unsent] = []
-        """Requests with which the member leaves: LeaveGroup, or a last heartbeat.
+        """LeaveGroup requests, or last heartbeats, that are not sent yet.
 
-        The ``context`` of each is the promise that ``leave()`` returned.
+        The ``context`` of each request is the promise that ``leave()`` returned.
         """
 
     def enter_poll(self) -> None:
@@ -276,7 +279,7 @@ class MemberSource(ConsumerSource):
         self.clocks.leave_poll(now_ms)
 
     def _poll_leaves(self) -> list[Unsent]:
-        """Return the requests with which the member leaves; without a coordinator complete their promises instead."""
+        """Return the requests with which the member leaves. Without a coordinator, complete their promises instead."""
         leaves, self._leaves = self._leaves, []
         node_id = self._lookup.node_id
         for leave in leaves:
@@ -306,7 +309,7 @@ class HeartbeatClocks(PollDeadline):
             self.leave_poll(now_ms)
 
     def sent(self, now_ms: int) -> None:
-        """Start the heartbeat interval when the heartbeat is sent, not when its response arrives."""
+        """Start the heartbeat interval at the time of sending, not at the time of the response."""
         self.heartbeat_at_ms = now_ms + self._config.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:

@@ -59,13 +59,16 @@ class ClassicMembership(MemberSource):
         self.rejoin_reason: str | None = None
         self.new_assignment: list[TopicPartition] | None = None
         self.last_assignment: tuple[list[TopicPartition], int] = ([], -1)
-        """Last accepted assignment and its generation, which sticky assignors send to the leader."""
+        """Last accepted assignment and its generation. Sticky assignors send both to the leader."""
         self.clocks = HeartbeatClocks(config, context.rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
         self.messages = MemberMessages(config, assignors, subscription)
         self._join_reason = ""
         self._is_incompatible = False
-        """True if all assignors of the member were rejected, until DescribeGroups returns the group's assignor."""
+        """True after the coordinator rejected all of the member's assignors.
+
+        It is reset when DescribeGroups returns the group's assignor.
+        """
         self._is_leader = False
         self._heartbeat: Unsent | None = None
         self._heartbeats_paused = False
@@ -92,7 +95,10 @@ class ClassicMembership(MemberSource):
             self.user_generation = self.generation
 
     def leave(self, reason: str) -> Promise[None]:
-        """Send LeaveGroup if the coordinator is known, and reset the generation. Static members send no LeaveGroup."""
+        """Reset the generation, and send LeaveGroup if the coordinator is known.
+
+        A static member sends no LeaveGroup.
+        """
         promise: Promise[None] = Promise()
         node_id = self._lookup.node_id
         is_dynamic_member = bool(self.generation.member_id) and self._config.group_instance_id is None
@@ -384,7 +390,10 @@ class ClassicMembership(MemberSource):
         self._lose_generation(reason, keep_member_id=keep_member_id)
 
     def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
-        """Reset the generation (and the member id unless ``keep_member_id``); the next poll rejoins the group."""
+        """Reset the generation. The next poll joins the group again.
+
+        The member id is reset, too, unless ``keep_member_id`` is set.
+        """
         self.state = MemberState.UNJOINED
         self.incarnation += 1
         self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")

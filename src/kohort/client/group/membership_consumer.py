@@ -59,7 +59,10 @@ class ConsumerMembership(MemberSource):
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
-        """True after a heartbeat with the owned partitions until one succeeds; no reconciliation starts before that."""
+        """True after a heartbeat with the owned partitions, until a heartbeat succeeds.
+
+        No reconciliation starts before that.
+        """
         self._fields = HeartbeatFields(config, context.subscription)
         self._names = TopicNames(context.metadata)
         self.clocks = PollDeadline(config)
@@ -86,7 +89,7 @@ class ConsumerMembership(MemberSource):
         self.generation = Generation(wire.JOINING_EPOCH, self.member_id)
         self.target = self.owned = NO_ASSIGNMENT
         self.is_reconciling = self._owned_is_in_flight = False
-        # A new membership numbers its target assignments from 0 again.
+        # In a new membership the numbers of target assignments start at 0 again.
         self._reconcilable_for, self._reconcilable_now, self._all_named_at = (-1, -1, -1), None, (-1, -1)
         self._fields.forget()
         self._request.forget_in_flight()
@@ -186,7 +189,7 @@ class ConsumerMembership(MemberSource):
         return Poll(unsent, wake_at_ms)
 
     def _send_heartbeat(self, node_id: int, now_ms: int) -> Unsent:
-        # Report partitions with a running callback as owned; else the coordinator could assign them to other members.
+        # Report partitions as owned while their callback runs; else the coordinator could assign them to other members.
         reconciling = (
             self._reconcilable_now.local
             if self.is_reconciling and self._reconcilable_now is not None

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch messages: topics by name up to version 9, by id from version 10 (KIP-848)."""
+"""OffsetCommit and OffsetFetch messages: topic names up to version 9, topic ids from version 10 on (KIP-848)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def commit_partition(number: int, offset: OffsetAndMetadata) -> wire.OffsetCommi
 def commit_errors(
     request: wire.OffsetCommitRequest, response: wire.OffsetCommitResponse
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return the error code of each partition in an OffsetCommit response, under the topic name in the request."""
+    """Return the error code of each partition in an OffsetCommit response.
+
+    Topic names are those of the request.
+    """
     names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
@@ -85,9 +88,10 @@ def build_fetch(
 
 
 def shape_fetch(request: Message, version: int) -> Message:
-    """Rewrite OffsetFetch for old versions: one group below version 8, no ``require_stable`` below version 7.
+    """Rewrite OffsetFetch for old versions.
 
-    Raises UnsupportedVersion for several groups below version 8 (KIP-709).
+    A request below version 8 has a single group; for several groups UnsupportedVersion is raised (KIP-709). A request
+    below version 7 has no ``require_stable``.
     """
     assert isinstance(request, wire.OffsetFetchRequest)
     if version >= GROUPS_FROM:
@@ -108,10 +112,10 @@ def shape_fetch(request: Message, version: int) -> Message:
 def fetched_offsets(
     request: wire.OffsetFetchRequest, response: wire.OffsetFetchResponse
 ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
-    """Return the error code of an OffsetFetch response, and each partition's committed offset.
+    """Return the error code of an OffsetFetch response, and the committed offset of each partition.
 
-    Topic names come from the request: metadata may lack the topic by then, and without a name the partition would be
-    reset.
+    Topic names come from the request, because metadata may no longer contain the topic. Without a name the position
+    would be reset.
     """
     names = {topic.topic_id: topic.name for group in request.groups for topic in group.topics or []}
     found: dict[TopicPartition, FetchedOffset] = {}

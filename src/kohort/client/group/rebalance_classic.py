@@ -66,7 +66,7 @@ class ClassicRebalance(Rebalancing):
         if self._joined_topics is None:
             if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
                 return False  # the topics that match the pattern are unknown until metadata arrive
-            # the reason of the subscription replaces the reason for which the previous membership ended
+            # the consumer joins because it subscribed, not because its previous membership ended
             membership.rejoin_reason = "the consumer subscribed"
         elif membership.state is MemberState.UNJOINED:
             membership.request_rejoin("the member is not in the group")
@@ -101,7 +101,7 @@ class ClassicRebalance(Rebalancing):
             self._request_callback("revoked", owned, even_if_empty=not again, then=lambda _: self._join(keep=()))
 
     def _join(self, keep: Collection[TopicPartition]) -> None:
-        # The offset commit contains the positions of revoked partitions, so their state can be dropped.
+        # The offset commit has copied the positions of revoked partitions, so their state can be dropped.
         self._subscription.assign_from_group(keep)
         self._joined_topics = self._subscription.topics
         self._membership.join()

@@ -1,4 +1,4 @@
-"""Counters for the metrics of one client: for each request, batch, poll and rebalance, but not for each record."""
+"""Counters for the metrics of one client. They count requests, batches, polls and rebalances, not single records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Window(NamedTuple):
 
 
 class SampleSummary(NamedTuple):
-    """Summary of one metric: over the recent sample windows, and in total."""
+    """Summary of one metric over the recent sample windows, and since the client started."""
 
     values: int
     sum: float
@@ -49,7 +49,8 @@ class SampleSummary(NamedTuple):
 class Samples:
     """Values of one metric in the last ``metrics.num.samples`` windows of ``metrics.sample.window.ms``.
 
-    Rates divide by the time that these windows cover. The first value after the end of a window begins the next window.
+    A rate is divided by the time that these windows cover. The first value after the end of a window begins a new
+    window.
     """
 
     __slots__ = ("_began_ms", "_count", "_ends_ms", "_most", "_over", "_past_count", "_past_sum", "_sum", "_windows")
@@ -97,7 +98,10 @@ class Samples:
         )
 
     def _seconds(self, covered_ms: int) -> float:
-        """Return the divisor of rates in seconds. As in Kafka, earlier windows count in full, even missing ones."""
+        """Return the time in seconds by which rates are divided.
+
+        As in Kafka, each earlier window counts with its full length, even a window that does not exist yet.
+        """
         window_ms = self._windows.window_ms
         missing = self._windows.samples - 1 - covered_ms // window_ms
         return max(covered_ms + max(missing, 0) * window_ms, 1) / 1000
@@ -122,7 +126,7 @@ MAX_NAMES: Final = 10_000
 
 
 class CountsByName(dict[K, V]):
-    """Dict of counters. Reading a missing key creates its counter; above ``limit`` keys the oldest is dropped."""
+    """Dict of counters. Reading a missing key creates its counter. Above ``limit`` keys the oldest key is dropped."""
 
     __slots__ = ("_create", "_limit")
 
@@ -140,11 +144,11 @@ class CountsByName(dict[K, V]):
 
 Api = type[Message]
 JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
-"""Requests of a member that joins a group; latencies of successful ones are Kafka's metrics join-time and sync-time."""
+"""Requests with which a member joins a group. Latencies of successful ones are Kafka's join-time and sync-time."""
 
 
 class ErrorCounts:
-    """Number of failures for each API and error: the name of an error code, or of an exception."""
+    """Number of failures for each pair of API and error. The error is named by its error code or exception class."""
 
     def __init__(self) -> None:
         self.errors: Counter[tuple[Api, str]] = Counter()
@@ -223,7 +227,7 @@ class ReadTopicMetrics:
 
 
 class PollMetrics:
-    """Times of a consumer's polls, for metrics. Time in listener callbacks counts as time between polls."""
+    """Times of a consumer's polls, for metrics. Listener callbacks count as time between polls."""
 
     __slots__ = ("at_ms", "idle", "interval", "is_inside", "last_ms")
 
@@ -287,7 +291,7 @@ class ReadingMetrics(ErrorCounts):
         self.fetched = Samples(windows)
         self.rebalances = RebalanceMetrics(windows)
         self.listeners: defaultdict[str, Samples] = defaultdict(lambda: Samples(windows))
-        """Durations of listener callbacks in ms, by kind: revoked, assigned, lost."""
+        """Durations in ms of listener callbacks, for each kind of callback: revoked, assigned, lost."""
         self.blocked_ms: dict[str, int] = {"commit": 0, "committed": 0}
 
 
@@ -313,7 +317,7 @@ class SendingMetrics(ErrorCounts):
         self.buffer_full = Samples(windows)
         """Number of ``send`` calls that failed because ``buffer.memory`` was full for ``max.block.ms``."""
         self.blocked_ms: Counter[str] = Counter()
-        """Blocked time of producer calls in ms for each cause: buffer, metadata, flush, transaction calls."""
+        """Time in ms that producer calls were blocked, for each cause: buffer, metadata, flush, transaction calls."""
 
     def records_sent(self, topic: str, records: int, size: int, queued_ms: int, now_ms: int) -> None:
         of_topic = self.topics[topic]

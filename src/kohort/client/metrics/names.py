@@ -47,9 +47,9 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
     def value(self, name: str, group: str | None = None, **tags: object) -> MetricValue:
         """Return one metric value: ``metrics.value("records-lag", topic="orders", partition=0)``.
 
-        ``tags`` are tag names with underscores in place of dashes. ``group`` is needed only if several metric groups
-        contain the name. Without tags it returns the metric of the whole client. Raises UsageError if no metric or
-        several match.
+        ``tags``: tag names with underscores in place of dashes. ``group``: needed only if several metric groups contain
+        the name. Without tags, return the metric of the whole client. Raises UsageError unless exactly one metric
+        matches.
         """
         requested = {key.replace("_", "-"): str(value) for key, value in tags.items()}
         named = [n for n in self._values if n.name == name and group in (None, n.group)]

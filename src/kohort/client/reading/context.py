@@ -1,4 +1,4 @@
-"""Objects that all request sources of one consumer share: config, metadata, subscription, failures, log notes."""
+"""Objects that all request sources of one consumer share, such as config, metadata and subscription."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class Failures:
-    """Errors for the next polls to raise, oldest first. A seek or revocation drops the errors of its partition."""
+    """Errors for the next polls to raise, oldest first. Seek or revocation of a partition drops its errors."""
 
     def __init__(self, subscription: SubscriptionState) -> None:
         self._subscription = subscription
@@ -26,7 +26,7 @@ class Failures:
         self._errors.append((error, None, None, 0))
 
     def append_about(self, partition: TopicPartition, state: PartitionState, error: KohortError) -> None:
-        """Raise ``error`` at the next poll, if the partition is still assigned and at the same position."""
+        """Raise ``error`` at the next poll, unless the partition was unassigned or its position has moved."""
         self._errors.append((error, partition, state, state.run))
 
     def __bool__(self) -> bool:

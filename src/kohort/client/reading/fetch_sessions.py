@@ -1,7 +1,7 @@
 """Client side of fetch sessions, one per node (KIP-227, protocol/fetching.md#fetch-sessions).
 
-A request has either all partitions (epoch 0) or the difference to the previous request. After any error the next
-request has all partitions.
+A request lists all partitions (epoch 0), or the changes since the previous request. After any error the next request
+lists all partitions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FetchSession:
         return request
 
     def name_of(self, topic: str, topic_id: bytes) -> str:
-        """Return the name of a topic in a Fetch response, also by topic id; "" for a topic outside the session."""
+        """Return the topic name in a Fetch response, which has a name or a topic id; "" if not in the session."""
         if topic:
             return topic
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")

@@ -65,7 +65,10 @@ def span_of(data: Buffer, start_offset: int) -> Span:
 
 @dataclass(slots=True, eq=False)
 class Fetched:
-    """Batches of one partition from one Fetch response; ``at`` is the number of records that polls have returned."""
+    """Batches of one partition from one Fetch response.
+
+    ``at``: number of its records that polls have returned.
+    """
 
     partition: TopicPartition
     state: PartitionState
@@ -90,9 +93,9 @@ class Fetched:
         return self.state.run != self.run
 
     def damage(self) -> int:
-        """Return a checksum of the first damaged batch, or of the batch header alone if the header is invalid.
+        """Return a checksum of the first damaged batch, or of its header alone if the header is invalid.
 
-        If the next fetch gives the same checksum, the log is damaged; if not, the bytes were damaged in transit.
+        If the next fetch has the same checksum, the log is damaged. Otherwise the bytes were damaged in transit.
         """
         assert self.error is not None
         at, end = 0, len(self.data)
@@ -107,13 +110,16 @@ class Fetched:
         return zlib.crc32(self.data[at : at + _BATCH_MIN])
 
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
-        """Decode the records before the first corrupt batch and keep them; store the batch's error in ``error``."""
+        """Decode and keep the records before the first corrupt batch. Store the error of that batch in ``error``."""
         if self.records is None:
             self.records = self._until_corrupt(lambda end_offset: self._records(end_offset, check_crcs=check_crcs))
         return self.records
 
     def decode_arrow(self, *, check_crcs: bool, layout: Layout) -> list[pyarrow.RecordBatch]:
-        """Decode the records before the first corrupt batch to Arrow batches; store that batch's error in ``error``."""
+        """Decode the records before the first corrupt batch to Arrow batches.
+
+        Stores the error of the corrupt batch in ``error``.
+        """
         return self._until_corrupt(lambda end_offset: self._arrow(end_offset, layout, check_crcs=check_crcs))
 
     def _until_corrupt(self, decode: Callable[[int | None], list[T]]) -> list[T]:

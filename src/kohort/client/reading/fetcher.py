@@ -82,7 +82,7 @@ class Fetcher(ConsumerSource):
         return any(self.is_ready(fetched) and accepts(fetched.partition) for fetched in self._buffered)
 
     def take(self, accepts: PartitionFilter = any_partition) -> Fetched | None:
-        """Remove and return the oldest data of a fetchable (not paused) partition; drop data fetched before a seek."""
+        """Remove and return the oldest data of a partition that is not paused. Drop data fetched before a seek."""
         for fetched in list(self._buffered):
             if self.is_dropped(fetched):
                 self._buffered.remove(fetched)
@@ -318,7 +318,7 @@ class Fetcher(ConsumerSource):
     def _refused(
         self, partition: TopicPartition, state: PartitionState, data: PartitionData, nodes: list[Node], now_ms: int
     ) -> bool:
-        """Handle a partition's error in a Fetch response; return False if the partition's next fetch must wait."""
+        """Handle a partition's error in a Fetch response. Return False if the next fetch of the partition must wait."""
         code = error_code(data.error_code)
         self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"

@@ -56,7 +56,10 @@ def by_leader(
 def build_list_offsets(
     node_id: int, targets: Mapping[TopicPartition, int], config: ConsumerConfig, metadata: Metadata
 ) -> Unsent:
-    """Build a ListOffsets request to the leader of the partitions in ``targets``; its context is ``targets``."""
+    """Build a ListOffsets request for ``targets`` to the node that leads their partitions.
+
+    The context of the request is ``targets``.
+    """
     topics = []
     for topic, numbers in by_topic(targets).items():
         partitions = []
@@ -80,7 +83,7 @@ def build_list_offsets(
 
 
 def listed_offsets(response: wire.ListOffsetsResponse) -> dict[TopicPartition, tuple[ErrorCode, OffsetAndTimestamp]]:
-    """Return error code and offset of each partition in a ListOffsets response; offset -1 means no matching record."""
+    """Return error code and offset of each partition in a ListOffsets response. Offset -1: no matching record."""
     return {
         TopicPartition(topic.name, p.partition_index): (
             error_code(p.error_code),

@@ -1,4 +1,4 @@
-"""Reset and validate the position of partitions without a valid position (protocol/fetching.md#resets)."""
+"""Reset or validate positions of partitions that have no valid position (protocol/fetching.md#resets)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LeaderQuery(NamedTuple):
 
 
 BuildRequest = Callable[[int, list[LeaderQuery]], Unsent | None]
-"""Function that builds the request to a node for its partitions; returns None if no request is needed."""
+"""Function that builds the request to a node for its partitions, or returns None if no request is needed."""
 
 
 class LeaderQueries:
@@ -61,7 +61,7 @@ class LeaderQueries:
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._failures = RequestState(retry_backoff(context.config, context.rng))
-        """Back-off shared by all partitions, so that they are retried in one request."""
+        """Back-off that all partitions share, so that one request retries all of them."""
 
     def poll(self, now_ms: int, build: BuildRequest) -> Poll:
         """Build one request to each leader. Partitions without a leader wait for metadata."""
@@ -83,7 +83,7 @@ class LeaderQueries:
         return Poll(unsent, min(wakes, default=None)) if unsent or wakes else IDLE
 
     def ended(self, sent: Unsent) -> list[LeaderQuery]:
-        """Complete a request; return its partitions, except those whose position has moved since."""
+        """Complete a request. Return its partitions whose position has not moved since."""
         queries: list[LeaderQuery] = sent.context
         current = [q for q in queries if q.state.run == q.run and q.state.state is self._waiting_in]
         for query in current:
@@ -94,7 +94,7 @@ class LeaderQueries:
         self._failures.succeeded()
 
     def retry_later(self, state: PartitionState, now_ms: int) -> None:
-        """Retry the request of a partition after the shared back-off; all failures during one back-off count as one."""
+        """Retry the request of a partition after the shared back-off. Failures during a back-off count as one."""
         if now_ms >= self._failures.retry_at_ms:
             self._failures.failed(now_ms)
         state.retry_at_ms = self._failures.retry_at_ms
@@ -205,7 +205,7 @@ class Resets(ConsumerSource):
             self._failures.append(error)
 
     def _move_to(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> bool:
-        """Move the position to the listed offset; return False if its record is older than ``by_duration`` allows."""
+        """Move the position to the listed offset. If no record matches, reset to latest and return False."""
         self._queries.succeeded()
         if found.offset < 0:
             state.await_reset("latest")
@@ -219,9 +219,9 @@ class Resets(ConsumerSource):
 class Validation(ConsumerSource):
     """Request source that validates positions after a leader change (KIP-320, protocol/fetching.md#validation).
 
-    The new leader returns the end offset of the leader epoch of the last record read. An end before the position means
-    a truncated log: reading continues at the end offset if ``auto.offset.reset`` is set, else the user gets
-    LogTruncated.
+    The request names the leader epoch of the last record read, and the new leader returns the end offset of that epoch.
+    An end offset below the position means a truncated log. Then reading continues at the end offset if
+    ``auto.offset.reset`` is set; otherwise LogTruncated is raised to the user.
     """
 
     def __init__(self, context: ConsumerContext, resets: Resets) -> None:

@@ -28,14 +28,14 @@ FETCHING: Final = FetchState.FETCHING
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """Offset of the next record, and leader epoch of the batch before it (-1: unknown)."""
+    """Offset of the next record, and leader epoch of the batch that precedes it (-1: unknown)."""
 
     offset: int
     offset_epoch: int = NO_EPOCH
 
 
 class TransitionCount:
-    """Number of state changes of all partitions; results computed from the states are outdated when it changes."""
+    """Number of state changes of all partitions. When it increases, results computed from the states are outdated."""
 
     __slots__ = ("count",)
 
@@ -67,7 +67,10 @@ class PartitionState:
     state: FetchState = FetchState.INITIALIZING
     position: Position | None = None
     topic_id: bytes | None = None
-    """Topic id of the topic at ``position``; None until a fetch after a seek, or if the cluster has no topic ids."""
+    """Topic id that belongs to ``position``.
+
+    None between a seek and the next fetch, and if the cluster has no topic ids.
+    """
     fetch_offset: int = 0
     run: int = 0
     paused: bool = False
@@ -96,7 +99,10 @@ class PartitionState:
         return self.position is not None and self.state in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
 
     def seek(self, position: Position, leader: LeaderAndEpoch | None = None, *, trusted: bool = False) -> None:
-        """Move to ``position``; validate its leader epoch before a fetch, unless the leader sent it (``trusted``)."""
+        """Move to ``position``. Its leader epoch is validated before the next fetch.
+
+        ``trusted``: the current leader returned the position, so no validation is needed.
+        """
         self._start_run()
         self.position = position
         self.fetch_offset = position.offset
@@ -111,7 +117,7 @@ class PartitionState:
         self._go(FetchState.AWAIT_RESET)
 
     def await_validation(self) -> None:
-        """Validate the position with a new leader; drop buffered records, which the new leader may have truncated."""
+        """Validate the position with a new leader. Drop buffered records: the new leader's log may lack them."""
         assert self.position is not None
         self._start_run()
         self.fetch_offset = self.position.offset
@@ -161,7 +167,7 @@ class SubscriptionState:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
         self.group_topics: frozenset[str] = frozenset()
-        """Topics that any group member subscribes to, if this member is the group leader."""
+        """Topics that the group's members subscribe to, if this member is the group leader; otherwise empty."""
         self.assigned: dict[TopicPartition, PartitionState] = {}
         self._transitions = TransitionCount()
         self._not_fetching: list[tuple[TopicPartition, PartitionState]] = []

@@ -17,9 +17,9 @@ FIRST_BOOTSTRAP_ID: Final = -2
 
 
 class Addresses:
-    """Addresses of the cluster's nodes, known from metadata or from ``bootstrap.servers``.
+    """Addresses of nodes, from metadata or from ``bootstrap.servers``.
 
-    Bootstrap addresses have the node ids -2, -3, ... until metadata name the node at the address.
+    A bootstrap address has a node id of -2 or less until metadata name the node at that address.
     """
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], metadata: Metadata) -> None:
@@ -76,7 +76,7 @@ class ConnectionLoss(NamedTuple):
 def drop_idle_channels(
     channels: dict[tuple[int, str], Channel], losses: dict[int, ConnectionLoss], addresses: Addresses
 ) -> None:
-    """Drop channels and connection losses of nodes whose address is no longer known."""
+    """Drop channels and connection losses of each node whose address is no longer known."""
     for key, channel in list(channels.items()):
         if channel.connection is None and not channel.waiting and addresses.of(channel.node_id) is None:
             del channels[key]
@@ -88,7 +88,7 @@ def drop_idle_channels(
 def least_loaded(channels: Iterable[Channel], usual: str) -> Channel | None:
     """Return the ready channel with the fewest requests, or None.
 
-    Of equal channels it prefers a known node to a bootstrap address, then the channel named ``usual``.
+    Among equal channels, prefer known nodes to bootstrap addresses, then the channel named ``usual``.
     """
     ready = [
         (channel.connection.load, channel.node_id < 0, channel.name != usual, channel.node_id, channel)

@@ -48,7 +48,7 @@ PROTOCOL_PREFIXES: Final = (
 def foreign_protocol(first: bytes) -> str | None:
     """Return an error message that names the broker's protocol; None if its first bytes may be Kafka's.
 
-    The first response of a Kafka broker, to ApiVersions, is below 16 MB: the first byte of its length is 0.
+    A Kafka broker's first response (to ApiVersions) is below 16 MB, so the first byte of its length is 0.
     """
     if len(first) > 1 and first[0] in TLS_RECORDS and first[1] == TLS_MAJOR:
         return "it answers in TLS: set security.protocol=SSL or SASL_SSL, or name a listener without TLS"
@@ -282,7 +282,7 @@ class Connection:
 
     @property
     def _is_receiving_response(self) -> bool:
-        """True if a response has begun to arrive and its request has a longer timeout than request.timeout.ms."""
+        """True if a response began to arrive, and its request has a longer timeout than request.timeout.ms."""
         has_longer_timeout = bool(self.in_flight) and self.in_flight[0].unsent.timeout_ms > self._request_timeout_ms
         return has_longer_timeout and self._buffers.is_begun
 
@@ -344,9 +344,9 @@ class Connection:
         return out, answers
 
     def _may_write(self, login: ClientLogin, out: list[Buffer], now_ms: int) -> bool:
-        """Return True if requests may be written; start the login that renews an expiring session (KIP-368).
+        """Return True if requests may be written. If the login session expires soon, start its renewal (KIP-368).
 
-        Queued requests wait for the renewal; requests in flight are answered before it.
+        Queued requests wait for the renewal. The broker answers requests in flight before the renewal.
         """
         if not login.is_in_progress and login.is_due(now_ms):
             out += login.begin()
@@ -355,7 +355,10 @@ class Connection:
 
     @property
     def is_unready(self) -> bool:
-        """True before the connection is ready, and while its session is renewed; both time out at ``deadline_ms``."""
+        """True before the connection is ready, and during the renewal of its login.
+
+        Connecting and renewal both time out at ``deadline_ms``.
+        """
         return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_in_progress)
 
     def take_overdue(self, now_ms: int) -> PendingRequest | None:

@@ -200,7 +200,7 @@ class Engine:
     def _broken(self, channel: Channel, error: KohortError, now_ms: int) -> None:
         """Close a connection that received invalid bytes.
 
-        Its oldest request fails with ``error``, its other requests with the error of a lost connection.
+        The connection's oldest request fails with ``error``, and its other requests fail with ConnectionFailed.
         """
         assert channel.connection is not None
         if channel.connection.in_flight:
@@ -212,7 +212,7 @@ class Engine:
             self._rebootstrap(now_ms)
 
     def _rebootstrap(self, now_ms: int) -> None:
-        """Close connections to nodes and request new metadata from the bootstrap addresses (KIP-1102)."""
+        """Close the connections to all nodes, and request metadata from the bootstrap addresses (KIP-1102)."""
         for channel in list(self._channels.values()):
             if channel.node_id >= 0 and channel.connection is not None:
                 self._end(channel, now_ms, keep=True)
@@ -380,7 +380,7 @@ class Engine:
         return channel is not None and channel.connection is not None
 
     def _adopt_bootstrap(self) -> None:
-        """Move each bootstrap connection to the node that metadata name at the same address."""
+        """Move the connection of a bootstrap address to the node that has this address in the metadata."""
         if self._seen_version == self.metadata.version:
             return
         self._seen_version = self.metadata.version

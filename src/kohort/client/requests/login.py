@@ -1,8 +1,8 @@
-"""Login of a connection: SaslHandshake, then the mechanism's tokens; renewed before the session expires.
+"""Login of a connection: SaslHandshake, then the mechanism's tokens. Renewed before the login session expires.
 
 Tokens are opaque here: ``challenge`` requests the next one, and ``token`` takes it. SaslHandshake names the mechanism
-(KIP-43). Tokens go in SaslAuthenticate (KIP-152), or in frames without a header if the broker knows only
-SaslHandshake 0. A session with a lifetime is renewed after 85 to 95 % of it, on the same connection (KIP-368,
+(KIP-43). Tokens are sent in SaslAuthenticate (KIP-152), or in frames without a header if the broker supports only
+SaslHandshake 0. A login session with a lifetime is renewed after 85 to 95 % of it, on the same connection (KIP-368,
 protocol/security.md#logins).
 """
 
@@ -23,7 +23,7 @@ from kohort.wire.schema import Message
 
 RENEW_FROM: Final = 0.85
 RENEW_SPREAD: Final = 0.10
-"""Time of a session's renewal as shares of its lifetime: earliest time, and maximum random delay after it."""
+"""Start of the renewal window and length of the window, as fractions of a login session's lifetime."""
 RAW_TOKENS: Final = 0
 
 

@@ -196,7 +196,7 @@ class Metadata:
         return LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
 
     def update_leader(self, tp: TopicPartition, node_id: int, epoch: int, nodes: Iterable[Node] = ()) -> bool:
-        """Apply a leader from a Produce or Fetch response (KIP-951) if its epoch is newer; return True if applied."""
+        """Apply the leader in a Produce or Fetch response (KIP-951) if its epoch is newer. True if applied."""
         for node in nodes:
             self.learn_node(node)
         info = self._topics.get(tp.topic)
@@ -309,7 +309,7 @@ def _partition(p: wire.MetadataResponsePartition) -> PartitionInfo:
 
 
 def shape_metadata(request: Message, version: int) -> Message:
-    """Rewrite Metadata for versions below 4, in which a request cannot forbid automatic topic creation.
+    """Rewrite Metadata for old versions. Below version 4 a request cannot forbid automatic topic creation.
 
     Raises UnsupportedVersion for topic ids below version 12.
     """

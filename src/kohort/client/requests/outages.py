@@ -61,7 +61,7 @@ class _Outage:
 
 
 class Outages:
-    """Failures of one client that have not ended; the key of each is its address, partition or topic."""
+    """Failures of one client that have not ended, for each address, partition or topic."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes

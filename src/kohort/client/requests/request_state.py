@@ -58,7 +58,7 @@ class RequestState:
         return unsent
 
     def ended(self, sent: Unsent) -> bool:
-        """Mark a request as no longer in flight; return False if a newer request has replaced it."""
+        """Remove a request from those in flight. Return False if it was no longer in flight."""
         if sent not in self._in_flight:
             return False
         self._in_flight.remove(sent)
@@ -76,7 +76,7 @@ class RequestState:
         return self.retry_at_ms
 
     def repeated(self, now_ms: int) -> None:
-        """Count a response that changed nothing; such responses lengthen the next back-off (KIP-580)."""
+        """Count a response without any change. Such responses lengthen the next back-off (KIP-580)."""
         self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
         self.failures += 1
 

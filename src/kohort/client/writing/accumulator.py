@@ -66,7 +66,7 @@ class Accumulator:
         return self._limits.get(topic, self._batch_most)
 
     def set_limit(self, topic: str, size: int) -> None:
-        """Limit the topic's batches to ``size`` bytes, after the broker rejected a batch of twice the size."""
+        """Limit the topic's batches to ``size`` bytes, because the broker rejected a batch of twice that size."""
         self._limits[topic] = min(self.limit(topic), size)
 
     def check_size(self, size: int) -> None:
@@ -88,8 +88,8 @@ class Accumulator:
     ) -> Placement | None:
         """Add one record to its partition's batch.
 
-        Without ``now_ms`` it adds only to an unfilled batch, else returns None: most records need no new batch, and so
-        no clock. Raises ApiError (MESSAGE_TOO_LARGE).
+        Without ``now_ms`` the record is added only if a batch has space; otherwise returns None. Most records need no
+        new batch, so the caller need not read the clock. Raises ApiError (MESSAGE_TOO_LARGE).
         """
         size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
@@ -155,7 +155,7 @@ class Accumulator:
         self.waiting.setdefault(TopicPartition(batch.topic, batch.partition), deque()).append(batch)
 
     def put_back(self, batch: ProduceBatch) -> None:
-        """Queue a batch again after a failed attempt, before all batches with higher sequence numbers."""
+        """Queue a batch again after a failed attempt, in front of all batches with higher sequence numbers."""
         queue = self.waiting.setdefault(TopicPartition(batch.topic, batch.partition), deque())
         at = next((i for i, queued in enumerate(queue) if not _precedes(queued, batch)), len(queue))
         queue.insert(at, batch)

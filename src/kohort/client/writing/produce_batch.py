@@ -23,7 +23,7 @@ _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
 _SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
-"""For each length of a key or value: the length as a varint, and the size of varint and key or value together."""
+"""Entry for each length of a key or value: the length as a varint, and the total size of varint and bytes."""
 _NULL: Final = varint_bytes(-1)
 
 
@@ -113,7 +113,7 @@ class ProduceBatch:
         self._finish()
 
     def fail(self, error: KohortError, refused: Mapping[int, KohortError] | None = None) -> None:
-        """Fail all records of the batch with ``error``, except those with an error of their own in ``refused``."""
+        """Fail all records of the batch. A record in ``refused`` gets its own error, all others get ``error``."""
         self.error, self.refused = error, refused or {}
         self._finish()
 
@@ -148,7 +148,7 @@ class ProduceBatch:
 
 
 def prebuilt(topic: str, partition: int, batch: bytes, *, deadline_ms: int) -> ProduceBatch:
-    """Create a batch from encoded bytes; its records are sent unchanged, its header is rewritten when sent.
+    """Create a batch from encoded bytes. The records are sent unchanged, and the header is rewritten.
 
     Raises CorruptRecord if ``batch`` is not exactly one whole batch of at least one record.
     """

@@ -32,8 +32,8 @@ class PartitionSequence:
     accepted: bool = False
     """True if the broker has accepted a batch of this producer id in the partition.
 
-    A broker accepts any first sequence number of an unknown producer, so a second batch could replace a rejected first
-    one. So the first batch is in flight alone.
+    Before that, the first batch is in flight alone. A broker accepts any sequence number from an unknown producer, so
+    it could accept the second batch after it rejected the first one.
     """
     in_flight: list[ProduceBatch] = field(default_factory=list)
     recovering: bool = False
@@ -50,11 +50,12 @@ class PartitionSequence:
             self.acked_sequence = last
 
     def is_superseded(self, batch: ProduceBatch) -> bool:
-        """True if the log contains a later batch of the partition, so also this batch: brokers write batches in order.
+        """True if the log contains a later batch of the partition, and so this batch: brokers write batches in order.
 
-        A broker recognizes duplicates among the last five batches. An older duplicate occurs if its response was lost
-        and the next leader accepted later batches. False if every attempt to send this batch got an error: then the log
-        lacks it, and a broker without the producer's state accepted a later batch as the first.
+        A broker recognizes duplicates only among its last five batches. This batch can be an older duplicate if its
+        response was lost and the next leader accepted later batches. Returns False if every attempt to send this batch
+        got an error: then the log lacks the batch, because a broker without the producer's state accepted a later batch
+        as the first one.
         """
         if not batch.unanswered or self.identity != (batch.producer_id, batch.producer_epoch):
             return False

@@ -108,7 +108,7 @@ class Sender:
         return Poll([self._request(node_id, by_node[node_id], now_ms) for node_id in due], min(wakes))
 
     def _send_at_ms(self, tp: TopicPartition) -> int | None:
-        """Return the time of the partition's next send in ms; None if it must wait for a response."""
+        """Return the earliest time in ms at which the partition's next batch may be sent; None if it must wait."""
         if self._transactions is not None and not self._transactions.admits(tp):
             return None
         sequence = self._sequences.get(tp)

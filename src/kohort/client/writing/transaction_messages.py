@@ -1,7 +1,8 @@
 """Requests of a transactional producer to its coordinator, and to coordinators of groups (KIP-98, KIP-447).
 
-In the second protocol (KIP-890) the first batch or offset commit begins a transaction, and its end gives the producer
-a new epoch, so that no late batch joins the next one. A feature of the cluster selects the protocol.
+The cluster's features select the first protocol or the second one (KIP-890). In the second protocol the first batch
+or offset commit begins a transaction. The end of the transaction gives the producer a new epoch, so that a late batch
+cannot join the next transaction.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def end(producer: TransactionalProducer, *, commit: bool) -> wire.EndTxnRequest:
 
 
 def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
-    """Return the first error code of a transaction response, and its partition; NONE without an error."""
+    """Return the first error code of a transaction response, and the partition with that error; NONE if no error."""
     where = ""
     match response:
         case InitProducerIdResponse() | wire.AddOffsetsToTxnResponse() | wire.EndTxnResponse():
@@ -141,5 +142,5 @@ def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
         case _:
             raise AssertionError(f"unexpected response in a transaction: {response}")
     bad = [(code, tp) for code, tp in found if code is not ErrorCode.NONE]
-    # OPERATION_NOT_ATTEMPTED only follows from another partition's error.
+    # A partition gets OPERATION_NOT_ATTEMPTED only because another partition has an error.
     return min(bad, key=lambda one: one[0] is ErrorCode.OPERATION_NOT_ATTEMPTED, default=(ErrorCode.NONE, where))

@@ -58,7 +58,7 @@ CONCURRENT_MS: Final = 20
 
 
 class Phase(Enum):
-    """State of the producer's transaction; the value completes the message "the producer ..."."""
+    """State of the producer's transaction. Each value completes a message that begins with "the producer"."""
 
     NEW = "is not initialized: call init_transactions() first"
     STARTING = "is being initialized"
@@ -108,12 +108,15 @@ class Transactions:
         self._groups: set[str] = set()
         self._offsets: deque[_Offsets] = deque()
         self._needs_epoch = False
-        """True if the next transaction needs a new epoch: a sequence is broken, or a request's outcome is unknown."""
+        """True if the next transaction needs a new epoch.
+
+        That is so after a broken sequence, or if the outcome of a request is unknown.
+        """
         self._outcome_unknown = False
         self._is_second_protocol = False
 
     def init(self) -> Promise[None]:
-        """Request the producer id; the coordinator fences an earlier producer with the same transactional id."""
+        """Request the producer id. The coordinator fences any earlier producer with the same transactional id."""
         if self.phase is not Phase.STARTING:
             self._check(Phase.NEW, "init_transactions() was called before")
             self._enter(Phase.STARTING)
@@ -182,7 +185,7 @@ class Transactions:
         return TransactionFailed("the transaction was aborted") if self.phase is Phase.ABORTING else None
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Return True if the transaction includes the partition; otherwise schedule the request that adds it."""
+        """Return True if the transaction includes the partition. Otherwise schedule the request that adds it."""
         if self._is_second_protocol:
             self._partitions.add(partition)  # KIP-890: the Produce request adds the partition to the transaction
         if partition in self._partitions:
@@ -356,7 +359,7 @@ class Transactions:
         elif code in FENCED:
             self._fail(self._fenced_error(error))
         elif code in UNKNOWN_PRODUCER and self.phase is Phase.ABORTING:
-            # The coordinator does not know this producer: no transaction to abort, but a new producer id is needed.
+            # The coordinator does not know this producer. No transaction can be aborted; a new producer id is needed.
             self.producer.id_and_epoch = NO_PRODUCER_ID_AND_EPOCH
             self._partitions.clear()
             self._groups.clear()
