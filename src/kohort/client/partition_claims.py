@@ -1,8 +1,8 @@
-"""Claimed (assigned) partitions of a consumer group session with handlers: batches and marked offset of each one.
+"""Claimed (assigned) partitions of a consumer group session: inbox of batches and marked offset of each partition.
 
 Each claim has an inbox of undecoded batches, so that a slow handler delays no other partition. A partition is paused
 when its inbox has been full for ``max_processing_time_ms``, until a batch leaves the inbox. Marked offsets are
-committed; at the end of the session they become the positions.
+committed. At the end of the session each partition's position moves back to its marked offset.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Results(Mapping[K, V]):
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
-        """Add an item's value, or its error if ``code`` is not 0."""
+        """Add an item's value if ``code`` is 0, otherwise its error."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:

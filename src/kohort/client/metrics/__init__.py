@@ -1,1 +1,1 @@
-"""Metrics of a client, cheap enough to be always on."""
+"""Metrics of a client, always recorded."""

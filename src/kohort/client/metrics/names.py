@@ -24,7 +24,7 @@ class MetricName(NamedTuple):
 
 
 class MetricsSnapshot(Mapping[MetricName, MetricValue]):
-    """Metrics of a client at one time, as a mapping of names to numbers.
+    """Snapshot of a client's metrics: a mapping of names to numbers.
 
     A number without a recent value is NaN. The value of ``last-rebalance-reason`` is text.
     """

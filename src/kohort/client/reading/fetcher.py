@@ -1,6 +1,6 @@
 """Fetches of a consumer and their responses (protocol/fetching.md#fetch-requests).
 
-One fetch is in flight per node. It starts at the end of a partition's buffered data, not at the user's position, so
+At most one fetch is in flight per node. It starts after a partition's buffered data, not at the user's position, so
 that it runs while records are decoded. A node gets no fetch while its buffered data exceeds ``prefetch_bytes``. A
 fetch omits each partition with ``PREFETCH_FETCHES`` full fetches in the buffer. Paused partitions keep their buffered
 data, which does not count for the node. So the memory is bounded: for each node ``prefetch_bytes`` and one response,

@@ -18,7 +18,7 @@ PARTITION: Final = "partition"
 
 
 class TopicWatch:
-    """Request source that only logs missing topics and partitions. Without ``subscription`` it logs topics only."""
+    """Request source that sends no requests; it logs missing topics, and with ``subscription`` partitions, too."""
 
     def __init__(self, metadata: Metadata, outages: Outages, subscription: SubscriptionState | None = None) -> None:
         self._metadata = metadata

@@ -203,7 +203,7 @@ class Connection:
         self.node_id, self._metrics = node_id, metrics
 
     def require_login(self, mechanism: str, identity: str, rng: Rng) -> None:
-        """Require a login before the connection is ready, and again before each session expires.
+        """Require a login before the connection is ready, and a renewal before each login session expires.
 
         Call before the connection opens. ``identity`` names the user in error messages.
         """

@@ -1,4 +1,4 @@
-"""Look up the coordinator of a group or transactional id, and look it up again after errors."""
+"""Look up the coordinator of a group or transactional id; repeat the lookup after coordinator errors."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class CoordinatorLookup:
 
 
 def lookup_shape(request: Message, version: int) -> Message:
-    """Rewrite FindCoordinator for a version: a list of keys from version 4 on (KIP-699), else one key."""
+    """Rewrite FindCoordinator for a version. From version 4 on it has a list of keys (KIP-699), else a single key."""
     assert isinstance(request, FindCoordinatorRequest)
     if version < BATCHED_FROM:
         return request if version > 0 else FindCoordinatorRequest(key=request.key)

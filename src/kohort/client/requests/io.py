@@ -35,7 +35,7 @@ class FramesArrived:
 class Closed:
     """Event: the connection ended or failed; ``reason`` is an error message.
 
-    ``is_refusal``: the client rejects the broker, or the broker the client (certificate, TLS); a retry cannot succeed.
+    ``is_refusal``: client or broker rejected the other's certificate or TLS parameters, so a retry cannot succeed.
     """
 
     connection: ConnectionId

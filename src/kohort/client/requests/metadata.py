@@ -1,4 +1,4 @@
-"""Metadata of the cluster: nodes, topics, leaders; and when to refresh them.
+"""Metadata of the cluster (nodes, topics, leaders) and their refresh.
 
 The leader epoch of a partition never decreases: a lower one in a response is ignored (KIP-320). Leader hints in
 Produce and Fetch responses update leaders without a Metadata request (KIP-951).
@@ -144,7 +144,7 @@ class Metadata:
         self._must_refresh = True
 
     def take_rebootstrap(self) -> bool:
-        """Return True once after a broker returned REBOOTSTRAP_REQUIRED (KIP-1102)."""
+        """Return True if a broker returned REBOOTSTRAP_REQUIRED (KIP-1102) since the last call."""
         was, self._must_rebootstrap = self._must_rebootstrap, False
         return was
 
@@ -174,7 +174,7 @@ class Metadata:
         return None if info is None or info.topic_id == NO_UUID else info.topic_id
 
     def lacks(self, partition: TopicPartition, topic_id: bytes | None = None) -> bool:
-        """True if the last Metadata response covers the topic, but has no such partition or has another topic id."""
+        """True if the last Metadata response covers the topic, but lacks the partition or has another topic id."""
         info = self._topics.get(partition.topic)
         if info is not None:
             recreated = topic_id is not None and info.topic_id not in (NO_UUID, topic_id)

@@ -1,4 +1,4 @@
-"""Log failures that a client retries: when they begin, every minute, and when they end.
+"""Log failures that a client retries: at their begin, then every minute, and at their end.
 
 Callers report every failure; this module drops repetitions. A failure that recurs within a minute is logged once, so
 that an unstable connection does not fill the log.
@@ -71,7 +71,7 @@ class Outages:
         return bool(self._known)
 
     def report(self, about: Hashable, text: str, now_ms: int, *, patience_ms: int = 0) -> None:
-        """Report a failure that began or continues; log it when it has lasted ``patience_ms``."""
+        """Report a new or continuing failure. It is logged when it has lasted ``patience_ms``."""
         outage = self._known.get(about)
         if outage is None:
             outage = self._known[about] = _Outage(now_ms)
@@ -86,7 +86,7 @@ class Outages:
             outage.is_logged, outage.logged_at_ms = True, now_ms
 
     def report_code(self, about: Hashable, code: ErrorCode, text: str, now_ms: int) -> None:
-        """Report a retriable error code; log it after a second, or at once if no healthy broker returns it."""
+        """Report a retriable error code. It is logged when it has lasted a second, or at once if in NEVER_TRANSIENT."""
         patience_ms = 0 if code in NEVER_TRANSIENT else TRANSIENT_MS
         self.report(about, f"{text}: {code.name}", now_ms, patience_ms=patience_ms)
 

@@ -49,10 +49,10 @@ ANY_NODE: Final = -1
 
 @dataclass(slots=True, eq=False)
 class Unsent:
-    """A request to send. ``channel`` separates coordinator traffic from data: one connection per node and channel.
+    """A request to send. Each node has one connection per ``channel``: one for data, one for coordinator requests...
 
-    The engine lowers ``timeout_ms`` to request.timeout.ms once the response has begun. It sets ``version`` when it
-    encodes the request; ``max_version`` limits the choice. ``shape`` rewrites the request for that version. Without
+    When the response begins to arrive, the engine lowers ``timeout_ms`` to request.timeout.ms. It sets ``version`` when
+    it encodes the request; ``max_version`` limits the choice. ``shape`` rewrites the request for that version. Without
     ``expect_response`` an empty response follows as soon as the request is written. ``context`` belongs to the source.
     """
 

@@ -1,1 +1,1 @@
-"""Producer: batches, sequence numbers, transactions, sending to partition leaders."""
+"""Producer logic: batches, sequence numbers, transactions, requests to partition leaders."""

@@ -37,7 +37,7 @@ class PartitionSequence:
     """
     in_flight: list[ProduceBatch] = field(default_factory=list)
     recovering: bool = False
-    """True after a failed batch, until a batch succeeds: the partition then has only one batch in flight at a time."""
+    """True from a failed batch to the next successful one. Meanwhile one batch at a time is in flight."""
     must_restart: bool = False
     """True if the sequence is broken: it restarts at 0 in the next epoch, once no numbered batch is in flight."""
     not_before_ms: int = 0
@@ -54,8 +54,8 @@ class PartitionSequence:
 
         A broker recognizes duplicates only among its last five batches. This batch can be an older duplicate if its
         response was lost and the next leader accepted later batches. Returns False if every attempt to send this batch
-        got an error: then the log lacks the batch, because a broker without the producer's state accepted a later batch
-        as the first one.
+        got an error: then the log lacks this batch. The later batch was accepted by a broker that had lost the
+        producer's state.
         """
         if not batch.unanswered or self.identity != (batch.producer_id, batch.producer_epoch):
             return False

@@ -1,9 +1,9 @@
 """Send a producer's batches: one request per node with one batch per partition, in order, without duplicates.
 
 An idempotent producer numbers its batches (protocol/producers.md#numbering), so a broker detects duplicates. Up to five
-requests are in flight per node. After a failure the later ones fail as out of order and are repeated, one at a time
-until one succeeds. A sequence with a failed batch restarts at 0 in the next epoch, once none of its batches is in
-flight (KIP-360).
+requests are in flight per node. After a failed request, later requests fail as out of order. They are repeated one at
+a time until one succeeds. If a batch fails permanently, the sequence of its partition restarts at 0 in the next epoch,
+once no batch of the partition is in flight (KIP-360).
 
 Batches of a transactional producer go to partitions of its transaction. A failed batch fails the transaction, and the
 next epoch comes from the coordinator.

@@ -79,7 +79,7 @@ class _Offsets:
 class Transactions:
     """Request source that sends the transaction requests of a producer; its sender sends the records.
 
-    ``delivered`` returns True once all batches are completed; the transaction ends after that.
+    ``delivered`` returns True when all batches are completed. The transaction ends only after that.
     """
 
     def __init__(
