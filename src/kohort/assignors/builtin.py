@@ -17,7 +17,7 @@ ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_S
 EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
 """kohort's own assignors as a dict with their names as keys.
 
-All members of a group must offer its assignor, and other Kafka clients lack these assignors.
+A group can use them only if all its members offer them. Other Kafka clients lack these assignors.
 """
 
 

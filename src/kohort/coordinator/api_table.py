@@ -1,4 +1,4 @@
-"""Table of the group APIs: for each request type its check, its decision and its error response.
+"""Table of the group APIs. Each entry has a request type's check, its decision and its error response.
 
 To serve another API, write a module with its ``decide_*`` and ``refuse_*`` functions, and add an entry to this table.
 A request about several groups may read all partitions of ``__consumer_offsets``, but changes one group at a time.
@@ -54,14 +54,17 @@ def check_group_id(request: GroupRequest, _config: BrokerConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupApi:
-    """Entry of a request type about one group (``message.group_id``): its check, decision and error response."""
+    """Table entry of a request type that names one group: its check, decision and error response.
+
+    The request names the group in ``message.group_id``.
+    """
 
     decide: Decide
     refuse: Refuse
     check: Check = lambda _request, _config: None
     """Function that rejects an invalid request before the coordinator looks up the group. Raises ApiError."""
     withdraw: Withdraw | None = None
-    """Function that builds the response after a failed append of the records; None: refuse the whole request."""
+    """Function that builds the response if the append of the records failed; None: refuse the whole request."""
     added_bytes: AddedBytes = lambda _request, _groups: NOTHING
     """Function that returns the maximum bytes by which a request enlarges the groups in memory."""
     read_only: bool = False
@@ -76,7 +79,7 @@ class GroupApi:
 
 @dataclass(frozen=True, slots=True)
 class SeveralGroupsApi:
-    """Entry of a request type about any number of groups; the coordinator computes its response in steps (ADR 11)."""
+    """Table entry of a request type that names any number of groups. The response is computed in steps (ADR 11)."""
 
     answer: Answer
     refuse: Refuse

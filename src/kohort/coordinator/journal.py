@@ -29,7 +29,7 @@ TriggerEvent = Literal[
     "session_expired",  # the member sent no request within its session timeout
     "new_member_expired",  # five minutes passed without a generation that includes the new member
     "sync_timeout",  # members sent no SyncGroup within the rebalance timeout
-    "static_replaced",  # a static member joined under a new member id and changed the protocol
+    "static_replaced",  # a static member joined under a new member id, and the group must rebalance
     "over_capacity",  # the group had more members than group.max.size when it was loaded
     "append_failed",  # the append of a generation's GroupMetadata record failed
     "downgraded",  # the last consumer-protocol member left: the group became classic
@@ -63,7 +63,7 @@ EpochEvent = Literal[
 
 
 class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Times and counts of a member's session, as of a journal entry."""
+    """Times and counts of a member's session at the time of a journal entry."""
 
     session_timeout_ms: int
     rebalance_timeout_ms: int
@@ -95,7 +95,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
     owned_changed: bool = False
-    """True if the member reports other owned partitions than before, as in a cooperative client's second rebalance."""
+    """True if the member reports other owned partitions than before, as after a cooperative client's revocation."""
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Subscribed topics with a new partition count, as a dict: topic -> (count at generation start, count now)."""
     topics_created: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     change: Change | None = None
     others: tuple[ClientIdentity, ...] = ()
-    """Members of the event besides ``member``, as in a LeaveGroup of several members."""
+    """Other members of the same event, besides ``member``. A LeaveGroup may remove several members."""
     leader_lost: bool = False
     """True if the event removed the leader of the group."""
     error: str | None = None
@@ -145,7 +145,7 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     """Session of the member before this JoinGroup; None unless the member rejoined late."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    """Both timeouts are those in the JoinGroup. They are None in entries of older kohort versions."""
+    """Like ``session_timeout_ms``: timeout in the JoinGroup; None in entries of older kohort versions."""
     software: str | None = None
     """Name and version of the client software (KIP-511); None if unknown."""
 
@@ -231,7 +231,7 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     api: str
     error: str
     generation: int
-    """Generation id in the refused request; ``current`` is that of the group."""
+    """Generation id in the refused request. ``current``: generation id of the group."""
     current: int
     offsets: tuple[OffsetMove, ...] = ()
     """First offsets of a refused OffsetCommit, each with the committed offset of its partition."""
@@ -247,7 +247,7 @@ class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     last_commit_ms: int | None = None
     """Time in ms of the member's last commit to a partition that it owned."""
     last_progress_ms: int | None = None
-    """Time in ms of the member's last commit that moved the offset of a partition it owned forward."""
+    """Time in ms of the member's last commit that moved an offset forward, in a partition that the member owned."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
 
@@ -306,7 +306,7 @@ class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_comput
 
 
 class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition newly assigned to a member. ``unowned_ms``: time in ms without an owner before that."""
+    """Partition newly assigned to a member. ``unowned_ms``: time in ms for which the partition had no owner before."""
 
     topic: str
     partition: int
@@ -334,7 +334,8 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
     """State after the heartbeat.
 
-    ``unrevoked_partitions``: this member must revoke partitions. ``unreleased_partitions``: other members must.
+    ``unrevoked_partitions``: this member must revoke partitions. ``unreleased_partitions``: this member waits until
+    other members revoke partitions.
     """
     revoking: dict[str, tuple[int, ...]] = {}
     """Partitions that the member must revoke, as a dict: topic -> partition numbers."""
@@ -388,11 +389,11 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     signs: tuple[SignsOfLife, ...] = ()
     """Activity of the previous generation's members, observed by ``kohort watch``."""
     settled_seen_ms: int | None = None
-    """Time in ms of the last sample without a rebalance since the previous generation."""
+    """Time in ms of the last sample of the previous generation in which the group was not rebalancing."""
     rebalancing_seen_ms: int | None = None
-    """Time in ms of the first sample with a rebalance since the previous generation."""
+    """Time in ms of the first sample after the previous generation in which the group was rebalancing."""
     present: tuple[str, ...] | None = None
-    """Ids of the members in the first sample with the rebalance; None if there is no such sample."""
+    """Ids of the members in the sample at ``rebalancing_seen_ms``; None if there is no such sample."""
     before: GenerationSeen | None = None
     """Copy of the previous generation, whose own journal entry may be deleted; without ``signs``."""
 
@@ -418,7 +419,7 @@ class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_convert
 
     to: Literal["consumer", "classic"]
     epoch: int
-    """Group epoch of the new consumer group or generation id of the new classic group; the number does not change."""
+    """Group epoch of the new consumer group, or generation id of the new classic group. The number does not change."""
     members: tuple[ClientIdentity, ...]
     by: ClientIdentity | None = None
     """Member whose join or departure converted the group."""

@@ -56,7 +56,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     at_ms: int
     group: str
     observed: bool = False
-    """True if the entry is by ``kohort watch``, an observer outside of the coordinator."""
+    """True if ``kohort watch``, an observer outside of the coordinator, wrote the entry."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -96,8 +96,8 @@ class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_di
 class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenced"):
     """A client that is not a member committed offsets of the group.
 
-    For each client the journal gets at most one such entry per hour. A commit that moves an offset back gets an entry,
-    unless the last one is less than a second old.
+    For each client the journal gets at most one such entry per hour. In addition, each commit that moves an offset back
+    gets an entry, unless the client's last entry is less than a second old.
     """
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
@@ -111,7 +111,10 @@ class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenc
 
 
 class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_changed"):
-    """Options of the group changed. For each option: its old and its new value; None is the broker's default."""
+    """Options of the group changed.
+
+    ``options`` is a dict: option -> (old value, new value). The value None stands for the broker's default.
+    """
 
     QUIET: ClassVar[bool] = True
 

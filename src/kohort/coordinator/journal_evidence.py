@@ -22,7 +22,10 @@ NAME_PREFIX_MAX: Final = 300
 """Number of letters in a member id or client id that are compared; the remaining ones are ignored."""
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
-"""Maximum bytes of the names of groups with counters; above it or ``GROUPS_MOST``, the oldest counters are dropped."""
+"""Maximum bytes of the names of groups with counters.
+
+Above it, or above ``GROUPS_MOST`` groups, the oldest counters are dropped.
+"""
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100
 LEAVERS: Final = 1_000
@@ -34,7 +37,7 @@ JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
 
 
 class MetricsByMember:
-    """Metrics in each member's last push, for the 10,000 members with the latest pushes."""
+    """Metrics in each member's last push, for the 10,000 members that pushed last."""
 
     def __init__(self, limit: int = MEMBERS) -> None:
         self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
@@ -68,7 +71,7 @@ def name_prefix(name: str) -> str:
 
 
 class OffsetCounters:
-    """Counts of committed, of expired and of deleted offsets."""
+    """Numbers of committed, expired and deleted offsets."""
 
     __slots__ = ("committed", "deleted", "expired")
 
@@ -122,7 +125,7 @@ class FencedCounters:
 
 
 class ClosedConnections:
-    """Time at which each client connection closed, for the 10,000 that closed last."""
+    """Time at which each client connection closed, for the 10,000 connections that closed last."""
 
     def __init__(self, limit: int = CONNECTIONS) -> None:
         self._closed_at_ms: dict[int, int] = {}
@@ -162,7 +165,7 @@ class BrokerStalls:
 
 
 class DepartedMembers:
-    """Members that left their group. Each is forgotten when the connection of its LeaveGroup closes."""
+    """Members that left their group. A member is dropped when the connection of its LeaveGroup closes."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, ClientIdentity, int]] = {}

@@ -1,7 +1,7 @@
 """Memory limit of all groups (``group.coordinator.max.bytes``): clients cannot exhaust the memory of the broker.
 
 Kafka has no such limit. Groups in the log are always loaded. At the limit the coordinator refuses new groups and new
-members. Existing groups may grow by small requests until they take twice the limit.
+members. Existing groups may grow by small requests until all groups together take twice the limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""Estimated memory in bytes for each topic. All these estimates are for names of up to ``USUAL_NAME`` letters."""
+"""Estimated memory in bytes for each topic. All estimates in bytes below are for names of ``USUAL_NAME`` letters."""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
@@ -38,7 +38,7 @@ MATCH_BYTES: Final = 8
 FREE_BYTES: Final = 16_384
 """Maximum bytes of metadata in a request by an existing member when the memory limit is reached."""
 MEASUREMENTS: Final = 8
-"""Memory is measured again after growth by an eighth of the limit: groups and members may have been removed."""
+"""Memory is measured again whenever requests have added an eighth of the limit: groups may have been removed."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
 """Number of members whose memory is measured during one request; this takes a few milliseconds."""
@@ -50,7 +50,7 @@ NO_LIMIT: Final = -1
 
 
 class Added(NamedTuple):
-    """Maximum bytes that a request adds. ``new``: new groups and members; ``grown``: growth of existing groups."""
+    """Maximum bytes that a request adds. ``new``: in new groups and members; ``grown``: in existing groups."""
 
     new: int = 0
     grown: int = 0

@@ -126,7 +126,7 @@ class Outcome:
 
 
 class TopicsView(Protocol):
-    """Topics of the broker, as far as coordinator decisions query them."""
+    """Topics of the broker: the queries that coordinator decisions need."""
 
     def topic_id(self, name: str) -> bytes | None: ...
 

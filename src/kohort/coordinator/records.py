@@ -41,7 +41,7 @@ _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""First bytes of an offset record's tagged fields: one field, with tag 0 and 16 bytes, the topic id."""
+"""First bytes of an offset record's tagged fields if the topic id is the only one (tag 0, 16 bytes)."""
 KeyValue = tuple[bytes, bytes | None]
 RECORD_TIMES: Final = (
     "commit_timestamp",
@@ -229,7 +229,7 @@ class TransactionEnded(NamedTuple):
 LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
 """Entry of a ``__consumer_offsets`` log: key and value of a record.
 
-Or the key is empty, and the value is a transaction's records or its marker.
+If the key is empty, the value contains a transaction's records, or is the marker of a transaction.
 """
 
 
@@ -245,7 +245,7 @@ def build_record(record: Record) -> KeyValue:
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Build the key of an offset record. ASCII names are encoded here; other names take the slower codec."""
+    """Build the key of an offset record without the codec if both names are ASCII; else with the slower codec."""
     if group_id.isascii() and topic.isascii() and len(group_id) <= LONGEST_NAME and len(topic) <= LONGEST_NAME:
         group_bytes, topic_bytes = group_id.encode("ascii"), topic.encode("ascii")
         group_head, topic_head = _INT16.pack(len(group_bytes)), _INT16.pack(len(topic_bytes))
@@ -302,7 +302,7 @@ def _offset(value: bytes) -> OffsetCommitValue:
 
 
 def _offset_place(key: bytes) -> tuple[str, str, int]:
-    """Parse the key of an offset record. ASCII names are decoded here; other names take the slower codec."""
+    """Parse the key of an offset record without the codec if both names are ASCII; else with the slower codec."""
     group_ends = 4 + _INT16.unpack_from(key, 2)[0]
     if 4 <= group_ends <= len(key) - 6:
         topic_ends = group_ends + 2 + _INT16.unpack_from(key, group_ends)[0]
@@ -319,7 +319,7 @@ def is_plain_offset(value: bytes) -> bool:
 
 
 def read_plain_offset(value: bytes) -> OffsetCommitValue:
-    """Parse the value of an offset record without the codec, as a starting broker reads millions of them."""
+    """Parse the value of an offset record without the slow codec: a starting broker reads millions of them."""
     _, offset, leader_epoch, _, commit_timestamp, _, topic_id = _PLAIN.unpack(value)
     return OffsetCommitValue(
         offset=offset, leader_epoch=leader_epoch, commit_timestamp=commit_timestamp, topic_id=topic_id

@@ -73,7 +73,7 @@ def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PR
 
 
 def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
-    """Apply a transaction marker to pending offsets; return the ids of the groups that have these offsets."""
+    """Apply a transaction marker to pending offsets; return the ids of the groups to which these offsets belong."""
     had = sorted(groups.open.pop(ended.producer_id, ()))
     for group_id in had:
         offsets = groups.offsets.get(group_id)

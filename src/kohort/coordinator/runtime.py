@@ -327,7 +327,7 @@ class Coordinator:
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         code = append_error(error)
-        # A topic search answers no request, so no response can report the error.
+        # The client sent no request for a topic search, so no response can report the error.
         if any(isinstance(record, RegexResolved) for record in outcome.records):
             note = f"matches of subscription patterns cannot be persisted, retrying: {error}"
             self._notes.append(warning(note, "regex"))

@@ -59,7 +59,7 @@ DELETE_US: Final = 100
 def describe_group(
     groups: Groups, group_id: str, version: int, pace: Pace, *, operations: bool = False
 ) -> Steps[admin.DescribedGroup]:
-    """Describe a classic group. ``operations``: include the ACL operations that the client may perform on it."""
+    """Describe a classic group. ``operations``: include the ACL operations that the client may perform on the group."""
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_REQUESTED
     group = groups.by_id.get(group_id)
     if group is None:
@@ -180,7 +180,10 @@ def _end_consumer(group: ModernGroup, out: Outcome) -> None:
 def describe_consumer_group(
     group: ModernGroup, ctx: Context, operations: int, pace: Pace
 ) -> Steps[ConsumerGroupDescribeGroup]:
-    """Describe a consumer group. ``operations``: bit field of the ACL operations that the client may perform on it."""
+    """Describe a consumer group.
+
+    ``operations``: bit field of ACL operations that the client may perform on the group.
+    """
     described = ConsumerGroupDescribeGroup(
         group_id=group.group_id,
         group_state=group.state.value,

@@ -83,7 +83,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # A member without an extra partition gets none, as long as enough members follow it.
+            # A member with free room gets no extra partition, as long as enough members follow it.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:

@@ -1,4 +1,4 @@
-"""Journal entries of classic groups: moved partitions, changed subscriptions, refused requests."""
+"""Journal entries about classic groups: moved partitions, changed subscriptions, refused requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 Owners = dict[str, dict[str, tuple[int, ...]]]
 """Owned partitions as a dict: member id -> topic -> partition numbers."""
 EVIDENCE_BYTES: Final = 128 << 10
-"""Maximum bytes of a generation's assignments. The journal entry of larger assignments omits the partitions."""
+"""Maximum bytes of a generation's assignments in the journal. If they are larger, the entry omits the partitions."""
 FENCING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -38,7 +38,7 @@ FENCING: Final = frozenset(
 )
 GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
 FENCED_MAX: Final = 100
-"""Maximum number of refused requests in the journal for each group and generation (or member epoch)."""
+"""Maximum number of journal entries about refused requests, for each group and generation (or member epoch)."""
 ASSIGNORS_NOTED: Final = 10
 """Maximum number of assignor names in the journal entry of a refused JoinGroup."""
 
@@ -46,7 +46,7 @@ ASSIGNORS_NOTED: Final = 10
 def owners_of(persisted: GroupMetadataValue | None) -> Owners | None:
     """Return the assignments in a GroupMetadata record.
 
-    None if they are unreadable or too large, or if the group has another protocol type than ``consumer``.
+    Return None if the assignments are unreadable or too large, or if the group's protocol type is not ``consumer``.
     """
     if persisted is None:
         return {}
@@ -74,7 +74,10 @@ def _by_topic(blob: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def moves_between(before: Owners | None, after: Owners | None) -> tuple[Move, ...]:
-    """Return the partitions whose owner changed, sorted by topic and number; none if one argument is None."""
+    """Return the partitions whose owner changed, sorted by topic and partition number.
+
+    Return an empty tuple if ``before`` or ``after`` is None.
+    """
     if before is None or after is None:
         return ()
     was, now = _owner_by_partition(before), _owner_by_partition(after)
@@ -134,7 +137,7 @@ def _subscription(blob: bytes) -> Subscription | None:
 
 
 class RefusedOffsets(NamedTuple):
-    """First offsets of a refused OffsetCommit. ``more``: number of its remaining offsets."""
+    """First offsets in a refused OffsetCommit. ``more``: number of further offsets in the same request."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0
@@ -144,7 +147,7 @@ NO_COMMIT: Final = RefusedOffsets()
 
 
 class RefusingGroup(NamedTuple):
-    """Group that refuses a request: the fields that the journal entry about the refusal uses."""
+    """Fields of a group that the journal entry about a refused request uses."""
 
     group_id: str
     noted: dict[tuple[str, str, str], None]
@@ -177,9 +180,9 @@ def note_refusal(
 ) -> None:
     """Count and journal a refused request.
 
-    That is a refused JoinGroup, or a request refused for a stale member id, generation or epoch. Repeated requests get
-    one journal entry for each generation, member, API and error. A refused JoinGroup has no member id: its client id
-    stands for the member.
+    The request is a JoinGroup, or it was refused for a stale member id, generation or epoch. Equal refusals (of the
+    same member and API, in the same generation, with the same error) get only one journal entry. A refused JoinGroup
+    has no member id: its client id stands for the member.
     """
     message = request.message
     member_id = getattr(message, "member_id", "")

@@ -22,7 +22,10 @@ class ClassicGroup:
         self.persisted: GroupMetadataValue | None = None
         self.round = Round.of(None, now_ms)
         self.last_generation_id = 0
-        """Highest generation id sent to a member, also that of a failed rebalance: the group does not use it again."""
+        """Highest generation id that any member received, even in a rebalance that then failed.
+
+        It is not used again.
+        """
 
     @property
     def state(self) -> GroupState:

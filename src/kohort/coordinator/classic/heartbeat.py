@@ -30,7 +30,10 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
 
 
 def refuse_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Refuse a Heartbeat with ``code``; while the group is being loaded, report success, so that members stay in it."""
+    """Refuse a Heartbeat with ``code``.
+
+    While the group is being loaded, report success: the member stays in the group.
+    """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
     return Reply(request, HeartbeatResponse(error_code=code))
@@ -52,7 +55,10 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
 
 
 def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
-    """Drop an assigned member id with which no client joined in time; the rebalance no longer waits for it."""
+    """Drop a member id that the broker assigned: no client joined with it in time.
+
+    The rebalance stops waiting for it.
+    """
     out = Outcome()
     if group.round.pending_join.pop(member_id, None) is not None:
         who = ClientIdentity(member_id)

@@ -41,9 +41,9 @@ FIRST_WITH_REQUIRED_ID = 4
 PROTOCOLS_MAX = 10_000
 """Maximum number of protocols in a JoinGroup. Kafka has no such limit; each JoinGroup compares all protocols."""
 LATE_MS = 500
-"""Time in ms after the start of a rebalance; the journal entry of a later JoinGroup contains the member's vitals."""
+"""A JoinGroup later than this time in ms after the rebalance began has the member's vitals in its journal entry."""
 METADATA_MAX_BYTES = 16 << 20
-"""Maximum bytes of a member's metadata, and of the leader's assignments; ``message.max.bytes`` applies if larger."""
+"""Maximum bytes of a member's metadata, and of the leader's assignments. A larger ``message.max.bytes`` raises it."""
 
 
 class NamedMetadata(Protocol):
@@ -57,9 +57,9 @@ class NamedMetadata(Protocol):
 
 
 def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
-    """Return a member's protocols in its order of preference; of a repeated name, keep the first metadata.
+    """Return a member's protocols in its order of preference. If a name is repeated, keep its first metadata.
 
-    With a repeated name one member would count as two supporters, and the vote could select a protocol that not all
+    Else one member would count as two supporters of this name, and the vote could select a protocol that not all
     members support.
     """
     by_name: dict[str, bytes] = {}
@@ -69,7 +69,7 @@ def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
 
 
 def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
-    """Return the member's rebalance timeout in ms. JoinGroup v0 has a session timeout only, which serves as both."""
+    """Return the member's rebalance timeout in ms. In JoinGroup v0 this is the session timeout, its only timeout."""
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 
@@ -132,7 +132,7 @@ def _keep_generation(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
         protocol_name=rebalance.protocol_name,
-        # Before JoinGroup v9, a returning leader must not compute assignments: its old id stands in the leader field.
+        # Before JoinGroup v9, a returning leader must not compute assignments: its response names its old id as leader.
         leader=old_id if leads and not skips else rebalance.leader or "",
         skip_assignment=leads and skips,
         member_id=member.member_id,
@@ -161,8 +161,8 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
 def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
     """Answer a JoinGroup at once, or hold it until the join phase ends.
 
-    A JoinGroup without a member id creates a missing group. As in Kafka, the new empty group remains even if the
-    JoinGroup is refused.
+    A JoinGroup without a member id creates the group if it does not exist. As in Kafka, the new empty group remains
+    even if the JoinGroup is refused.
     """
     message = request.message_as(JoinGroupRequest)
     created = message.group_id not in groups.by_id and not message.member_id

@@ -26,7 +26,10 @@ class Presence:
     """Session of a member (classic or consumer protocol), with times and counts for the journal. Never persisted."""
 
     expires_at_ms: int
-    """Time in ms at which the session ends. A heartbeat increases this time, but does not set the session timer."""
+    """Time in ms at which the session ends.
+
+    A heartbeat moves it to a later time, but does not set the session timer.
+    """
     last_seen_ms: int
     connection: int = -1
     longest_gap_ms: int = 0
@@ -59,7 +62,7 @@ class Presence:
 
 @dataclass(slots=True, kw_only=True)
 class Member(Presence):
-    """Member of a classic group, with its unanswered JoinGroup or SyncGroup, at most one of each type."""
+    """Member of a classic group, with at most one unanswered JoinGroup and at most one unanswered SyncGroup."""
 
     member_id: str
     instance_id: str | None
@@ -70,7 +73,10 @@ class Member(Presence):
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """True from a new member's first JoinGroup until the join phase ends; its session timeout is five minutes."""
+    """True from a new member's first JoinGroup until the join phase ends.
+
+    Until then its session timeout is five minutes.
+    """
     join: GroupRequest | None = None
     sync: GroupRequest | None = None
 
@@ -89,7 +95,10 @@ class Member(Presence):
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """Restart the member's session timeout. The session timer is not set now; it is set again when it fires."""
+        """Extend the member's session by its session timeout from now.
+
+        The session timer is set again only when it fires.
+        """
         self.expires_at_ms = now_ms + (NEW_MEMBER_TIMEOUT_MS if self.is_new else self.session_timeout_ms)
 
     @property

@@ -113,7 +113,10 @@ def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_de
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """End the join phase after the rebalance timeout or the initial delay; new members extend the initial delay."""
+    """End the join phase after the rebalance timeout or the initial rebalance delay.
+
+    If new members joined during the initial delay, extend the delay instead.
+    """
     rebalance, out = group.round, Outcome()
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
         return out
@@ -132,7 +135,7 @@ def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     """End the join phase with the members that sent JoinGroup: begin a generation, or make the group empty.
 
     Dynamic members without a JoinGroup are removed; static members stay (protocol/groups.md#static-members). If no
-    member sent a JoinGroup, the group waits for its static members for another rebalance timeout.
+    member sent a JoinGroup, the group waits one more rebalance timeout for its static members.
     """
     rebalance = group.round
     for late in [m for m in rebalance.members.values() if m.join is None and not m.is_static]:

@@ -31,7 +31,7 @@ FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 NAMES_PARSED_MAX: Final = 20_000
 """Maximum number of topic names that the coordinator parses from one generation's subscriptions (some 25 ms)."""
 SUBSCRIPTIONS_COMPARED: Final = 8
-"""Number of parsed subscriptions kept for comparison: an equal list of topics is not parsed again."""
+"""Number of latest parsed subscriptions to keep. A subscription to exactly the same topics is not parsed again."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
@@ -68,7 +68,7 @@ class Round:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         self.pending_join: dict[str, int] = {}
-        """Member ids that the broker assigned and no client has joined with yet; value: assignment time in ms."""
+        """Member ids that the broker assigned, but that no client has used yet, as a dict: member id -> time in ms."""
         self.pending_sync: dict[str, None] = {}
         """Ids of members that have not yet received their assignment of this generation.
 
@@ -79,7 +79,10 @@ class Round:
         self.subscribed_topics: frozenset[str] | None = frozenset()
         """Topics to which the members of the current generation subscribe; None if unknown."""
         self.partition_counts: dict[str, int] = {}
-        """Partition count of each subscribed topic when the generation began; later changes explain a rebalance."""
+        """Partition count of each subscribed topic when the generation began.
+
+        The journal names topics whose count changed.
+        """
         self.opened_at_ms = state_since_ms
         self.initial = False
         """True during the initial rebalance delay of a group that was empty."""
@@ -215,7 +218,7 @@ class Round:
     def parse_subscriptions(self) -> None:
         """Set ``subscribed_topics`` from the members' subscriptions; called only when a generation begins.
 
-        None if the subscriptions have too many topic names.
+        Set it to None if a subscription is unreadable, or if the subscriptions have too many topic names.
         """
         self.subscribed_topics = None
         if not self.members:
@@ -230,7 +233,10 @@ class Round:
 
 
 def _topics_of(blobs: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all topics in encoded subscriptions; None above ``NAMES_PARSED_MAX`` names. Raises ProtocolError."""
+    """Return all topics in encoded subscriptions; None if they have more than ``NAMES_PARSED_MAX`` topic names.
+
+    Raises ProtocolError.
+    """
     topics: set[str] = set()
     parsed: deque[bytes] = deque(maxlen=SUBSCRIPTIONS_COMPARED)
     left = NAMES_PARSED_MAX

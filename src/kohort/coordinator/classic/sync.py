@@ -42,7 +42,7 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
 
 
 def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer a SyncGroup to a Stable group; else hold it until the leader's SyncGroup persists the generation."""
+    """Answer a SyncGroup if the group is Stable; else hold it until the leader's SyncGroup persists the generation."""
     message = request.message_as(SyncGroupRequest)
     group = groups.check_group(message.group_id)
     rebalance = group.round

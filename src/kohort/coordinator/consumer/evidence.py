@@ -40,7 +40,7 @@ STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions",
 
 
 def note_member(group: ModernGroup, beat: Beat, raised: RaisedEpoch | None, ctx: Context, out: Outcome) -> None:
-    """Journal the return of a static member, and the group epoch that its heartbeat raised."""
+    """Journal the effects of a heartbeat: a static member returned, or the group epoch rose."""
     arrival = beat.arrival
     if arrival.replaces is not None:
         old = arrival.replaces
@@ -80,7 +80,10 @@ def note_reconciled(
     reconciliation: ReconciliationTarget,
     ctx: Context,
 ) -> MemberReconciled:
-    """Build the journal entry about one heartbeat's reconciliation; record when the member's revocations began."""
+    """Build the journal entry about a member's reconciliation at one heartbeat.
+
+    Also record the time at which the member's revocations began.
+    """
     volatile, now_ms = group.volatile, ctx.now_ms
     held_before, held_after = set(places(before)), set(places(after))
     revoked = held_before - held_after
@@ -126,7 +129,10 @@ def _awaited(
 
 
 def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str, tuple[int, ...]]:
-    """Return partition numbers as a dict with topic names as keys; a deleted topic has its id in hexadecimal as key."""
+    """Return partitions as a dict: topic name -> partition numbers.
+
+    The key of a deleted topic is its id in hexadecimal.
+    """
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         found.setdefault(_name(topic, topics), []).append(partition)

@@ -36,7 +36,7 @@ from kohort.wire.messages.group_consumer import (
 
 
 def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = None) -> list[ConsumerGroupRecord]:
-    """Return the tombstones of all records of a group, except its offsets; the tombstone of the group epoch is last.
+    """Return the tombstones of a group's records, except its offset records. The tombstone of the group epoch is last.
 
     ``member_ids``: members that have records in the log; None: all members of the group.
     """

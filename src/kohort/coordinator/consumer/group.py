@@ -71,19 +71,19 @@ class VolatileState:
     checked_topics_version: int = -1
     """``TopicsView.version`` at the last comparison of the group's topic hash."""
     topics: TopicsOfGroup | None = None
-    """Existing topics to which the group subscribes; None from loading until the next heartbeat."""
+    """Existing topics to which the group subscribes; None after the load of the group, until its next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
     """Subscriptions used for the last target assignment, as a dict: member id -> ``ResolvedSubscription``."""
     pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
-    """True if the group was a rebalancing classic group when it was converted: its members have no assignment yet."""
+    """True if the group was converted from a classic group amid a rebalance: its members have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
     """Function that returns True if the client that began the pattern search may describe a topic (ACL)."""
     resolving: TopicSearch | None = None
     fenced: dict[tuple[str, str, str], None] = field(default_factory=dict)
-    """Refused requests of this epoch in the journal, as keys (member id or client id, API, error)."""
+    """Refused requests of this epoch that have a journal entry, as keys (member id or client id, API, error)."""
     fenced_in_epoch: int = 0
     epoch_raised_ms: int | None = None
     revoking_since_ms: dict[str, int] = field(default_factory=dict)
@@ -110,10 +110,16 @@ class ModernGroup:
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
         # Indices over the group's persisted state, updated by replay.
         self.most_members = 0
-        """Largest number of members ever. It determines the order of Kafka's member table, which never shrinks."""
+        """Largest number of members that the group ever had.
+
+        Kafka's member table never shrinks, so this number determines its order.
+        """
         self.instances: dict[str, str] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Owner of each partition until its revocation, as a dict: (topic id, number) -> member id."""
+        """Owner of each partition, as a dict: (topic id, number) -> member id.
+
+        The owner changes only after its revocation.
+        """
         self.subscribers: Counter[str] = Counter()
         """For each topic: number of members that subscribe to it by its name."""
         self.regex_users: Counter[str] = Counter()

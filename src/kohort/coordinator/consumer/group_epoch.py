@@ -59,7 +59,7 @@ def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, 
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Return a group's existing topics; also its previous topics if they changed since the last heartbeat."""
+    """Return a group's existing topics, and its previous ones (None: unchanged since the last heartbeat)."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()
@@ -71,9 +71,9 @@ def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dic
 def changed_names(
     group: ModernGroup, before: Collection[ConsumerMetadata], after: ConsumerMetadata | None
 ) -> tuple[list[str], list[str]]:
-    """Return the newly subscribed topics of the group, and its no longer subscribed topics.
+    """Return the topics to which the group newly subscribes, and the topics to which it no longer subscribes.
 
-    ``before``: previous metadata of members. ``after``: metadata in its place; None: the members are removed.
+    ``before``: previous metadata of members. ``after``: metadata that replaces it; None: the members are removed.
     """
     stays = set() if after is None else set(after.subscribed_topic_names)
     begun = [name for name in stays if not group.subscribes_to(name)]
@@ -94,7 +94,7 @@ def changed_names(
 
 
 def hash_without(group: ModernGroup, removed: Collection[ConsumerMetadata], ctx: Context) -> int:
-    """Return the group's topic hash without the members ``removed``."""
+    """Return the group's topic hash after the removal of members. ``removed``: metadata of these members."""
     return current_topics(group, ctx)[0].hash_with(*changed_names(group, removed, None), ctx.topics)
 
 
@@ -114,7 +114,7 @@ def _partitions_changed(
 def preferred_assignor(
     group: ModernGroup, ctx: Context, before: ConsumerMetadata | None = None, after: ConsumerMetadata | None = None
 ) -> str:
-    """Return the server assignor that most members prefer, if ``after`` replaced the member metadata ``before``.
+    """Return the server assignor that most members prefer after ``after`` has replaced the member metadata ``before``.
 
     If no member prefers one, this is the broker's first assignor. In a tie, the first tied assignor in the order of
     Kafka's hash table wins. In Kafka a tie is won by the preference of the heartbeat's sender, so heartbeats of

@@ -115,7 +115,7 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def joining(group: ModernGroup, member_id: str, static_member: ConsumerMember | None) -> Arrival:
-    """Return the state with which a client joins: that of the static member it replaces, else that of its member id."""
+    """Return the state with which a client joins: that of the static member it replaces, or of its member id."""
     if static_member is not None:
         current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
         return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
@@ -134,7 +134,7 @@ def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx:
 def check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
     """Raise FENCED_MEMBER_EPOCH unless the member may send this epoch.
 
-    It may send its current epoch. If it missed the response with this epoch, it may send the previous epoch.
+    A member may send its current epoch. If the response with this epoch was lost, it may send its previous epoch.
     """
     if epoch == member.epoch:
         return

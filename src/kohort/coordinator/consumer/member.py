@@ -59,7 +59,7 @@ class Arrival(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """Heartbeat or JoinGroup to a consumer group: previous state of its sender, new metadata, owned partitions."""
+    """Heartbeat or JoinGroup to a consumer group: its sender's previous state, new metadata and owned partitions."""
 
     arrival: Arrival
     metadata: ConsumerMetadata

@@ -20,7 +20,10 @@ from kohort.wire.messages.consumer_group_records import (
 Target = Mapping[bytes, frozenset[int]]
 """Target assignment of a member as a dict: topic id -> partition numbers. Topics without partitions are absent."""
 AssignedPartitions = Mapping[bytes, Mapping[int, int]]
-"""Assigned partitions as a dict: topic id -> partition number -> epoch of its assignment. No topic is empty."""
+"""Assigned partitions as a dict: topic id -> partition number -> epoch in which the member got the partition.
+
+Topics without partitions are absent.
+"""
 
 NO_PARTITIONS: Final[Mapping[bytes, Mapping[int, int]]] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
@@ -124,13 +127,13 @@ class ReconciliationTarget(NamedTuple):
     """Ids of the topics that the member subscribes to; partitions of other topics in ``target`` are ignored."""
     subscription_changed: bool = False
     subscribes_to_nothing: bool = False
-    """True if the member subscribes to no topic name at all, neither of an existing nor of a missing topic."""
+    """True if the member subscribes to no topic names at all, not even to the name of a missing topic."""
 
 
 def reconciled(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return the member's assignment after a heartbeat with the ``owned`` partitions (None: not reported).
+    """Return the member's assignment after a heartbeat. ``owned``: partitions that it reports (None: no report).
 
     Returns ``current`` itself if nothing changes. Adds only unowned partitions, and partitions that this member itself
     still had to revoke.
@@ -192,7 +195,7 @@ def _revoke_unsubscribed(
 ) -> CurrentAssignment:
     unsubscribed = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not unsubscribed:
-        # For a member that subscribes to nothing, Kafka updates the previous epoch, too.
+        # Kafka also updates the previous epoch of a member that subscribes to nothing.
         updates = reconciliation.subscribes_to_nothing and not current.pending
         return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if updates else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}

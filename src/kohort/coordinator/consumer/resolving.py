@@ -86,7 +86,7 @@ def resolve(group: ModernGroup, ctx: Context) -> Outcome:
 def _unresolved(group: ModernGroup, ctx: Context) -> list[str]:
     """Return the patterns for which a search is due.
 
-    These are only new patterns if topics are unchanged and the client may describe all topics, else all patterns.
+    If topics are unchanged and the client may describe all topics, these are the new patterns; else all patterns.
     """
     volatile = group.volatile
     unchanged = volatile.regexes_topics_version == ctx.topics.version

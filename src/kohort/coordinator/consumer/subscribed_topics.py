@@ -18,9 +18,9 @@ _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
 """Number of topic names that one search step compares with a pattern; this takes a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
-"""Parsing a subscription pattern takes as long as the comparison of this number of topic names."""
+"""Cost of parsing one subscription pattern, measured in comparisons of topic names with a pattern."""
 MACHINE_STEPS_A_NAME: Final = 500
-"""The comparison of a usual topic name takes as long as this number of steps of the pattern's automaton."""
+"""Cost of comparing one topic name of usual length, measured in steps of the pattern's automaton."""
 
 
 class ExistingTopic(NamedTuple):
@@ -44,7 +44,7 @@ class TopicsOfGroup:
         self.found: dict[str, ExistingTopic] = {}
         self.version = -1
         self.changed: set[str] = set()
-        """Topics that got their first or lost their last subscriber since the last refresh."""
+        """Topics that gained their first subscriber, or lost their last one, since the last refresh."""
         self._looked_up: dict[str, ExistingTopic | None] = {}
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class TopicsOfGroup:
         return before
 
     def hash_with(self, added: Iterable[str], removed: Iterable[str], topics: TopicsView) -> int:
-        """Return the group's topic hash as if it subscribed to ``added``, too, and no longer to ``removed``."""
+        """Return the group's topic hash with the topics ``added`` and without the topics ``removed``."""
         after = self.found.copy()
         for name in removed:
             after.pop(name, None)
@@ -151,7 +151,7 @@ class TopicSearch:
             except ApiError:
                 topics = []  # no topic matches a pattern that is too costly, or that is valid in RE2/J only
             if len(topics) >= NAMES_A_STEP:
-                yield None  # end the step after many matches: to persist them takes a whole step
+                yield None  # end the step after many matches: to persist them takes as long as one step
                 left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: the checks that need no group, and the member's metadata after the heartbeat.
+"""ConsumerGroupHeartbeat: the checks that do not depend on the group, and the member's metadata after the heartbeat.
 
 The rules: protocol/consumer-groups.md#heartbeats. A null field in a heartbeat means: unchanged.
 """

@@ -38,11 +38,14 @@ TOPIC_US: Final = 2
 COMPARED_US: Final = 1
 MOVE_US: Final = 2
 RECORD_US: Final = 15
-"""Estimated microseconds that one record takes; the ``_US`` constants above are those of members, topics and moves."""
+"""Estimated microseconds per target assignment record. The ``_US`` constants above: other units of the computation."""
 
 
 class ResolvedSubscription(NamedTuple):
-    """Subscription of a member, with its existing topics. Equal subscriptions share all fields but ``metadata``."""
+    """Subscription of a member, with its existing topics.
+
+    Members with equal subscriptions share the objects in all fields but ``metadata``.
+    """
 
     metadata: ConsumerMetadata
     resolved: ConsumerGroupRegularExpressionValue | None
@@ -57,7 +60,7 @@ class ResolvedSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """Subscriptions of all members, for one target assignment. Unchanged ones are resolved only one time."""
+    """Subscriptions of all members, for one target assignment. An unchanged subscription is not resolved again."""
 
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
@@ -139,7 +142,10 @@ def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx:
 
 
 def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
-    """Start a timer that computes a large group's target assignment in steps; later heartbeats use it (KIP-1263)."""
+    """Start a timer that computes a large group's target assignment in steps.
+
+    Later heartbeats use the result (KIP-1263).
+    """
     group.volatile.pending_target = PendingTarget()
     begin = SetTimer(TimerKey("target", group.group_id), ctx.now_ms)
     out.timers.append(begin)
@@ -147,7 +153,7 @@ def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
 
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
-    """Compute or persist the next part of the target assignment of a large group."""
+    """Take the next step of a large group's target assignment: compute it further, or persist some members' targets."""
     out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
     if pending is None or group.target_epoch >= pending.epoch:  # the group's last member left during the computation
         group.volatile.pending_target = None

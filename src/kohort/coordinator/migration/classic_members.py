@@ -93,7 +93,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
         problem = "SyncGroup must name the protocol of the member's JoinGroup response"
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
     out = Outcome(round_changed=False)
-    # A member with partitions to revoke gets its new partitions by its next JoinGroup.
+    # A member with partitions to revoke gets its new partitions only after its next JoinGroup.
     unrevoked = member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
     if group.target_epoch > member.epoch and not unrevoked:
         _await_rejoin(group, member, ctx, out)
@@ -155,7 +155,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
     """Return True if a classic member must rejoin.
 
-    It must if its epoch is old, if it has partitions to revoke, or if all partitions that it lacks are now unowned.
+    This is so if its epoch is old, if it has partitions to revoke, or if all partitions that it lacks are now unowned.
     """
     state = member.current.state
     if member.epoch < group.target_epoch or state is ReconciliationState.UNREVOKED_PARTITIONS:

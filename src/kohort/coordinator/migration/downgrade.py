@@ -37,7 +37,7 @@ class _GroupAfter(NamedTuple):
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool
-    """True if the group epoch stays, and all remaining members have reached the current target assignment."""
+    """True if the group epoch does not change, and all remaining members have reached the current target assignment."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:

@@ -1,4 +1,4 @@
-"""Functions for both conversions: the migration policy; partitions with topic names converted to topic ids and back."""
+"""Functions for both conversions: the migration policy, and the exchange of topic names for topic ids and back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def assignment_for(
     topics: TopicsView,
     protocol: str | None = None,
 ) -> bytes:
-    """Encode a classic member's assignment; the version is that of its subscription.
+    """Encode a classic member's assignment, in the version of the member's subscription.
 
     ``protocol``: protocol name of this subscription; None: the member's first protocol.
     """

@@ -117,7 +117,7 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return the first offsets of a refused OffsetCommit, each with the offset committed before.
+    """Return the first offsets in a refused OffsetCommit, each with the committed offset of its partition.
 
     For other requests the result is empty.
     """
@@ -138,7 +138,10 @@ def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsVie
 def note_unfenced(
     request: GroupRequest, group_id: str, offsets: GroupOffsets | None, ctx: Context, out: Outcome
 ) -> None:
-    """Journal a commit by a non-member: once per hour and client, and each time that it moves an offset back."""
+    """Journal a commit by a non-member.
+
+    The journal gets one entry per hour and client, and one for each commit that moves an offset back.
+    """
     written = [r for r in out.records if isinstance(r, OffsetCommitted) and r.value is not None]
     if not written:
         return
@@ -179,7 +182,7 @@ def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView)
 def check_commit(groups: Groups, group_id: str, commit: Committing, missing: ErrorCode) -> Committer | None:
     """Return the member that commits; None for a client that is not a member.
 
-    Raises ApiError. The error code is ``missing`` for a member id in a group that does not exist.
+    Raises ApiError. If the group does not exist and the commit has a member id, the error code is ``missing``.
     """
     consumer = groups.consumer.get(group_id)
     if consumer is not None:

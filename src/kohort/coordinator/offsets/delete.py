@@ -1,4 +1,4 @@
-"""OffsetDelete (47) v0, KIP-496; deletion of deleted topics' offsets; expiry of offsets.
+"""OffsetDelete (47) v0, KIP-496; deletion of offsets after the deletion of their topic; expiry of offsets.
 
 The rules: protocol/offsets.md#deletion, protocol/offsets.md#expiry.
 """
@@ -50,7 +50,7 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a function that is True for a topic to which a member subscribes.
+    """Return a function that returns True for a topic to which a member subscribes.
 
     Raises ApiError if the members' topics are unknown, or if the group does not exist.
     """
@@ -84,7 +84,7 @@ def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collectio
 
 
 def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Delete a consumer group's expired offsets. If then no member and no offset is left, delete the group, too."""
+    """Delete a consumer group's expired offsets. If the group then has no members and no offsets, delete it, too."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     kept = 0
@@ -104,7 +104,7 @@ def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Co
 
 
 def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Delete a classic group's expired offsets. If then no member and no offset is left, delete the group, too."""
+    """Delete a classic group's expired offsets. If the group then has no members and no offsets, delete it, too."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     kept = 0

@@ -3,7 +3,7 @@
 The rules: protocol/offsets.md#offsetfetch.
 
 Responses contain persisted offsets. With ``require_stable``, a partition with an uncommitted offset of a transaction
-gets an error, so that no consumer starts from the offset before it.
+gets an error, so that no consumer starts from an offset older than that one.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _requested_topics(
 ) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
     """Yield topic id, topic name (None for an unknown topic id) and partitions of each topic in an OffsetFetch.
 
-    If the request asks for all topics, with topic ids, then deleted topics are omitted: they have no id.
+    If a request with topic ids asks for all topics, the result omits deleted topics: they have no id.
     """
     if group.topics is None:
         for name, partitions in all_of(offsets):

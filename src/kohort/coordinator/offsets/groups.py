@@ -37,7 +37,7 @@ class Groups(ConsumerGroups):
             self.ensure(group_id, now_ms)
 
     def maybe_forget(self, group_id: str) -> None:
-        """Drop the group if it has no members, records and offsets, as after a failed first JoinGroup or a deletion."""
+        """Drop a group without members, records and offsets, as after a failed first JoinGroup or a deletion."""
         group = self.by_id.get(group_id)
         if group is not None and group.is_blank and group_id not in self.offsets:
             del self.by_id[group_id]

@@ -13,7 +13,10 @@ Kept = OffsetCommitValue | bytes
 
 
 class Pending(NamedTuple):
-    """Pending offset in a transaction. ``order``: number of its write. ``value``: None after a later commit."""
+    """Pending offset in a transaction.
+
+    ``order``: rises with each pending offset. ``value``: None after a later commit.
+    """
 
     order: int
     value: OffsetCommitValue | None
@@ -48,7 +51,10 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[topic, partition] = Pending(self._written, value)
 
     def overtake(self, topic: str, partition: int, order: int | None = None) -> None:
-        """Discard a partition's pending offsets whose ``order`` is below that of a later commit (None: all of them)."""
+        """Discard a partition's pending offsets after a later commit.
+
+        ``order``: order of this commit; pending offsets with a lower order are discarded (None: all).
+        """
         for offsets in self._by_producer.values():
             pending = offsets.get((topic, partition))
             if pending is not None and (order is None or pending.order < order):

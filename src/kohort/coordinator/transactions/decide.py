@@ -18,7 +18,7 @@ from kohort.model import ProducerIdAndEpoch, TopicPartition
 
 EPOCH_MAX: Final = 0x7FFF
 LAST_EPOCH_OF_A_CLIENT: Final = EPOCH_MAX - 1
-"""Highest producer epoch that a client gets. One higher epoch is left, to fence the producer."""
+"""Highest producer epoch that a client gets. The next higher epoch is reserved for fencing the producer."""
 WITH_NEW_EPOCHS: Final = 2
 
 NewProducerId = Callable[[], int]
@@ -139,7 +139,7 @@ def decide_end(
     *,
     commit: bool,
 ) -> Transaction:
-    """Commit or abort a transaction (EndTxn). A repeated EndTxn gets the same result."""
+    """Commit or abort a transaction (EndTxn). A repeated EndTxn gets the same response."""
     if known is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "unknown transactional id")
     by_epoch = version >= WITH_NEW_EPOCHS

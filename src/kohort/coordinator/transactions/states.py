@@ -39,7 +39,7 @@ class TransactionState(Enum):
 NUMBERS: Final = {state: number for number, state in enumerate(TransactionState)}
 BY_NUMBER: Final = {number: state for state, number in NUMBERS.items()}
 NAMES: Final = frozenset({state.value for state in TransactionState} | {"Dead", "PrepareEpochFence"})
-"""Names of all transaction states in Kafka; no transaction of kohort is ever in the last two of them."""
+"""Names of all transaction states in Kafka. No transaction of kohort is ever Dead or in PrepareEpochFence."""
 DECIDED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 """States in which the outcome of a transaction is persisted, while its markers are being written."""
 AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
