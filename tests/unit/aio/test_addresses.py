@@ -88,7 +88,7 @@ class SlowNames(asyncio.SelectorEventLoop):
         return self._found
 
 
-def test_dns_lookup_slower_than_an_attempt_serves_the_next_attempt(listening):
+def test_result_of_slow_dns_lookup_is_used_by_next_connection_attempt(listening):
     here = listening.getsockname()
 
     async def story():

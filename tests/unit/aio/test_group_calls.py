@@ -148,7 +148,7 @@ def test_close_of_consumer_group_inside_a_handler_raises_usage_error():
     assert group.calls.stopping
 
 
-def test_closed_consumer_group_leaves_the_group():
+def test_close_of_consumer_group_leaves_the_group():
     stage = ConsumerStage()
     group = Group(stage)
     group.consume(RecordingHandler(lambda value: group.calls.stop() if value == b"c" else None))

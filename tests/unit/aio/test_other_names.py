@@ -31,7 +31,7 @@ def test_error_for_method_name_of_another_client_names_kohort_method(client, nam
         getattr(client.__new__(client), name)
 
 
-def test_unknown_attribute_of_client_raises_error_of_python():
+def test_unknown_attribute_of_client_raises_standard_attribute_error():
     with pytest.raises(AttributeError, match=r"^'Consumer' object has no attribute 'nothing_like_it'$"):
         kohort.Consumer.__new__(kohort.Consumer).nothing_like_it  # type: ignore[attr-defined]  # noqa: B018 - that is the question
 
@@ -39,7 +39,7 @@ def test_unknown_attribute_of_client_raises_error_of_python():
 @pytest.mark.parametrize(
     ("names", "client"), [(OF_CONSUMERS, kohort.Consumer), (OF_PRODUCERS, kohort.Producer), (OF_ADMINS, kohort.Admin)]
 )
-def test_methods_that_kohort_advises_exist(names, client):
+def test_kohort_methods_named_in_errors_exist(names, client):
     there = {name for name in dir(client) if not name.startswith("_")}
     for text in names.values():
         called = re.match(r"(\w+)\(", text)
@@ -65,7 +65,7 @@ def test_option_names_of_other_clients_are_no_kohort_options():
     assert {text for text in INSTEAD.values() if re.fullmatch(r"[a-z.]+", text)} <= ours
 
 
-def test_topic_instead_of_options_of_client_raises_config_error():
+def test_topic_passed_as_options_of_client_raises_config_error():
     with pytest.raises(ConfigError, match="a mapping of options, not 'orders'; topics are for subscribe"):
         kohort.Consumer("orders", bootstrap_servers=NOBODY)
 

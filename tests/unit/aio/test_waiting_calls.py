@@ -99,7 +99,7 @@ def test_unsubscribe_leaves_group_before_it_raises_the_listener_error():
     tested.stage.until(lambda: left.owned == "t-0", limit_ms=5000)
 
 
-def test_closed_consumer_commits_and_stops_fetching_despite_listener_error():
+def test_close_of_consumer_commits_and_stops_fetching_despite_listener_error():
     tested = ConsumerUnderTest(ConsumerStage(), enable_auto_commit=True)
     tested.waits.listener = Listener(ValueError("no"))
     tested.commit_async("before", 1)

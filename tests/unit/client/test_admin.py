@@ -108,7 +108,7 @@ def test_create_topics_returns_result_for_each_topic(world):
         results.check()
 
 
-def test_describe_topics_returns_error_for_missing_topic_without_creating_it(world):
+def test_describe_topics_reports_missing_topic_and_does_not_create_it(world):
     results = world.run(admin_topics.describe_topics(world.metadata, ["nowhere"]))
 
     assert results.errors["nowhere"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -135,7 +135,7 @@ def test_describe_cluster_returns_nodes_and_controller(world):
     assert [(n.node_id, n.host, n.port) for n in described.nodes] == [(1, "one", 9092)]
 
 
-def test_describe_configs_returns_values_with_source(world):
+def test_describe_configs_returns_value_and_source_of_each_option(world):
     topic = ConfigResource("topic", "orders")
     topics = [NewTopic("orders", 1, configs={"retention.ms": "1234"})]
     world.run(admin_topics.create_topics(world.metadata, topics, validate_only=False, timeout_ms=1000))
@@ -149,7 +149,7 @@ def test_describe_configs_returns_values_with_source(world):
         world.run(admin_topics.describe_configs(world.metadata, [ConfigResource("tpoic", "orders")]))
 
 
-def test_group_offsets_are_altered_listed_and_deleted_with_the_group(world):
+def test_committed_offsets_of_group_are_altered_listed_and_deleted_with_group(world):
     world.create("orders", 2)
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     wanted = {first: OffsetAndMetadata(5, "moved"), second: OffsetAndMetadata(7)}
@@ -172,7 +172,7 @@ def test_group_offsets_are_altered_listed_and_deleted_with_the_group(world):
     assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
 
 
-def test_member_removal_sends_member_list_or_one_member_id_in_old_versions(world):
+def test_member_removal_sends_member_list_and_in_old_versions_one_member_id(world):
     world.run(admin_groups.alter_group_offsets(world.metadata, "g", {TopicPartition("t", 0): OffsetAndMetadata(1)}))
     removed = world.run(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
     assert {name: error.code for name, error in removed.errors.items()} == dict.fromkeys(
@@ -200,7 +200,7 @@ def _asked(operation, world):
     return operation.send([answer])
 
 
-def test_list_offsets_accepts_names_and_timestamps(world):
+def test_list_offsets_accepts_names_of_offsets_and_timestamps(world):
     world.create("orders", 2)
     start = world.clock.now_ms() - 10_000
     world.produce("orders", 0, [b"a", b"b", b"c"], [start, start + 1000, start + 2000])

@@ -92,7 +92,7 @@ def without_another_u(stage: ScriptedCoordinator) -> None:
     stage.one.on(MetadataRequest, lambda request, _version: stage.on_metadata(request))
 
 
-def test_recreated_topic_metadata_are_requested_by_topic_id(stage: ScriptedCoordinator):
+def test_metadata_of_recreated_topic_are_requested_by_topic_id(stage: ScriptedCoordinator):
     with_another_u(stage)
     user = stage.member(["t", "u"])
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
@@ -103,7 +103,7 @@ def test_recreated_topic_metadata_are_requested_by_topic_id(stage: ScriptedCoord
     stage.until(lambda: user.owned == "t-0 u-0", 3 * INTERVAL_MS)
 
 
-def test_recreated_topic_metadata_are_requested_by_topic_id_after_rejoin(stage: ScriptedCoordinator):
+def test_metadata_of_recreated_topic_are_requested_by_topic_id_after_rejoin(stage: ScriptedCoordinator):
     with_another_u(stage)
     user = stage.member(["t", "u"])
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)

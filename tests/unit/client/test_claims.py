@@ -1,4 +1,4 @@
-"""Claimed partitions of a handler-style group against a simulated broker: inboxes, slow handlers, marked offsets."""
+"""Claimed partitions of a group with handlers, on a simulated broker: inboxes, slow handlers, marked offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE_MS = 100
 
 def begun(stage: ConsumerStage, **options: object) -> tuple[User, Claims]:
     user = stage.user("t", group_id="g", enable_auto_commit=False, **options)
-    user.alive = False  # the loop below polls in place of the stage
+    user.alive = False  # the stage must not poll: the loop below does
     while not is_stable(user):
         user.machine.enter_poll(stage.now_ms)
         while user.machine.advance(stage.now_ms) is not None:
@@ -93,7 +93,7 @@ def test_slow_handler_pauses_only_its_own_partition():
     assert user.machine.subscription.assigned[tp("t-0")] is slow.state
 
 
-def test_marked_offsets_only_increase_and_are_committed_once():
+def test_marked_offset_decreases_only_by_reset_and_is_committed_once():
     stage = ConsumerStage()
     stage.topic("t", 1)
     _, claims = begun(stage)

@@ -1,4 +1,4 @@
-"""Timers of a classic group member between polls, and its LeaveGroup."""
+"""Timers of a classic group member between polls, and the member's LeaveGroup request."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_poll_may_last_longer_than_max_poll_interval(stage: ScriptedGroup):
     assert stage.sent(LeaveGroupRequest) == []
 
 
-def test_member_with_answered_heartbeats_keeps_its_coordinator(stage: ScriptedGroup):
+def test_answered_heartbeats_cause_no_coordinator_lookup(stage: ScriptedGroup):
     member(stage, session_timeout_ms=6_000, heartbeat_interval_ms=2_000, max_poll_interval_ms=60_000)
     known = len(stage.sent(FindCoordinatorRequest))
 
@@ -138,7 +138,7 @@ def test_member_with_answered_heartbeats_keeps_its_coordinator(stage: ScriptedGr
 # Heartbeats and back-off during a rebalance
 
 
-def test_rebalance_in_progress_before_assignment_causes_no_second_rebalance(stage: ScriptedGroup):
+def test_heartbeat_error_rebalance_in_progress_before_assignment_causes_no_rejoin(stage: ScriptedGroup):
     user = leading_without_metadata(stage, heartbeat_interval_ms=3_000)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
 
@@ -149,7 +149,7 @@ def test_rebalance_in_progress_before_assignment_causes_no_second_rebalance(stag
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_join_group_back_off_resets_after_success(stage: ScriptedGroup, answer: object):
+def test_join_group_back_off_is_reset_by_successful_join(stage: ScriptedGroup, answer: object):
     stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 5)
     stage.then(SyncGroupRequest, answer)
     stage.user("t", group_id="g", retry_backoff_ms=100, retry_backoff_max_ms=100_000)
@@ -161,7 +161,7 @@ def test_join_group_back_off_resets_after_success(stage: ScriptedGroup, answer: 
     assert stage.now_ms - synced_ms <= 300
 
 
-def test_join_after_new_subscription_skips_earlier_back_off(stage: ScriptedGroup):
+def test_join_after_leave_and_new_subscription_does_not_wait_for_back_off(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     user = stage.user("t", group_id="g", retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.until(lambda: stage.sent(JoinGroupRequest))
@@ -194,7 +194,7 @@ def test_error_of_heartbeat_sent_before_join_is_ignored(stage: ScriptedGroup):
     assert list(user.notes_besides_resets()) == []
 
 
-def test_join_group_outage_is_logged_with_its_end(stage: ScriptedGroup):
+def test_start_and_end_of_join_group_outage_are_logged(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 20)
     user = member(stage)
 

@@ -1,4 +1,4 @@
-"""Bounds of a client's memory under responses that always have new names."""
+"""Bounds of a client's memory if every response contains new names."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Client metrics: polls, fetches, rebalances, errors, sends."""
+"""Client metrics of polls, fetches, rebalances, errors and sent records."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_poll_metrics_count_listener_time_as_time_between_polls():
     assert polls.interval.summary(1100).total == 100
 
 
-def test_rebalance_with_several_joins_is_measured_once():
+def test_rebalance_with_several_joins_counts_as_one_rebalance():
     rebalances = RebalanceMetrics(SampleWindows())
     rebalances.ended(5)
     rebalances.began("one", 10)

@@ -145,7 +145,7 @@ def test_committed_call_without_partitions_sends_no_request(stage: ScriptedCoord
     assert asked(stage) == []
 
 
-def test_offset_fetch_outage_is_logged_with_its_end(stage: ScriptedCoordinator):
+def test_start_and_end_of_offset_fetch_outage_are_logged(stage: ScriptedCoordinator):
     stage.then(OffsetFetchRequest, *[E.UNSTABLE_OFFSET_COMMIT] * 20)
     user = stage.member()
 
@@ -156,7 +156,7 @@ def test_offset_fetch_outage_is_logged_with_its_end(stage: ScriptedCoordinator):
     assert last.startswith("the committed offsets of group 'g' are available, after ")
 
 
-def test_seek_overrides_committed_offset_of_that_partition_only(stage: ScriptedCoordinator):
+def test_seek_overrides_committed_offset_of_its_partition_only(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     stage.then(OffsetFetchRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     user = stage.member(**SLOW)

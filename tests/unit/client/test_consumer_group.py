@@ -209,7 +209,7 @@ def test_commit_after_lost_membership_fails():
         stage.settled(promise)
 
 
-def test_max_poll_interval_does_not_run_inside_poll():
+def test_max_poll_interval_excludes_time_inside_poll():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", max_poll_interval_ms=10_000, session_timeout_ms=9000)
@@ -294,7 +294,7 @@ def test_static_member_returns_without_a_rebalance():
     assert stays.told == []
 
 
-def test_second_member_with_same_instance_id_fences_the_first():
+def test_second_member_with_same_instance_id_fences_first_member():
     stage = ConsumerStage()
     stage.topic("t", 1)
     first = stage.user("t", group_id="g", group_instance_id="i")
@@ -355,7 +355,7 @@ def test_offsets_of_manual_assignment_can_be_committed():
     assert found[tp("t-0")].offset == 2
 
 
-def test_reset_by_duration_starts_at_first_record_of_that_age():
+def test_offset_reset_by_duration_starts_at_first_record_within_duration():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"old")

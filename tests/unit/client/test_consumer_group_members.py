@@ -56,7 +56,7 @@ def test_rebalance_revokes_only_moved_partitions(stage: ConsumerStage):
     assert second.told == [("assigned", ""), ("assigned", moved)]
 
 
-def test_records_are_committed_before_revocation_and_read_once(stage: ConsumerStage):
+def test_records_are_committed_before_revocation_and_not_read_twice(stage: ConsumerStage):
     for n in range(6):
         stage.produce("t", n, b"%d" % n)
     first = member(stage, auto_commit_interval_ms=3_600_000)

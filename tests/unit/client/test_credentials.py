@@ -30,7 +30,7 @@ def test_client_without_sasl_has_no_credentials():
 
 
 @pytest.mark.parametrize(("mechanism", "jaas"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)])
-def test_jaas_config_provides_user_and_password_also_with_shaded_class(mechanism: str, jaas: str):
+def test_jaas_config_with_normal_or_shaded_class_provides_user_and_password(mechanism: str, jaas: str):
     found = read(mechanism, sasl_jaas_config=jaas)
     assert found == Credentials(mechanism, "alice", Secret("planted-secret"))
     assert "planted" not in repr(found)

@@ -78,7 +78,7 @@ def test_authorization_error_names_command_that_adds_acl(cls, options, code, nam
     assert told(cls, code, name, **options) == f"{code.name}: text; {words % ACLS}"
 
 
-def test_error_without_known_missing_acl_names_no_command():
+def test_error_with_unknown_missing_acl_suggests_no_command():
     assert told(ConsumerConfig, ErrorCode.INVALID_REQUEST, "t") == "INVALID_REQUEST: text"
     assert told(AdminConfig, TOPIC, "t", **BOB) == "TOPIC_AUTHORIZATION_FAILED: text"
     assert told(ConsumerConfig, GROUP, **BOB) == "GROUP_AUTHORIZATION_FAILED: text"

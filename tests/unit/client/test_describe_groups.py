@@ -143,7 +143,7 @@ def test_describe_consumer_group_returns_epochs_and_target_assignments(world):
     assert world.broker.requests(DescribeGroupsRequest) == []
 
 
-def test_classic_group_is_requested_after_consumer_group_describe_fails(world):
+def test_describe_groups_request_is_sent_after_failed_consumer_group_describe_request(world):
     group = world.describe("old")["old"]
 
     assert (group.group_type, group.protocol_type, group.assignor) == ("classic", "connect", "x")
@@ -187,7 +187,7 @@ def test_describe_groups_reports_error_for_group_missing_in_response(world):
     assert str(results.errors["left-out"]) == "the response lacks a requested group"
 
 
-def test_cluster_with_disabled_consumer_protocol_describes_classic_groups(world):
+def test_classic_group_on_cluster_with_disabled_consumer_protocol_is_described(world):
     def off(request, _version):
         refused = ErrorCode.UNSUPPORTED_VERSION
         groups = [ConsumerGroupDescribeGroup(group_id=name, error_code=refused) for name in request.group_ids]
@@ -198,7 +198,7 @@ def test_cluster_with_disabled_consumer_protocol_describes_classic_groups(world)
     assert world.describe("old")["old"].group_type == "classic"
 
 
-def test_cluster_without_consumer_protocol_describes_classic_groups(world):
+def test_classic_group_on_cluster_without_consumer_protocol_is_described(world):
     del world.broker.ranges[CONSUMER_GROUP_DESCRIBE]
     world.broker.ranges[DESCRIBE] = (0, 5)
 
@@ -209,13 +209,13 @@ def test_cluster_without_consumer_protocol_describes_classic_groups(world):
     assert world.broker.requests(ConsumerGroupDescribeRequest) == []
 
 
-def test_consumer_group_describe_version_0_returns_no_member_types(world):
+def test_consumer_group_describe_response_version_0_has_no_member_types(world):
     world.broker.ranges[CONSUMER_GROUP_DESCRIBE] = (0, 0)
 
     assert [m.member_type for m in world.describe("modern")["modern"].members] == ["", ""]
 
 
-def test_denied_group_is_not_requested_as_classic(world):
+def test_describe_groups_request_is_not_sent_for_denied_group(world):
     denied = ConsumerGroupDescribeGroup(group_id="g", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     answer = ConsumerGroupDescribeResponse(groups=[denied])
     world.broker.on(ConsumerGroupDescribeRequest, lambda *_: answer)

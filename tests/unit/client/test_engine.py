@@ -88,7 +88,7 @@ def heartbeat() -> HeartbeatRequest:
     return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-def test_connection_starts_with_highest_api_versions_then_uses_highest_common_version(world):
+def test_connection_sends_highest_api_versions_request_then_uses_highest_common_versions(world):
     world.one.ranges[12] = (0, 3)
 
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -99,7 +99,7 @@ def test_connection_starts_with_highest_api_versions_then_uses_highest_common_ve
     assert hello.client_software_name == "kohort"
 
 
-def test_api_versions_is_repeated_at_highest_version_of_broker(world):
+def test_api_versions_request_is_repeated_in_highest_version_of_broker(world):
     world.one.ranges[18] = (0, 2)
 
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -121,7 +121,7 @@ def test_request_source_limits_version_and_rewrites_request(world):
     assert world.one.requests(FindCoordinatorRequest)[0].key == "g at 3"
 
 
-def test_unsupported_api_fails_only_its_request(world):
+def test_request_of_unsupported_api_fails_without_affecting_other_requests(world):
     del world.one.ranges[12]
     missing_right, fine = (
         world.asker.ask(heartbeat(), 1),
@@ -350,7 +350,7 @@ def test_connection_without_api_versions_response_is_closed():
     assert world.clock.now_ms() - start == 2000
 
 
-def test_request_without_response_completes_when_written(world):
+def test_request_that_expects_no_response_completes_when_written(world):
     unsent = world.asker.ask(ProduceRequest(acks=0), 1, expect_response=False)
     world.one.on(ProduceRequest, lambda *_: SILENCE)
 
@@ -370,7 +370,7 @@ def test_engine_close_fails_requests_in_flight_and_closes_connections(world):
     assert world.loop.links == []
 
 
-def test_each_request_completes_once_under_random_connection_loss(world):
+def test_each_request_completes_exactly_once_under_random_connection_loss(world):
     rng = random.Random(3)
     unsent = []
     for _ in range(200):
@@ -430,7 +430,7 @@ def test_expected_node_is_sent_for_known_nodes_only():
     assert meant(world.two) == [("c", 7)]
 
 
-def test_wrong_node_makes_client_rebootstrap():
+def test_broker_that_is_not_expected_node_makes_client_rebootstrap():
     world = World(bootstrap_servers=["one:9092"])
     answers = iter([of_cluster("c", (1, ONE), (7, TWO)), of_cluster("c", (1, ONE), (8, TWO))])
     last = of_cluster("c", (1, ONE), (8, TWO))
@@ -449,7 +449,7 @@ def test_wrong_node_makes_client_rebootstrap():
     assert meant(world.two) == [("c", 7), ("c", 8)]
 
 
-def test_rebootstrap_required_in_metadata_makes_client_rebootstrap():
+def test_metadata_error_rebootstrap_required_makes_client_rebootstrap():
     world = World(bootstrap_servers=["one:9092"])
     answers = iter([of_cluster("c", (7, TWO)), of_cluster("c", (1, ONE))])
     world.one.on(MetadataRequest, lambda *_: next(answers))
@@ -465,7 +465,7 @@ def test_rebootstrap_required_in_metadata_makes_client_rebootstrap():
     assert len(world.one.requests(MetadataRequest)) == 2
 
 
-def test_recovery_strategy_none_disables_rebootstrap():
+def test_metadata_recovery_strategy_none_disables_rebootstrap():
     world = World(bootstrap_servers=["one:9092"], metadata_recovery_strategy="NONE")
     world.one.on(MetadataRequest, lambda *_: of_cluster("c", (7, TWO)))
     world.two.on(MetadataRequest, lambda *_: MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))

@@ -239,7 +239,7 @@ def test_leader_hint_in_fetch_response_is_used_at_once(stage: ScriptedGroup):
     assert stage.sent(FetchRequest)[1].topics[0].partitions[0].current_leader_epoch == 4
 
 
-def test_offset_out_of_range_is_reset_by_policy(stage: ScriptedGroup):
+def test_position_out_of_range_is_reset_by_policy(stage: ScriptedGroup):
     user = reader(stage, auto_offset_reset="latest")
     stage.until(lambda: user.machine.subscription.state(T0).position is not None)
     user.machine.subscription.seek(T0, Position(99))
@@ -249,7 +249,7 @@ def test_offset_out_of_range_is_reset_by_policy(stage: ScriptedGroup):
     stage.until(lambda: user.machine.subscription.state(T0).position == Position(12, 3), limit_ms=40_000)
 
 
-def test_offset_out_of_range_without_policy_is_raised_once(stage: ScriptedGroup):
+def test_offset_out_of_range_error_without_reset_policy_is_raised_once(stage: ScriptedGroup):
     user = reader(stage, auto_offset_reset="none")
     user.machine.subscription.seek(T0, Position(99))
     stage.then(FetchRequest, E.OFFSET_OUT_OF_RANGE)
@@ -341,7 +341,7 @@ def test_damaged_batch_is_fetched_again(stage: ScriptedGroup):
     assert note.text.endswith("; fetching again, as the bytes may have been damaged in transit")
 
 
-def test_fetch_damage_with_changing_checksum_is_raised_after_repetitions(stage: ScriptedGroup):
+def test_batch_with_different_damage_in_each_fetch_raises_error_after_repetitions(stage: ScriptedGroup):
     damaged = [batch(0, 4)[:-1] + bytes([n]) for n in range(20)]
 
     def answer(request: FetchRequest):
@@ -378,7 +378,7 @@ def test_fetch_with_invalid_response_is_repeated_once_then_raises_error(stage: S
         stage.polls(40_000)
 
 
-def test_corrupt_first_batch_raises_and_keeps_position(stage: ScriptedGroup):
+def test_corrupt_first_batch_raises_error_and_keeps_position(stage: ScriptedGroup):
     served(stage, broken(batch(0, 4)))
     user = reader(stage)
     stage.loop.run(1000)
@@ -406,7 +406,7 @@ def test_batch_with_invalid_header_is_not_fetched_repeatedly(stage: ScriptedGrou
     assert len(stage.sent(FetchRequest)) == 2
 
 
-def test_fetch_response_with_partial_batch_only_raises_error(stage: ScriptedGroup):
+def test_fetch_response_that_contains_only_a_partial_batch_raises_error(stage: ScriptedGroup):
     served(stage, batch(0, 4)[:70])
     reader(stage)
     stage.loop.run(1000)
@@ -462,7 +462,9 @@ def test_consumer_starts_at_committed_offset(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize(("policy", "timestamp"), [("earliest", -2), ("latest", -1)])
-def test_consumer_without_committed_offset_starts_by_reset_policy(stage: ScriptedGroup, policy: str, timestamp: int):
+def test_consumer_without_committed_offset_starts_at_offset_of_reset_policy(
+    stage: ScriptedGroup, policy: str, timestamp: int
+):
     stage.user("t", group_id="g", auto_offset_reset=policy)
 
     stage.until(lambda: stage.sent(ListOffsetsRequest))
@@ -472,7 +474,7 @@ def test_consumer_without_committed_offset_starts_by_reset_policy(stage: Scripte
     assert (partition.timestamp, partition.current_leader_epoch, request.replica_id) == (timestamp, 3, -1)
 
 
-def test_reset_by_duration_subtracts_duration_from_current_time(stage: ScriptedGroup):
+def test_offset_reset_by_duration_subtracts_duration_from_current_time(stage: ScriptedGroup):
     user = reader(stage, auto_offset_reset="by_duration:PT1H")
     stage.until(lambda: user.values() == values(5, 10))
 
@@ -480,7 +482,7 @@ def test_reset_by_duration_subtracts_duration_from_current_time(stage: ScriptedG
     assert 0 <= stage.now_ms - 3_600_000 - asked <= 1000
 
 
-def test_errors_during_offset_reset_are_retried(stage: ScriptedGroup):
+def test_offset_reset_is_retried_after_errors(stage: ScriptedGroup):
     user = reader(stage)
     stage.then(ListOffsetsRequest, E.NOT_LEADER_OR_FOLLOWER, E.OFFSET_NOT_AVAILABLE, HANG_UP)
 

@@ -65,7 +65,7 @@ class Leading:
 
 
 @pytest.mark.parametrize(("said", "known"), [(-1, None), (0, 0), (1, 1), (7, 7)])
-def test_subscription_metadata_with_generation_minus_one_have_no_generation(said: int, known: int | None):
+def test_generation_minus_one_in_subscription_metadata_means_no_generation(said: int, known: int | None):
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"], generation_id=said))
@@ -75,7 +75,7 @@ def test_subscription_metadata_with_generation_minus_one_have_no_generation(said
     assert [member.generation for member in leading.seen] == [known]
 
 
-def test_assignment_is_out_of_date_once_after_topic_growth():
+def test_assignment_is_out_of_date_after_topic_growth_until_next_assignment():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"]))
@@ -130,7 +130,9 @@ def test_former_group_leader_ignores_topic_growth():
         (["cooperative-sticky", "range"], []),
     ],
 )
-def test_join_sends_owned_partitions_only_with_cooperative_assignors(strategies: list[str], said: list[str]):
+def test_join_group_sends_owned_partitions_only_if_all_assignors_are_cooperative(
+    strategies: list[str], said: list[str]
+):
     subscription = SubscriptionState(Metadata(CONFIG, random.Random(1)))
     subscription.subscribe(["t"])
     subscription.assign_from_group([tp("t-0")])

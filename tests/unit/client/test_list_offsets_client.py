@@ -1,4 +1,4 @@
-"""ListOffsets of a consumer: first and last offsets, offsets by time."""
+"""ListOffsets requests of a consumer: log start and end offsets, offsets for timestamps."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_list_offsets_errors_in_one_response_count_as_one_failure():
     assert found.keys() == partitions.keys()
 
 
-def test_list_offsets_is_sent_when_metadata_name_the_leaders():
+def test_list_offsets_request_is_sent_when_metadata_name_the_leaders():
     stage = ScriptedCoordinator()
     user = stage.user()
 

@@ -1,4 +1,4 @@
-"""SASL login of a connection, and renewal of its session."""
+"""SASL login of a connection, and renewal of the login session."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_login_follows_api_versions_before_other_requests():
     assert [s.header.api_version for s in place.one.seen] == [5, 1, 2, 4]
 
 
-def test_scram_takes_two_rounds_and_verifies_the_broker():
+def test_scram_login_takes_two_requests_and_verifies_the_broker():
     for known, outcome in ((PASSWORD, HeartbeatResponse), ("another", AuthenticationFailed)):
         place = world("SCRAM-SHA-256")
         server = scram_server(known)
@@ -99,7 +99,7 @@ def scram_server(password: str) -> Callable[[SaslAuthenticateRequest], bytes]:
     return answer
 
 
-def test_broker_with_sasl_handshake_0_gets_tokens_without_header():
+def test_broker_with_sasl_handshake_version_0_gets_tokens_without_header():
     connection = Connection(1, ("one", 9092), client_id="p", max_bytes=10_000, deadline_ms=10_000)
     connection.require_login("PLAIN", "", random.Random(1))
     connection.opened(0)
@@ -195,7 +195,7 @@ def test_metadata_error_of_rejected_login_is_permanent_until_login_succeeds():
 
 
 @pytest.mark.parametrize("lost", [SaslHandshakeRequest, SaslAuthenticateRequest])
-def test_connection_lost_during_login_is_connection_failed(lost):
+def test_connection_lost_during_login_raises_connection_failed(lost):
     place = world()
     place.one.on(lost, lambda *_: HANG_UP)
 
@@ -229,7 +229,7 @@ def test_invalid_bytes_during_login_close_only_that_connection(at, garbage):
     assert ask(place) == HeartbeatResponse()
 
 
-def test_error_of_connection_closed_after_api_versions_hints_at_sasl():
+def test_error_of_connection_closed_after_api_versions_request_suggests_sasl():
     place = World(bootstrap_servers=["one:9092"])
     place.one.on(HeartbeatRequest, lambda *_: HANG_UP)
 
@@ -240,14 +240,14 @@ def test_error_of_connection_closed_after_api_versions_hints_at_sasl():
     assert "right after ApiVersions: does this listener require a login (security.protocol=SASL_PLAINTEXT" in str(error)
 
 
-# Renewal of sessions (KIP-368)
+# Renewal of login sessions (KIP-368)
 
 
 def sessions_of(broker: ScriptedBroker, lifetime_ms: int) -> None:
     broker.on(SaslAuthenticateRequest, lambda *_: SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms))
 
 
-def test_session_is_renewed_between_85_and_95_percent_of_lifetime():
+def test_login_session_is_renewed_between_85_and_95_percent_of_lifetime():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -262,7 +262,7 @@ def test_session_is_renewed_between_85_and_95_percent_of_lifetime():
     assert names(place.one)[-3:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat"]
 
 
-def test_session_renewal_delays_later_requests():
+def test_login_session_renewal_delays_later_requests():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -281,7 +281,7 @@ def test_session_renewal_delays_later_requests():
     assert names(place.one)[-4:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat", "Heartbeat"]
 
 
-def test_session_renewal_starts_while_earlier_requests_are_in_flight():
+def test_login_session_renewal_starts_while_earlier_requests_are_in_flight():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -298,7 +298,7 @@ def test_session_renewal_starts_while_earlier_requests_are_in_flight():
     assert place.answer_to(after) == HeartbeatResponse()
 
 
-def test_rejected_session_renewal_counts_as_lost_connection():
+def test_rejected_login_session_renewal_counts_as_lost_connection():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -313,7 +313,7 @@ def test_rejected_session_renewal_counts_as_lost_connection():
     assert isinstance(ask(place), AuthenticationFailed)
 
 
-def test_unanswered_session_renewal_closes_connection():
+def test_unanswered_login_session_renewal_closes_connection():
     place = world(request_timeout_ms=5000)
     sessions_of(place.one, 10_000)
     ask(place)
@@ -326,7 +326,7 @@ def test_unanswered_session_renewal_closes_connection():
     assert ask(place) == HeartbeatResponse()
 
 
-def test_idle_session_is_renewed_by_next_request():
+def test_idle_login_session_is_renewed_by_next_request():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)

@@ -1,4 +1,4 @@
-"""Client errors if a broker's certificate is untrusted: permanent, with a long back-off."""
+"""Untrusted certificate of a broker: the client's errors are permanent, and the back-off is long."""
 
 from __future__ import annotations
 

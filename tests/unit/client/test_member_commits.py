@@ -152,7 +152,7 @@ def test_commit_with_too_large_metadata_counts_as_one_error_in_metrics(stage: Sc
         (E.UNKNOWN_TOPIC_ID, 0, 1),
     ],
 )
-def test_commit_retry_looks_up_moved_coordinator_or_unknown_topic(
+def test_commit_is_retried_after_lookup_of_moved_coordinator_or_unknown_topic(
     stage: ScriptedGroup, code: ErrorCode, lookups: int, refreshes: int
 ):
     user = member(stage, **BY_HAND)
@@ -180,7 +180,7 @@ def test_repeated_commit_does_not_overwrite_later_commit(stage: ScriptedGroup):
     assert (len(commits(stage)), stage.committed) == (2, 5)
 
 
-def test_repeated_commit_sends_offset_of_later_commit_with_lost_response(stage: ScriptedGroup):
+def test_repeated_commit_sends_offset_of_later_commit_whose_response_was_lost(stage: ScriptedGroup):
     user = member(stage, retry_backoff_ms=100, retry_backoff_max_ms=100, **BY_HAND)
     stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     older = user.machine.commit(AT_3, stage.now_ms + 60_000)

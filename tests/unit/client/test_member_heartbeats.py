@@ -120,7 +120,7 @@ def test_successful_heartbeat_resets_back_off(stage: ScriptedCoordinator):
     stage.loop.run_until(lambda: len(stage.beats) == before + 2, 200)
 
 
-def test_heartbeat_outage_is_logged_with_its_end(stage: ScriptedCoordinator):
+def test_start_and_end_of_heartbeat_outage_are_logged(stage: ScriptedCoordinator):
     stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 20)
     user = stage.joined()
 
@@ -130,7 +130,7 @@ def test_heartbeat_outage_is_logged_with_its_end(stage: ScriptedCoordinator):
     assert last.startswith("heartbeats to group 'g' succeed again, after ")
 
 
-def test_consumer_member_leave_without_connection_completes_at_once(stage: ScriptedCoordinator):
+def test_leave_of_consumer_group_member_without_connection_completes_at_once(stage: ScriptedCoordinator):
     user = stage.joined()
     promise = user.leave()
     user.machine.group.lookup.mark_unknown()
@@ -142,7 +142,7 @@ def test_consumer_member_leave_without_connection_completes_at_once(stage: Scrip
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
-def test_consumer_member_leave_completes_with_any_response(stage: ScriptedCoordinator, answer: object):
+def test_leave_of_consumer_group_member_completes_with_any_response(stage: ScriptedCoordinator, answer: object):
     user = stage.joined()
     stage.then(Heartbeat, answer)
 

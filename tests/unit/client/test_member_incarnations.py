@@ -243,7 +243,7 @@ def test_leaving_member_requests_no_metadata(stage: ScriptedCoordinator):
     stage.polls(4 * INTERVAL_MS)
     assert len(stage.sent(MetadataRequest)) > asked, "a member that waits for a topic name requests metadata"
     user.machine.prepare_leave()
-    stage.loop.run(3 * INTERVAL_MS)  # waits until earlier requests have responses
+    stage.loop.run(3 * INTERVAL_MS)  # wait for the responses to earlier requests
     asked = len(stage.sent(MetadataRequest))
 
     stage.loop.run(4 * INTERVAL_MS)

@@ -1,4 +1,4 @@
-"""Requests of a classic group member in each version."""
+"""Requests of a classic group member in each request version."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ GOODBYE = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m",
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_leave_group_has_member_list_from_version_3(version: int):
+def test_leave_group_request_from_version_3_has_member_list(version: int):
     assert leave_shape(GOODBYE, version) is GOODBYE
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_leave_group_before_version_3_names_one_member(version: int):
+def test_leave_group_request_before_version_3_has_one_member_id(version: int):
     assert leave_shape(GOODBYE, version) == LeaveGroupRequest(group_id="g", member_id="m")
 
 

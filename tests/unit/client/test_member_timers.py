@@ -70,7 +70,7 @@ def test_poll_deadline_starts_at_join_and_stops_during_poll():
     assert (clocks.poll_expired(10_999), clocks.poll_expired(11_000)) == (False, True)
 
 
-def test_rebalance_timeout_of_join_is_max_poll_interval_and_request_waits_longer(stage: ScriptedGroup):
+def test_join_group_request_times_out_later_than_max_poll_interval(stage: ScriptedGroup):
     long = stage.user(group_id="g", request_timeout_ms=30_000, max_poll_interval_ms=28_000)
     short = stage.user(group_id="g", request_timeout_ms=40_000, max_poll_interval_ms=28_000)
 
@@ -150,7 +150,7 @@ def test_group_leader_of_members_without_racks_knows_no_racks(stage: ScriptedGro
 @pytest.mark.parametrize(
     ("code", "soon"), [(E.TOPIC_AUTHORIZATION_FAILED, False), (E.COORDINATOR_LOAD_IN_PROGRESS, True)]
 )
-def test_auto_commit_with_denied_topic_waits_for_interval_but_retriable_error_does_not(
+def test_auto_commit_is_repeated_at_interval_after_denied_topic_but_sooner_after_retriable_error(
     stage: ScriptedGroup, code: ErrorCode, soon: bool
 ):
     stage.committed = 0

@@ -133,7 +133,7 @@ def test_permanent_join_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
     ],
     ids=["assignor", "protocol type", "no right to describe"],
 )
-def test_error_of_join_with_incompatible_assignors_names_those_of_member_and_group(
+def test_error_of_join_with_incompatible_assignors_names_assignors_of_member_and_group(
     stage: ScriptedGroup, group: DescribedGroup, uses: str
 ):
     stage.then(JoinGroupRequest, E.INCONSISTENT_GROUP_PROTOCOL)
@@ -212,7 +212,9 @@ def test_failed_sync_group_makes_member_rejoin(stage: ScriptedGroup, answer: obj
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_member_rejoins_after_back_off_if_sync_group_reached_wrong_node(stage: ScriptedGroup, answer: object):
+def test_member_rejoins_after_back_off_if_sync_group_request_does_not_reach_coordinator(
+    stage: ScriptedGroup, answer: object
+):
     stage.then(SyncGroupRequest, answer)
     stage.user("t", group_id="g", retry_backoff_ms=500)
     stage.until(lambda: stage.sent(SyncGroupRequest))
@@ -315,7 +317,9 @@ def test_eager_rejoin_sends_no_owned_partitions(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE, HANG_UP])
-def test_heartbeat_to_wrong_node_looks_up_coordinator_and_keeps_generation(stage: ScriptedGroup, answer: object):
+def test_heartbeat_that_does_not_reach_coordinator_causes_lookup_and_keeps_generation(
+    stage: ScriptedGroup, answer: object
+):
     user = member(stage)
     generation = user.membership.generation
     stage.then(HeartbeatRequest, answer)
@@ -327,7 +331,7 @@ def test_heartbeat_to_wrong_node_looks_up_coordinator_and_keeps_generation(stage
     assert user.membership.generation == generation
 
 
-def test_expired_session_makes_member_look_up_coordinator(stage: ScriptedGroup):
+def test_member_with_expired_session_looks_up_coordinator(stage: ScriptedGroup):
     member(stage, session_timeout_ms=6000, request_timeout_ms=60_000)
     stage.then(HeartbeatRequest, *[SILENCE] * 3)
 
@@ -368,7 +372,7 @@ def test_heartbeats_resume_after_fatal_error_is_raised(stage: ScriptedGroup):
 # LeaveGroup
 
 
-def test_leave_group_sends_reason(stage: ScriptedGroup):
+def test_leave_group_request_has_reason(stage: ScriptedGroup):
     user = member(stage)
 
     stage.settled(user.leave())

@@ -160,7 +160,7 @@ def test_partitions_are_revoked_before_assignment_and_then_acknowledged(stage: S
     assert (stage.beats[-1].member_epoch, owned_of(stage.beats[-1])) == (2, "t-1 t-2")
 
 
-def test_revoked_partitions_are_auto_committed_first(stage: ScriptedCoordinator):
+def test_positions_of_revoked_partitions_are_auto_committed_before_revocation(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.until(lambda: len(user.records) == 10)
     stage.assign("t-1")
@@ -217,7 +217,7 @@ def test_repeated_target_assignment_is_acknowledged_without_callback(stage: Scri
     assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
 
 
-def test_assigned_topic_with_unknown_name_waits_while_others_are_assigned(stage: ScriptedCoordinator):
+def test_assigned_topic_with_unknown_name_waits_while_other_topics_are_assigned(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"])
@@ -355,7 +355,7 @@ def test_permanent_heartbeat_error_loses_all_partitions(stage: ScriptedCoordinat
     assert user.told[1] == ("lost", "t-0")
 
 
-def test_denied_topic_is_raised_once_and_heartbeats_continue(stage: ScriptedCoordinator):
+def test_error_of_denied_topic_is_raised_once_and_heartbeats_continue(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(Heartbeat, *[E.TOPIC_AUTHORIZATION_FAILED] * 3)
     stage.loop.run(3 * INTERVAL_MS)

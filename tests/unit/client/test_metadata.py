@@ -223,7 +223,7 @@ def test_untracked_topics_are_dropped_at_next_metadata_response(metadata):
     assert metadata.topics() == {"u"}
 
 
-def test_rebootstrap_required_changes_no_metadata(metadata):
+def test_metadata_error_rebootstrap_required_changes_no_metadata(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     metadata.request_refresh()
@@ -274,7 +274,7 @@ def test_request_by_topic_id_is_not_sent_to_old_broker(metadata):
     assert unsent.shape(unsent.request, 12) is unsent.request
 
 
-def test_deleted_topic_counts_as_missing_only_if_response_covers_it(metadata):
+def test_deleted_topic_counts_as_missing_only_after_a_request_for_it(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     assert not metadata.lacks(T0, ID)

@@ -47,7 +47,7 @@ def test_commit_error_of_topic_id_is_returned_under_topic_name():
 
 
 @pytest.mark.parametrize(("version", "stable"), [(1, False), (6, False), (7, True)])
-def test_offset_fetch_before_version_8_has_one_group(version: int, stable: bool):
+def test_offset_fetch_request_before_version_8_has_one_group(version: int, stable: bool):
     request = build_fetch("g", NO_GENERATION, [ORDERS], IDS)
 
     assert shape_fetch(request, version) == OffsetFetchRequest(
@@ -55,7 +55,7 @@ def test_offset_fetch_before_version_8_has_one_group(version: int, stable: bool)
     )
 
 
-def test_offset_fetch_from_version_8_has_group_list():
+def test_offset_fetch_request_from_version_8_has_group_list():
     request = build_fetch("g", Generation(7, "m"), [ORDERS], IDS)
 
     assert shape_fetch(request, 8) is request
@@ -73,7 +73,7 @@ def test_offset_fetch_from_version_8_has_group_list():
         (-1, -1, None),
     ],
 )
-def test_committed_offset_is_none_only_below_zero(offset: int, epoch: int, committed: OffsetAndMetadata | None):
+def test_committed_offset_is_none_only_if_negative(offset: int, epoch: int, committed: OffsetAndMetadata | None):
     partition = OffsetFetchResponsePartition(
         partition_index=3, committed_offset=offset, committed_leader_epoch=epoch, metadata=None
     )

@@ -239,7 +239,7 @@ def test_missing_partition_is_logged():
     assert said(user)[0].startswith("partition t-9 does not exist: topic 't' has partitions 0 to 1; retrying")
 
 
-def test_pattern_without_matching_topic_is_logged_until_one_matches():
+def test_pattern_without_matching_topic_is_logged_until_a_topic_matches():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user(group_id="g", metadata_max_age_ms=1000)
@@ -271,7 +271,7 @@ def test_leaderless_partition_is_logged(stage: ScriptedGroup):
 # Repeated error codes
 
 
-def test_storage_error_is_logged_at_once_and_at_its_end(stage: ScriptedGroup):
+def test_storage_error_and_its_end_are_logged_immediately(stage: ScriptedGroup):
     stage.then(FetchRequest, *[ErrorCode.KAFKA_STORAGE_ERROR] * 5)
     user = reader(stage)
     stage.until(lambda: user.records)
@@ -290,7 +290,9 @@ def test_storage_error_is_logged_at_once_and_at_its_end(stage: ScriptedGroup):
         (OffsetFetchRequest, ErrorCode.UNSTABLE_OFFSET_COMMIT, "the committed offset"),
     ],
 )
-def test_lasting_transient_error_code_is_logged(stage: ScriptedGroup, request_: type, code: ErrorCode, words: str):
+def test_transient_error_code_that_persists_is_logged(
+    stage: ScriptedGroup, request_: type, code: ErrorCode, words: str
+):
     stage.then(request_, *[code] * 8)
     user = stage.user("t", group_id="g")
     stage.until(lambda: user.records)

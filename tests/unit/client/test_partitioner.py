@@ -1,4 +1,4 @@
-"""Partitions by key as in other Kafka clients, and the sticky partition without a key."""
+"""Partitions of keys as in other Kafka clients, and the sticky partition of records without a key."""
 
 from __future__ import annotations
 

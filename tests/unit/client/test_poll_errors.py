@@ -1,4 +1,4 @@
-"""Errors of positions that the next poll raises, unless a seek or an assignment drops them."""
+"""Position errors: the next poll raises them, unless a seek or an assignment drops them."""
 
 import random
 
@@ -24,7 +24,7 @@ def machine():
     return made
 
 
-def test_missing_start_position_without_reset_policy_is_raised_once(machine):
+def test_error_of_missing_start_position_is_raised_once(machine):
     with pytest.raises(NoOffsetForPartition, match="orders-0"):
         machine.raise_failure()
     machine.engine.handle(Tick(), NOW_MS)

@@ -227,7 +227,7 @@ def test_assignment_that_no_longer_matches_subscription_causes_rejoin():
     ]
 
 
-def test_topic_that_leader_finds_before_member_causes_no_rejoin():
+def test_topic_that_group_leader_discovers_before_member_causes_no_rejoin():
     stage = ScriptedCoordinator()
     stage.hidden = {"u"}
     gives(stage, "t-0", "u-0")

@@ -347,7 +347,7 @@ def test_record_order_with_one_request_in_flight_survives_leader_move(idempotenc
     assert [values for _, _, values in world.sequences(world.two)] == [[b"1"], [b"2"]]
 
 
-def test_leader_hint_saves_metadata_request():
+def test_leader_hint_in_produce_response_makes_metadata_request_needless():
     world = World()
     world.wait(world.send_alone(b"a"))
     asked = len(world.one.requests(MetadataRequest))
@@ -419,7 +419,7 @@ def given_up_before_others():
     return world, others
 
 
-def test_batch_with_unknown_outcome_keeps_sequence_after_earlier_batch_failed():
+def test_batch_with_unknown_outcome_keeps_sequence_number_after_failure_of_earlier_batch():
     world, others = given_up_before_others()
     world.codes = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER] * 2
 
@@ -430,7 +430,7 @@ def test_batch_with_unknown_outcome_keeps_sequence_after_earlier_batch_failed():
     assert world.sequences()[-3:] == [(0, 2, [b"b"]), (0, 3, [b"c"]), (1, 0, [b"d"])]
 
 
-def test_unwritten_batches_restart_sequence_in_next_epoch_in_order():
+def test_order_of_unwritten_batches_survives_sequence_restart_in_next_epoch():
     world, others = given_up_before_others()
     world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NOT_ENOUGH_REPLICAS]
 
@@ -497,7 +497,7 @@ def test_idempotent_batch_is_repeated_after_invalid_response(garble):
     assert world.sequences() == [(0, 0, [b"a"])] * 2
 
 
-def test_unnumbered_batch_fails_after_invalid_response():
+def test_batch_without_sequence_number_fails_after_invalid_response():
     world = World(enable_idempotence=False)
     garble_first_answer(world, cut)
 
@@ -612,7 +612,7 @@ def test_broker_without_topic_ids_gets_topic_names():
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_by_option(codec):
+def test_batches_are_compressed_as_configured(codec):
     world = World(linger_ms=5, compression_type=codec)
     sent = [world.send(b"value " * 50) for _ in range(20)]
 

@@ -1,4 +1,4 @@
-"""Late responses to a classic group member, and coinciding timers."""
+"""Late responses to a classic group member, and timers that end at the same time."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_classic_heartbeat_back_off_restarts_after_new_generation(end: str):
 # Moved coordinators
 
 
-def test_sync_to_wrong_node_looks_up_coordinator(alone: Alone):
+def test_sync_group_request_that_does_not_reach_coordinator_causes_lookup(alone: Alone):
     alone.synced(alone.syncs(5), code=E.NOT_COORDINATOR)
 
     assert alone.lookup.node_id is None

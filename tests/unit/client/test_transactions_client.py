@@ -418,7 +418,7 @@ def test_unknown_producer_id_at_end_of_transaction_gets_new_producer_id():
     assert world.asked()[-2:] == ["produce 1/0", "commit"]
 
 
-def test_partitions_with_unconfirmed_add_are_aborted_by_new_epoch():
+def test_partitions_with_unanswered_add_request_are_aborted_by_new_epoch():
     world = World().ready()
     world.codes[AddPartitionsToTxnRequest] = [HANG_UP] * 100
     world.transactions.begin()
@@ -467,7 +467,7 @@ def test_transaction_call_in_wrong_state_names_required_call():
     world.settle(ending).result()
 
 
-def test_transaction_commit_with_lost_response_is_repeated():
+def test_transaction_commit_whose_response_was_lost_is_repeated():
     world = World().ready()
     world.transactions.begin()
     world.send()
@@ -486,7 +486,7 @@ def test_producer_without_transactional_id_rejects_transaction_calls():
 # The second transaction protocol (KIP-890)
 
 
-def test_second_protocol_begins_transaction_implicitly_and_ends_with_new_epoch():
+def test_second_transaction_protocol_begins_implicitly_and_ends_with_new_epoch():
     world = World(second=True).ready()
     for _ in range(2):
         world.transactions.begin()
@@ -508,7 +508,7 @@ def test_second_protocol_begins_transaction_implicitly_and_ends_with_new_epoch()
     assert (versions[EndTxnRequest], versions[TxnOffsetCommitRequest]) == (5, 6)
 
 
-def test_second_protocol_abort_after_rejected_batch_returns_new_epoch():
+def test_second_transaction_protocol_returns_new_epoch_for_abort_after_rejected_batch():
     world = World(second=True).ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.TRANSACTION_ABORTABLE]
@@ -523,7 +523,7 @@ def test_second_protocol_abort_after_rejected_batch_returns_new_epoch():
     assert world.asked() == ["InitProducerId", "produce 0/0", "abort", "produce 1/0", "commit"]
 
 
-def test_second_protocol_retries_first_batch_of_transaction():
+def test_second_transaction_protocol_retries_first_batch():
     world = World(second=True).ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR]
@@ -534,7 +534,7 @@ def test_second_protocol_retries_first_batch_of_transaction():
     assert world.asked()[-2:] == ["produce 0/0", "commit"]
 
 
-def test_second_protocol_repeats_commit_with_lost_response():
+def test_second_transaction_protocol_repeats_commit_whose_response_was_lost():
     world = World(second=True).ready()
     world.transactions.begin()
     world.send()
@@ -628,7 +628,7 @@ def test_txn_offset_commit_error_for_topic_id_names_topic():
         committed(world, {READ: OffsetAndMetadata(7)})
 
 
-def test_txn_offset_commit_in_first_protocol_sends_topic_names():
+def test_txn_offset_commit_in_first_transaction_protocol_sends_topic_names():
     world = World().ready()
 
     assert committed(world, {READ: OffsetAndMetadata(7)}) == [(4, [NO_UUID])]

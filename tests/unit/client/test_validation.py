@@ -71,7 +71,7 @@ def test_position_known_to_new_leader_is_kept(stage: ScriptedGroup):
     assert state(user).position == Position(10, 3)
 
 
-def test_position_beyond_truncation_moves_to_end_offset(stage: ScriptedGroup):
+def test_position_beyond_truncation_moves_to_end_offset_of_leader(stage: ScriptedGroup):
     ends(stage, (2, 7))
     user = read_all(stage)
     stage.fetch = lambda _: SILENCE

@@ -36,7 +36,7 @@ ADVICE: Final[Mapping[int, str]] = {
     _KRB5 + 195: _NEW_TICKET,
     _KRB5 + 224: f"does {_CONFIG} exist?",
 }
-"""Advice for error messages: minor code of a GSSAPI error to advice."""
+"""Advice for error messages, with the minor code of the GSSAPI error as key."""
 
 
 class KerberosClient(ClientExchange):

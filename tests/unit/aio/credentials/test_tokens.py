@@ -239,7 +239,7 @@ def test_temporary_error_of_token_endpoint_is_retried(issuer: TokenEndpoint, sta
     assert len(issuer.asked) == 3
 
 
-def test_last_retry_of_token_request_raises_connection_failed(issuer: TokenEndpoint):
+def test_failure_of_last_token_request_raises_connection_failed(issuer: TokenEndpoint):
     issuer.answers = [(503, b"<html>")]
     with pytest.raises(ConnectionFailed, match="answers 503"):
         fetch(oidc(issuer))
